@@ -1,0 +1,106 @@
+"""What a broker costs before it does anything: start-up time and idle connections."""
+
+import dataclasses
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+from bench.brokers import HOST, PROJECT_ROOT, RunningBroker
+from bench.cpu import tree_resident_bytes
+from bench.session import Session
+
+# Opened before the first reading, so that code and tables which the first connections pull into
+# memory are not charged to the connections.
+FIRST_CONNECTIONS = 50
+
+# A broker may release what the handshakes took; it gets this long before it is weighed.
+SETTLE_SECONDS = 2.0
+
+# Descriptors the bench needs beside the idle connections.
+SPARE_DESCRIPTORS = 200
+
+STARTS = 3
+
+IN_PROCESS_START = """
+import time
+from penstock import Broker
+started = time.perf_counter()
+with Broker():
+    print(time.perf_counter() - started)
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IdleSample:
+    """Resident memory of the broker's processes; the kernel's socket buffers are not in it."""
+
+    connections: int
+    seconds: float
+    bytes_each: float
+
+
+def raise_descriptor_limit() -> int:
+    """As many as we may have; brokers started afterwards inherit it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def measure_idle_connections(broker: RunningBroker, count: int) -> IdleSample:
+    """`broker` should be fresh: one that has worked has room to spare and would look thrifty."""
+    count = min(count, raise_descriptor_limit() - SPARE_DESCRIPTORS)
+    sessions: list[Session] = []
+    try:
+        for _ in range(FIRST_CONNECTIONS):
+            sessions.append(Session(HOST, broker.port, channel=False))
+        time.sleep(SETTLE_SECONDS)
+        before = tree_resident_bytes(broker.pid)
+        started = time.perf_counter()
+        for _ in range(count):
+            sessions.append(Session(HOST, broker.port, channel=False))
+        seconds = time.perf_counter() - started
+        time.sleep(SETTLE_SECONDS)
+        grown = tree_resident_bytes(broker.pid) - before
+    finally:
+        for session in sessions:
+            session.close()
+    return IdleSample(count, seconds, grown / count)
+
+
+def measure_startup(kind: type[RunningBroker]) -> list[float]:
+    """Seconds from starting the process until a client has logged in, each time anew."""
+    seconds = []
+    for _ in range(STARTS):
+        broker = kind()
+        broker.stop()
+        seconds.append(broker.startup_seconds)
+    return seconds
+
+
+def measure_in_process_startup(pure: bool) -> list[float]:
+    """Seconds until `Broker()` is ready, imports not counted, each in a fresh interpreter."""
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT / "src")}
+    if pure:
+        environment["PENSTOCK_PURE"] = "1"
+    seconds = []
+    for _ in range(STARTS):
+        done = subprocess.run(
+            [sys.executable, "-c", IN_PROCESS_START],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode:
+            return []
+        seconds.append(float(json.loads(done.stdout)))
+    return seconds
+
+
+def median(values: list[float]) -> float:
+    return statistics.median(values) if values else float("nan")

@@ -1,0 +1,188 @@
+"""Puts one load on one broker and measures a steady window of it.
+
+Invariants: what is measured lies strictly between warm-up and drain; after the window everything
+published must be delivered (and confirmed, where confirms are on) or the sample is refused.
+"""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from bench.board import Board, Phase
+from bench.cpu import tree_cpu_seconds
+from bench.plan import LoadPlan
+from bench.session import Session
+
+WARM_UP_SECONDS = 0.7
+
+# Longest wait for the load processes to connect (a thousand connections, ten thousand consumers)
+# and for what is in flight to arrive after the window.
+READY_SECONDS_MAX = 120.0
+DRAIN_SECONDS_MAX = 20.0
+STOP_SECONDS_MAX = 10.0
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+
+class LoadFailedError(Exception):
+    """The load could not be put on, or what came back does not add up."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured window. A message is what the README says it is: `delivered` counts them."""
+
+    seconds: float
+    published: int
+    confirmed: int
+    delivered: int
+    broker_cpu_seconds: float
+    loader_cpu_seconds: float
+
+    @property
+    def rate(self) -> float:
+        return self.delivered / self.seconds
+
+    @property
+    def broker_microseconds(self) -> float:
+        return self.broker_cpu_seconds * 1e6 / max(1, self.delivered)
+
+    @property
+    def loader_microseconds(self) -> float:
+        return self.loader_cpu_seconds * 1e6 / max(1, self.delivered)
+
+
+class Load:
+    """One plan running against one broker. A context manager; the loader holds it for one sample."""
+
+    def __init__(self, plan: LoadPlan, publisher: str, consumer: str) -> None:
+        self._plan = plan
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-bench-")
+        self.folder = Path(self._folder.name)
+        plan.save(self.folder / "plan.json")
+        self.board = Board(self.folder / "board", len(plan.publishers), len(plan.consumers))
+        self._admin = Session(plan.host, plan.port)
+        self._declare()
+        self._processes = [self._start(module) for module in (consumer, publisher)]
+
+    def _declare(self) -> None:
+        self._admin.declare_queues(self._plan.queues, durable=self._plan.durable)
+        for lane in self._plan.publishers:
+            if lane.exchange:
+                heard = slice(lane.consumer_first, lane.consumer_first + lane.consumer_count)
+                queues = [queue for queues in self._plan.consumers[heard] for queue in queues]
+                self._admin.declare_fanout(lane.exchange, queues)
+
+    def _start(self, module: str) -> subprocess.Popen[bytes]:
+        files = [str(self.folder / "plan.json"), str(self.folder / "board")]
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *files],
+            cwd=PROJECT_ROOT,
+            env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT)},
+            stderr=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def stop(self) -> None:
+        """Ends the load processes; what they leave in the folder is complete afterwards."""
+        self.board.phase = Phase.STOP
+        for process in self._processes:
+            try:
+                process.communicate(timeout=STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._admin.delete_queues(self._plan.queues)
+        for exchange in self._plan.exchanges:
+            self._admin.delete_exchange(exchange)
+        self._admin.close()
+        self.board.close()
+        self._folder.cleanup()
+
+    def loader_cpu_seconds(self) -> float:
+        return sum(tree_cpu_seconds(process.pid) for process in self._processes)
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps, but not past the death of a load process."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self._check()
+            time.sleep(min(0.1, left))
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self._check()
+            if time.monotonic() > deadline:
+                raise LoadFailedError(f"after {seconds:.0f} s still not so: {what}")
+            time.sleep(0.005)
+
+    def _check(self) -> None:
+        for process in self._processes:
+            if process.poll() is not None:
+                _, complaint = process.communicate()
+                raise LoadFailedError(
+                    complaint.decode(errors="replace").strip() or "a process ended"
+                )
+
+    def drained(self) -> bool:
+        published = list(self.board.published)
+        if self._plan.confirms and list(self.board.confirmed) != published:
+            return False
+        delivered = list(self.board.delivered)
+        return all(
+            count == published[index]
+            for index, lane in enumerate(self._plan.publishers)
+            for count in delivered[lane.consumer_first : lane.consumer_first + lane.consumer_count]
+        )
+
+    def begin(self) -> None:
+        self.wait_until(lambda: self.board.everybody_ready, READY_SECONDS_MAX, "lanes connected")
+        self.board.phase = Phase.RUN
+
+    def drain(self, seconds_max: float = DRAIN_SECONDS_MAX) -> None:
+        self.board.phase = Phase.DRAIN
+        what = "everything published was delivered and confirmed"
+        self.wait_until(self.drained, seconds_max, what)
+
+
+def measure(
+    plan: LoadPlan,
+    broker_pid: int,
+    seconds: float,
+    warm_up: float = WARM_UP_SECONDS,
+    drain_seconds_max: float = DRAIN_SECONDS_MAX,
+) -> Sample:
+    with Load(plan, "bench.publisher", "bench.consumer") as load:
+        load.begin()
+        load.wait(warm_up)
+        before = _reading(load, broker_pid)
+        load.wait(seconds)
+        after = _reading(load, broker_pid)
+        load.drain(drain_seconds_max)
+    elapsed, published, confirmed, delivered, broker_cpu, loader_cpu = (
+        late - early for early, late in zip(before, after, strict=True)
+    )
+    return Sample(elapsed, int(published), int(confirmed), int(delivered), broker_cpu, loader_cpu)
+
+
+def _reading(load: Load, broker_pid: int) -> tuple[float, ...]:
+    return (
+        time.perf_counter(),
+        sum(load.board.published),
+        sum(load.board.confirmed),
+        sum(load.board.delivered),
+        tree_cpu_seconds(broker_pid),
+        load.loader_cpu_seconds(),
+    )

@@ -1,0 +1,123 @@
+"""What one load is: which lanes publish where, which lanes consume what, how much at a time.
+
+A lane is one connection with one channel. A plan is written to a file as JSON, and the publishing
+and the consuming process each read it; nothing else passes between them but the board.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+# Published and not yet delivered, over all lanes. Without this bound a transient publisher fills
+# the broker's memory and each broker is measured at a different backlog; with it both do the same
+# work. 32 Ki is some 50 ms of the fastest broker: enough that nobody waits for the bound itself.
+IN_FLIGHT_MAX = 32_768
+
+# Unconfirmed messages per publishing lane.
+CONFIRM_WINDOW = 2_000
+
+# Unacknowledged deliveries per consuming lane, and how many are settled by one multiple ack. Ten
+# acks fit into one prefetch, so a consumer is never starved by its own thrift.
+PREFETCH = 5_000
+ACK_EVERY = 500
+
+# One write of a publisher. Large enough that the system call is nothing beside the bytes.
+CHUNK_BYTES = 65_536
+
+# Looking at hundreds of lanes costs more than looking at one, so it is done less often. At a
+# million messages a second four milliseconds are an eighth of what may be in flight.
+MANY_LANES = 16
+MANY_LANES_PAUSE_SECONDS = 0.004
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PublisherLane:
+    """Publishes to `exchange` with `routing_keys` in turn; consumers [first, first + count) hear it."""
+
+    exchange: str
+    routing_keys: tuple[str, ...]
+    consumer_first: int
+    consumer_count: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """Everything a load process needs to know; the loader makes it, the processes read it."""
+
+    host: str
+    port: int
+    publishers: tuple[PublisherLane, ...]
+    consumers: tuple[tuple[str, ...], ...]
+    size: int
+    confirms: bool = False
+    automatic_acks: bool = True
+    durable: bool = False
+    in_flight_max: int = IN_FLIGHT_MAX
+    burst_max: int = 1_000_000
+    rate: float = 0.0
+    """Messages a second; only the paced publisher looks at it."""
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return tuple(queue for lane in self.consumers for queue in lane)
+
+    @property
+    def exchanges(self) -> tuple[str, ...]:
+        return tuple({lane.exchange: None for lane in self.publishers if lane.exchange})
+
+    @property
+    def lane_in_flight_max(self) -> int:
+        return max(2, self.in_flight_max // len(self.consumers))
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(dataclasses.asdict(self)))
+
+
+def load_plan(path: Path) -> LoadPlan:
+    fields = json.loads(path.read_text())
+    fields["publishers"] = tuple(
+        PublisherLane(**{**lane, "routing_keys": tuple(lane["routing_keys"])})
+        for lane in fields["publishers"]
+    )
+    fields["consumers"] = tuple(tuple(lane) for lane in fields["consumers"])
+    return LoadPlan(**fields)
+
+
+def paired(host: str, port: int, prefix: str, pairs: int, size: int, **options: bool) -> LoadPlan:
+    """One publisher, one queue, one consumer, `pairs` times."""
+    queues = [f"{prefix}.{index:04d}" for index in range(pairs)]
+    return LoadPlan(
+        host=host,
+        port=port,
+        publishers=tuple(PublisherLane("", (q,), i, 1) for i, q in enumerate(queues)),
+        consumers=tuple((queue,) for queue in queues),
+        size=size,
+        **options,
+    )
+
+
+def fanned_out(host: str, port: int, prefix: str, pairs: int, size: int, width: int) -> LoadPlan:
+    """One publisher, one fanout exchange, `width` queues with a consumer each, `pairs` times."""
+    return LoadPlan(
+        host=host,
+        port=port,
+        publishers=tuple(
+            PublisherLane(f"{prefix}.{group:04d}", ("",), group * width, width)
+            for group in range(pairs)
+        ),
+        consumers=tuple((f"{prefix}.{index:06d}",) for index in range(pairs * width)),
+        size=size,
+    )
+
+
+def spread(host: str, port: int, prefix: str, queues: int, size: int, burst: int) -> LoadPlan:
+    """One publisher whose messages go to `queues` queues in turn, one connection consuming all."""
+    names = tuple(f"{prefix}.{index:06d}" for index in range(queues))
+    return LoadPlan(
+        host=host,
+        port=port,
+        publishers=(PublisherLane("", names, 0, 1),),
+        consumers=(names,),
+        size=size,
+        burst_max=burst,
+    )

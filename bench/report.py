@@ -1,0 +1,134 @@
+"""Turns results into tables for a person and a JSON file for everything else."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.cases import Verdict
+from bench.codec import codec_table
+from bench.footprint import median
+from bench.results import FLAT_RATIO_MAX, REFERENCE, Results
+
+RESULTS_FOLDER = Path(__file__).resolve().parent / "results"
+
+IDLE_BYTES_MAX = 20_000
+STARTUP_SECONDS_MAX = {"penstock": 0.5, "penstock-pure": 0.5, "Broker()": 0.05}
+
+
+def verdict_text(verdicts: list[Verdict]) -> str:
+    words = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]not compared[/]"}
+    return "\n".join(f"{verdict.goal} {words[verdict.met]}" for verdict in verdicts)
+
+
+def goal_text(goal: str, *, met: bool) -> str:
+    return verdict_text([Verdict(goal, None, met)])
+
+
+def throughput_table(results: Results) -> Table:
+    table = Table(title="Throughput and cost (medians; fanout counts deliveries)")
+    table.add_column("mode/bytes/pairs")
+    table.add_column("broker")
+    for heading in ("msg/s", "CPU us/msg", "loader us/msg", "rate", "CPU"):
+        table.add_column(heading, justify="right")
+    table.add_column("goals")
+    previous = None
+    for measured in results.throughput:
+        if previous not in (None, measured.case):
+            table.add_section()
+        previous = measured.case
+        if not measured.samples:
+            table.add_row(measured.case.name, measured.broker, "[red]failed[/]")
+            continue
+        ratios = results.ratios(measured)
+        table.add_row(
+            measured.case.name,
+            measured.broker,
+            f"{measured.rate:,.0f}",
+            f"{measured.broker_microseconds:.2f}",
+            f"{measured.loader_microseconds:.2f}",
+            f"{ratios[0]:.2f}x" if ratios else "",
+            f"1/{1 / ratios[1]:.1f}" if ratios and ratios[1] else "",
+            verdict_text(results.verdicts(measured)),
+        )
+    return table
+
+
+def latency_table(results: Results) -> Table:
+    table = Table(title="Latency with confirms and acks, microseconds")
+    table.add_column("broker")
+    table.add_column("load")
+    table.add_column("msg/s", justify="right")
+    names = list(results.latency[0].sample.percentiles)
+    for name in names:
+        table.add_column(name, justify="right")
+    for latency in results.latency:
+        figures = [f"{latency.sample.percentiles[name]:,.0f}" for name in names]
+        rate = f"{latency.sample.rate_reached:,.0f}"
+        table.add_row(latency.broker, latency.load, rate, *figures)
+    return table
+
+
+def flatness_table(results: Results) -> Table:
+    table = Table(title="Broker CPU us/msg as counts grow (transient, 100 bytes)")
+    for heading in ("axis", "broker", "count: us/msg", "last / first", "goal"):
+        table.add_column(heading)
+    for flatness in results.flatness:
+        costs = ", ".join(
+            f"{count:,}: {sample.broker_microseconds:.2f}"
+            for count, sample in sorted(flatness.samples.items())
+        )
+        goal = ""
+        if flatness.broker != REFERENCE:
+            goal = goal_text(f"<= {FLAT_RATIO_MAX:g}x", met=flatness.growth <= FLAT_RATIO_MAX)
+        table.add_row(flatness.axis, flatness.broker, costs, f"{flatness.growth:.2f}x", goal)
+    return table
+
+
+def footprint_table(results: Results) -> Table:
+    table = Table(title="Footprint")
+    for heading in ("what", "broker", "figure", "goal"):
+        table.add_column(heading)
+    for broker, idle in results.idle.items():
+        figure = f"{idle.bytes_each / 1000:.1f} kB each of {idle.connections:,}"
+        goal = ""
+        if broker != REFERENCE:
+            goal = goal_text("< 20 kB", met=idle.bytes_each < IDLE_BYTES_MAX)
+        table.add_row("idle connections", broker, figure, goal)
+    for broker, seconds in results.startup.items():
+        limit = STARTUP_SECONDS_MAX.get(broker)
+        goal = goal_text(f"< {limit:g} s", met=median(seconds) < limit) if limit else ""
+        table.add_row("start-up", broker, f"{median(seconds) * 1000:,.0f} ms", goal)
+    return table
+
+
+def show(results: Results, console: Console) -> None:
+    facts = ", ".join(f"{name} {value}" for name, value in results.machine.items())
+    console.print(f"machine: {facts}")
+    for broker, version in results.versions.items():
+        console.print(f"{broker}: {version}")
+    for broker, reason in results.skipped.items():
+        console.print(f"[yellow]skipped {broker}: {reason}[/]")
+    if results.throughput:
+        console.print(throughput_table(results))
+    if results.latency:
+        console.print(latency_table(results))
+    if results.flatness:
+        console.print(flatness_table(results))
+    if results.idle or results.startup:
+        console.print(footprint_table(results))
+    if results.codec:
+        console.print(codec_table(results.codec))
+    for measured in results.throughput:
+        for failure in measured.failures:
+            console.print(f"[red]{measured.case.name} {measured.broker}:[/] {failure}")
+
+
+def save(results: Results, path: Path | None) -> Path:
+    if path is None:
+        RESULTS_FOLDER.mkdir(exist_ok=True)
+        path = RESULTS_FOLDER / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    path.write_text(json.dumps(results.as_json(), indent=1) + "\n")
+    return path

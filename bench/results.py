@@ -1,0 +1,126 @@
+"""What a run found: raw samples and what follows from them. Turned into JSON as it stands."""
+
+import dataclasses
+import statistics
+
+from bench.cases import Case, Verdict, judge
+from bench.footprint import IdleSample
+from bench.latency import LatencySample
+from bench.loader import Sample
+
+REFERENCE = "rabbitmq"
+
+# The most that cost per message may grow from the smallest count to the largest and still be
+# called flat. The bench's own reading of the word: half of it is noise on a shared machine.
+FLAT_RATIO_MAX = 1.3
+
+
+@dataclasses.dataclass(slots=True)
+class Throughput:
+    """The samples of one broker in one case. Figures are medians over the rounds."""
+
+    case: Case
+    broker: str
+    samples: list[Sample] = dataclasses.field(default_factory=list)
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return statistics.median(sample.rate for sample in self.samples)
+
+    @property
+    def broker_microseconds(self) -> float:
+        return statistics.median(sample.broker_microseconds for sample in self.samples)
+
+    @property
+    def loader_microseconds(self) -> float:
+        return statistics.median(sample.loader_microseconds for sample in self.samples)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Latency:
+    """`load` says which rate was chosen: "half" of what the broker can, or "equal" for all."""
+
+    broker: str
+    load: str
+    sample: LatencySample
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flatness:
+    """Cost per message as one count grows: queues, active connections, idle bystanders."""
+
+    broker: str
+    axis: str
+    samples: dict[int, Sample]
+
+    @property
+    def growth(self) -> float:
+        counts = sorted(self.samples)
+        first, last = self.samples[counts[0]], self.samples[counts[-1]]
+        return last.broker_microseconds / max(first.broker_microseconds, 1e-9)
+
+
+@dataclasses.dataclass(slots=True)
+class Results:
+    """Filled by the run, read by the report."""
+
+    machine: dict[str, str | int | list[float]]
+    settings: dict[str, float | int | list[str]]
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+    throughput: list[Throughput] = dataclasses.field(default_factory=list)
+    latency: list[Latency] = dataclasses.field(default_factory=list)
+    flatness: list[Flatness] = dataclasses.field(default_factory=list)
+    idle: dict[str, IdleSample] = dataclasses.field(default_factory=dict)
+    startup: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    codec: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+
+    def reference(self, case: Case) -> Throughput | None:
+        for measured in self.throughput:
+            if measured.broker == REFERENCE and measured.case == case and measured.samples:
+                return measured
+        return None
+
+    def ratios(self, measured: Throughput) -> tuple[float, float] | None:
+        """Rate and CPU per message beside the reference broker's in the same case and run."""
+        reference = self.reference(measured.case)
+        if reference is None or measured.broker == REFERENCE:
+            return None
+        return (
+            measured.rate / reference.rate,
+            measured.broker_microseconds / reference.broker_microseconds,
+        )
+
+    def verdicts(self, measured: Throughput) -> list[Verdict]:
+        rate_ratio, cpu_ratio = self.ratios(measured) or (None, None)
+        return judge(
+            measured.broker, measured.case, measured.broker_microseconds, rate_ratio, cpu_ratio
+        )
+
+    def as_json(self) -> dict[str, object]:
+        document = dataclasses.asdict(self)
+        document["throughput"] = [self._throughput_json(measured) for measured in self.throughput]
+        document["flatness"] = [
+            {
+                **dataclasses.asdict(flatness),
+                "microseconds": {n: s.broker_microseconds for n, s in flatness.samples.items()},
+                "growth": flatness.growth,
+            }
+            for flatness in self.flatness
+        ]
+        return document
+
+    def _throughput_json(self, measured: Throughput) -> dict[str, object]:
+        document = dataclasses.asdict(measured)
+        if measured.samples:
+            ratios = self.ratios(measured)
+            document |= {
+                "rate": measured.rate,
+                "broker_microseconds": measured.broker_microseconds,
+                "loader_microseconds": measured.loader_microseconds,
+                "rate_ratio": ratios[0] if ratios else None,
+                "cpu_ratio": ratios[1] if ratios else None,
+                "goals": [dataclasses.asdict(verdict) for verdict in self.verdicts(measured)],
+            }
+        return document

@@ -1,0 +1,137 @@
+"""Builds the hot rooms with mypyc, from the list in pyproject.toml.
+
+Everything else about the package stands in pyproject.toml. Three ways to build:
+
+- PENSTOCK_PURE=1: no extension modules.
+- PENSTOCK_REQUIRE_COMPILED=1: fail when they cannot be built.
+- neither: build them when this machine can, else say so loudly and install the pure package.
+
+PENSTOCK_BUILD_DIR names where the generated C code goes (default: build). Keeping that folder and
+--build-temp between builds makes the next one compile only the C files that changed.
+"""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import toolchain  # noqa: E402  (the line above makes it importable)
+
+# mypyc is given relative paths, so that the C code and its tracebacks name no machine's folders.
+os.chdir(ROOT)
+
+REQUIRED = os.environ.get("PENSTOCK_REQUIRE_COMPILED") == "1"
+CORES = os.cpu_count() or 1
+PURE = os.environ.get("PENSTOCK_PURE") == "1"
+
+# Installers also call this file to ask for the package's metadata; mypyc is too slow for that.
+BUILDING_COMMANDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+
+# Hidden symbols let the C compiler inline one of our functions into another: in a shared object it
+# must otherwise assume that every visible function could be replaced from outside.
+COMPILE_ARGUMENTS = ["-fvisibility=hidden"]
+
+
+def pure_instead(reason: str) -> None:
+    """Says that the slow build is being made; never silently."""
+    if REQUIRED:
+        sys.exit(f"penstock: cannot build the compiled package: {reason}")
+    line = "*" * 78
+    print(
+        f"{line}\npenstock: building the PURE package (correct, several times slower): {reason}.\n"
+        "penstock: for the compiled one install a C compiler and Python's headers, then reinstall;\n"
+        f"penstock: PENSTOCK_REQUIRE_COMPILED=1 shows the full reason of a failure.\n{line}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def extensions() -> list[Extension]:
+    """One group of extension modules, so that calls between our modules are plain C calls."""
+    if PURE or not BUILDING_COMMANDS.intersection(sys.argv):
+        return []
+    missing = toolchain.what_is_missing()
+    if missing is not None:
+        pure_instead(missing)
+        return []
+    os.environ.setdefault("CC", toolchain.compiler() or "cc")
+    files = toolchain.compiled_files(toolchain.read_project())
+    if not files:
+        pure_instead("no file matches [tool.penstock] compiled")
+        return []
+    from mypyc.build import mypycify
+
+    try:
+        modules: list[Extension] = mypycify(
+            [str(path.relative_to(ROOT)) for path in files],
+            group_name="penstock",
+            opt_level="3",
+            debug_level="0",
+            multi_file=True,  # a C file per module: they compile side by side, and only when changed
+            target_dir=os.environ.get("PENSTOCK_BUILD_DIR", "build"),
+        )
+    except SystemExit:  # how mypycify reports source that it cannot compile
+        pure_instead("mypyc rejected the source, see above")
+        return []
+    for module in modules:
+        module.extra_compile_args = [*module.extra_compile_args, *COMPILE_ARGUMENTS]
+    return modules
+
+
+class BuildSideBySide(build_ext):  # type: ignore[misc]
+    """Compiles C files on every core and leaves alone those whose object file is fresh."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or CORES
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as problem:
+            if REQUIRED:
+                raise
+            pure_instead(f"the C compiler failed ({problem})")
+            self.extensions = []
+
+    def build_extensions(self) -> None:
+        self.compiler.compile = partial(compile_side_by_side, self.compiler, self.compiler.compile)
+        super().build_extensions()
+
+
+def compile_side_by_side(
+    compiler: Any, compile_one: Any, sources: list[str], **options: Any
+) -> list[str]:
+    objects: list[str] = compiler.object_filenames(sources, output_dir=options["output_dir"])
+    stale = [
+        source for source, built in zip(sources, objects, strict=True) if is_stale(source, built)
+    ]
+    stale.sort(key=os.path.getsize, reverse=True)  # the largest first, or it runs alone at the end
+    with ThreadPoolExecutor(CORES) as pool:
+        for _ in pool.map(lambda source: compile_one([source], **options), stale):
+            pass
+    return objects
+
+
+def is_stale(source: str, built: str) -> bool:
+    """Whether a C file must be compiled: it, or any header generated with it, changed since.
+
+    mypyc leaves a generated file untouched when its text would be the same.
+    """
+    try:
+        compiled_at = Path(built).stat().st_mtime
+    except FileNotFoundError:
+        return True
+    headers = Path(os.environ.get("PENSTOCK_BUILD_DIR", "build")).rglob("*.h")
+    return any(path.stat().st_mtime >= compiled_at for path in (Path(source), *headers))
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildSideBySide})

@@ -1,0 +1,1 @@
+"""The core: exchanges, queues, messages. Knows no AMQP bytes, no peer, no clock."""

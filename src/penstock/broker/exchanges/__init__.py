@@ -1,0 +1,1 @@
+"""Exchanges: which bindings a message's routing key and properties select."""

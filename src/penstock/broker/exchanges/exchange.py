@@ -1,0 +1,79 @@
+"""What every exchange is, and the bindings that leave it.
+
+The two classes know each other, so they live in one module. An exchange only selects bindings;
+`routing` follows them to queues and further exchanges.
+
+Invariants
+- a binding is added to its source at most once and removed at most once;
+- `match` changes nothing that a caller can see, and the same arguments select the same bindings
+  until the next `add` or `remove`.
+"""
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.message import Properties
+from penstock.broker.queues.queue import Queue
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Exchange:
+    """One exchange of one virtual host. Held by the virtual host and by the bindings from it."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: dict[str, object],
+    ) -> None:
+        self.name: str = name
+        self.kind: str = kind
+        self.durable: bool = durable
+        self.auto_delete: bool = auto_delete
+        self.internal: bool = internal
+        self.arguments: dict[str, object] = arguments
+        # Where messages go that match no binding; from the argument or from a policy.
+        self.alternate_name: str | None = None
+        # True when the exchange and the routing key alone decide, so that a route can be cached.
+        self.by_key_only: bool = True
+
+    def match(self, routing_key: str, properties: Properties, found: "list[Binding]") -> None:
+        """Append the bindings that the message takes; the same one may be appended twice."""
+        raise NotImplementedError
+
+    def add(self, binding: "Binding") -> None:
+        raise NotImplementedError
+
+    def remove(self, binding: "Binding") -> None:
+        raise NotImplementedError
+
+    def check_binding(self, routing_key: str, arguments: dict[str, object]) -> None:
+        """Raise `PreconditionFailed` for a binding that this exchange cannot understand."""
+
+
+class Binding:
+    """One way out of an exchange. Exactly one of the two destinations is set."""
+
+    def __init__(
+        self,
+        source: Exchange,
+        destination_queue: Queue | None,
+        destination_exchange: Exchange | None,
+        routing_key: str,
+        arguments: dict[str, object],
+    ) -> None:
+        assert (destination_queue is None) != (destination_exchange is None), "one destination"
+        self.source: Exchange = source
+        self.destination_queue: Queue | None = destination_queue
+        self.destination_exchange: Exchange | None = destination_exchange
+        self.routing_key: str = routing_key
+        self.arguments: dict[str, object] = arguments
+
+    @property
+    def destination_name(self) -> str:
+        if self.destination_queue is not None:
+            return self.destination_queue.name
+        assert self.destination_exchange is not None, "a binding has one destination"
+        return self.destination_exchange.name

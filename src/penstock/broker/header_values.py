@@ -1,0 +1,15 @@
+"""Header values that need a type of their own on the wire, said neutrally."""
+
+
+class Timestamp:
+    """Whole seconds since 1970."""
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds: int = seconds
+
+
+class Long:
+    """An integer that clients expect in 64 bits, however small it is (counts in `x-death`)."""
+
+    def __init__(self, value: int) -> None:
+        self.value: int = value

@@ -1,0 +1,95 @@
+"""The neutral envelope: what routing and queues need to know, plus the original bytes.
+
+A message is never changed once it is routed; queues keep their own facts in a `QueueEntry`.
+Delayed completion (seeds 001 and 003) lives here as a count: whoever must do something before the
+publisher may hear its confirm holds the message, and releases it when that is done.
+
+Invariants
+- `holds` never goes below zero; the publisher hears `completed` exactly once per sequence number.
+- `properties` and `address` objects are shared between messages and never changed.
+"""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+NO_EXPIRATION: Final = -1
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Properties:
+    """The facts of a message's header that the broker acts on. A dialect subclasses it and keeps
+    the original bytes; identical headers share one object."""
+
+    def __init__(self, persistent: bool, priority: int, expiration_ms: int) -> None:
+        self.persistent: bool = persistent
+        self.priority: int = priority
+        self.expiration_ms: int = expiration_ms
+        # True when the headers name further routing keys (CC, BCC), so a cached route is not enough.
+        self.has_extra_keys: bool = False
+
+    def headers(self) -> dict[str, object]:
+        """Application headers, parsed when first asked for. Callers must not change the result."""
+        raise NotImplementedError
+
+    def extra_keys(self) -> list[str]:
+        """Routing keys from CC and BCC."""
+        raise NotImplementedError
+
+    def rewritten(self, headers: dict[str, object], drop_expiration: bool) -> "Properties":
+        """The same properties with other headers, for dead-lettering and delivery counts."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Publisher:
+    """Who waits for a message's completion: a channel in confirm mode, a link, a peer."""
+
+    def held(self, sequence: int) -> None:
+        """The message of this sequence number must not be confirmed yet."""
+        raise NotImplementedError
+
+    def completed(self, sequence: int) -> None:
+        """Every hold on it has been released."""
+        raise NotImplementedError
+
+
+@mypyc_attr(acyclic=True)
+class Address:
+    """Where a message was published to. Shared by all messages of one publish target."""
+
+    def __init__(self, exchange: str, routing_key: str, encoded: bytes) -> None:
+        self.exchange: str = exchange
+        self.routing_key: str = routing_key
+        # The dialect's own encoding of the two, cached because each delivery repeats it.
+        self.encoded: bytes = encoded
+
+
+@mypyc_attr(acyclic=True)
+class Message:
+    """One published message, however many queues it reaches."""
+
+    def __init__(self, address: Address, properties: Properties, body: bytes, origin: int) -> None:
+        self.address: Address = address
+        self.properties: Properties = properties
+        self.body: bytes = body
+        # Number of the publishing connection; consumers with no-local compare it.
+        self.origin: int = origin
+        self.publisher: Publisher | None = None
+        self.sequence: int = 0
+        self.holds: int = 0
+
+    def hold(self) -> None:
+        """Delay completion: the publisher hears nothing until a matching `release`."""
+        if self.holds == 0 and self.publisher is not None:
+            self.publisher.held(self.sequence)
+        self.holds += 1
+
+    def release(self) -> None:
+        assert self.holds > 0, "released more often than held"
+        self.holds -= 1
+        if self.holds == 0 and self.publisher is not None:
+            publisher = self.publisher
+            # A completed message must not keep its publisher's channel alive in the queue.
+            self.publisher = None
+            publisher.completed(self.sequence)

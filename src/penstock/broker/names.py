@@ -1,0 +1,42 @@
+"""Names of exchanges and queues: which are in order, which are reserved, which the server draws."""
+
+import base64
+from typing import Final
+
+from penstock.broker.errors import AccessRefused, PreconditionFailed
+from penstock.world.entropy import Entropy
+
+# A name travels as a short string, whose length is one octet.
+NAME_OCTETS_MAX: Final = 255
+RESERVED_PREFIX: Final = "amq."
+SERVER_NAMED_PREFIX: Final = "amq.gen-"
+# 128 bits never meet by chance, and are what RabbitMQ draws: the names look the same.
+SERVER_NAME_OCTETS: Final = 16
+
+
+def server_named(entropy: Entropy) -> str:
+    octets = base64.urlsafe_b64encode(entropy.octets(SERVER_NAME_OCTETS))
+    return SERVER_NAMED_PREFIX + octets.decode("ascii").rstrip("=")
+
+
+def without_line_breaks(name: str) -> str:
+    """Dialects drop line breaks from names before they make a command, as RabbitMQ does."""
+    return name.replace("\r", "").replace("\n", "")
+
+
+def check_not_reserved(kind: str, name: str) -> None:
+    """`kind` is "queue" or "exchange"; only new names are checked, predeclared ones exist."""
+    if name.startswith(RESERVED_PREFIX):
+        raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def check_length(kind: str, name: str) -> None:
+    if len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
+        raise PreconditionFailed(
+            f"{kind} name is longer than {NAME_OCTETS_MAX} octets: '{name[:40]}...'"
+        )
+
+
+def described(kind: str, name: str, vhost: str) -> str:
+    """How refusals speak of an object: "queue 'q' in vhost '/'"."""
+    return f"{kind} '{name}' in vhost '{vhost}'"

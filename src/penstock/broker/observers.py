@@ -1,0 +1,26 @@
+"""The four moments of a message in a queue, for whoever must see them (seeds 001 and 003).
+
+Replication's guards and subscriptions, storage and ledgers attach here; the queue knows none of
+them. An unused hook costs one test of an empty list.
+"""
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.entry import QueueEntry
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueObserver:
+    """Sees one queue. Must not change it from inside a call."""
+
+    def enqueued(self, entry: QueueEntry) -> None:
+        """Accepted by the queue, not yet given to anybody."""
+
+    def delivered(self, entry: QueueEntry) -> None:
+        """Given to a consumer that will acknowledge it."""
+
+    def acknowledged(self, entry: QueueEntry) -> None:
+        """Settled by its consumer; `dequeued` follows."""
+
+    def dequeued(self, entry: QueueEntry) -> None:
+        """Gone from the queue: acknowledged, dropped, expired, purged or dead-lettered."""

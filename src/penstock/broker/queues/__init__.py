@@ -1,0 +1,1 @@
+"""Queues: ready list, unacknowledged entries, consumers, limits, expiry, dead-lettering."""

@@ -1,0 +1,388 @@
+"""A queue: entries ready for delivery, entries out with consumers, and the rules between them.
+
+The queue arranges its parts (`ReadyList`, `Consumers`, `LengthLimit`, `Expiry`) and says what
+happens to a message: enqueued, delivered, acknowledged, dequeued. Deliveries happen in `dispatch`,
+once per tick for everything that arrived in it, or at once where a rule needs to know what is left.
+
+Invariants
+- every entry is in the ready list, or counted in `unacked_count`, or gone;
+- a consumer gets an entry only while it says it can take one;
+- entries leave the ready list in order of position, except for priorities and selective consumers.
+"""
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.arguments import Overflow, QueueArguments, QueueType
+from penstock.broker.consumer import Consumer
+from penstock.broker.errors import AccessRefused
+from penstock.broker.message import NO_EXPIRATION, Message
+from penstock.broker.observers import QueueObserver
+from penstock.broker.queues.consumers import Consumers
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.death import DeathReason
+from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
+from penstock.broker.queues.priority import PriorityReadyList
+from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.timers import Timers
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueOwner:
+    """The virtual host as its queues see it. `VirtualHost` is the one real owner."""
+
+    def __init__(self, name: str, timers: Timers) -> None:
+        self.name: str = name
+        self.timers: Timers = timers
+        # Queues that have something to dispatch at the end of this tick; the broker's virtual
+        # hosts share one list.
+        self.touched: list[Queue] = []
+
+    def dead_letter(
+        self, queue: "Queue", entry: QueueEntry, reason: DeathReason, now: int
+    ) -> None:
+        raise NotImplementedError
+
+    def queue_unused(self, queue: "Queue", now: int) -> None:
+        """An auto-delete queue lost its last consumer, or `x-expires` ran out."""
+        raise NotImplementedError
+
+
+class Queue(Expiring):
+    """One queue of one virtual host. Held by the virtual host, its bindings and its consumers."""
+
+    def __init__(
+        self,
+        vhost: QueueOwner,
+        name: str,
+        durable: bool,
+        exclusive_owner: int,
+        auto_delete: bool,
+        settings: QueueArguments,
+        arguments: dict[str, object],
+        now: int,
+    ) -> None:
+        self.vhost: QueueOwner = vhost
+        self.name: str = name
+        self.durable: bool = durable
+        # Number of the connection that alone may use it; -1 when it is shared.
+        self.exclusive_owner: int = exclusive_owner
+        self.auto_delete: bool = auto_delete
+        self.arguments: dict[str, object] = arguments
+        self.is_deleted: bool = False
+        # Whether it stands on its virtual host's list of queues to dispatch.
+        self.is_touched: bool = False
+
+        self.ready: ReadyList = (
+            PriorityReadyList(settings.max_priority) if settings.max_priority > 0 else ReadyList()
+        )
+        self.ready_bytes: int = 0
+        self.unacked_count: int = 0
+        self._next_position: int = 1
+        self.consumers: Consumers = Consumers()
+        self.observers: list[QueueObserver] = []
+
+        # Counters since the queue was declared, for people and metrics.
+        self.published_total: int = 0
+        self.delivered_total: int = 0
+        self.acknowledged_total: int = 0
+        self.redelivered_total: int = 0
+
+        self._message_expiry: MessageExpiry = MessageExpiry(self, vhost.timers)
+        self._queue_expiry: QueueExpiry = QueueExpiry(self, vhost.timers)
+        self.settings: QueueArguments = settings
+        # True when no length rule applies, so that an enqueue is a mere append.
+        self._unlimited: bool = True
+        self.counts_deliveries: bool = False
+        self.apply_settings(settings, now)
+
+    @property
+    def message_count(self) -> int:
+        return self.ready.count
+
+    @property
+    def consumer_count(self) -> int:
+        return self.consumers.count
+
+    def apply_settings(self, settings: QueueArguments, now: int) -> None:
+        """Take over what arguments and policy say; what no longer fits is dropped at once."""
+        self.settings = settings
+        self._unlimited = settings.max_length < 0 and settings.max_length_bytes < 0
+        self.counts_deliveries = settings.queue_type is QueueType.QUORUM
+        self.consumers.set_single_active(settings.single_active_consumer)
+        self.used(now)
+        if not self._unlimited:
+            self._drop_excess(now)
+
+    def used(self, now: int) -> None:
+        """Declared again or read with get: the time until `x-expires` begins anew."""
+        if self.consumers.count == 0 and not self.is_deleted:
+            self._queue_expiry.used(self.settings.expires_ms, now)
+
+    # Messages in.
+
+    def enqueue(self, message: Message, now: int) -> bool:
+        """Accept a message, or return False when the queue is full and refuses publishes."""
+        if not self._unlimited and self._refuses(message, now):
+            return False
+        entry = QueueEntry(message, self._next_position)
+        self._next_position += 1
+        self.published_total += 1
+        self.ready_bytes += len(message.body)
+        expiration_ms = message.properties.expiration_ms
+        if expiration_ms != NO_EXPIRATION or self.settings.message_ttl_ms >= 0:
+            is_head = self.ready.count == 0
+            self._message_expiry.stamp(
+                entry, self.settings.message_ttl_ms, expiration_ms, is_head, now
+            )
+        self.ready.append(entry)
+        for observer in self.observers:
+            observer.enqueued(entry)
+        if not self._unlimited:
+            self._make_room(now)
+        elif not self.is_touched and self.consumers.count:
+            self.is_touched = True
+            self.vhost.touched.append(self)
+        return True
+
+    def _refuses(self, message: Message, now: int) -> bool:
+        settings = self.settings
+        if settings.overflow is Overflow.DROP_HEAD:
+            return False
+        if self.consumers.count:
+            self.dispatch(now)
+        full = 0 <= settings.max_length <= self.ready.count or (
+            0 <= settings.max_length_bytes < self.ready_bytes + len(message.body)
+        )
+        if full and settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+            self.vhost.dead_letter(self, QueueEntry(message, 0), DeathReason.MAX_LENGTH, now)
+        return full
+
+    def _make_room(self, now: int) -> None:
+        # What a consumer can take now does not count against the limit.
+        if self.consumers.count:
+            self.dispatch(now)
+        if self.settings.overflow is Overflow.DROP_HEAD:
+            self._drop_excess(now)
+
+    def _drop_excess(self, now: int) -> None:
+        settings = self.settings
+        while self.ready.count and (
+            0 <= settings.max_length < self.ready.count
+            or 0 <= settings.max_length_bytes < self.ready_bytes
+        ):
+            ready = self.ready
+            entry = (
+                ready.pop_lowest() if isinstance(ready, PriorityReadyList) else ready.pop_first()
+            )
+            self.ready_bytes -= len(entry.message.body)
+            self._die(entry, DeathReason.MAX_LENGTH, now)
+
+    # Messages out.
+
+    def touch(self) -> None:
+        """Ask for a dispatch at the end of this tick."""
+        if not self.is_touched and self.ready.count:
+            self.is_touched = True
+            self.vhost.touched.append(self)
+
+    def dispatch(self, now: int) -> None:
+        """Give ready entries to consumers, one each in turn, until either runs out."""
+        self.is_touched = False
+        consumers = self.consumers
+        if consumers.selective:
+            self._dispatch_selectively(now)
+            return
+        ready = self.ready
+        expires = self._message_expiry.is_needed
+        while ready.count:
+            consumer = consumers.next_available()
+            if consumer is None:
+                break
+            alone = consumers.alone()
+            while True:
+                if expires and self._expire_head(now, False):
+                    break
+                self._deliver(ready.pop_first(), consumer)
+                if not alone or ready.count == 0 or not consumer.can_take():
+                    break
+        if expires:
+            self._expire_head(now, True)
+
+    def _deliver(self, entry: QueueEntry, consumer: Consumer) -> None:
+        self.ready_bytes -= len(entry.message.body)
+        self.delivered_total += 1
+        if entry.delivery_count:
+            self.redelivered_total += 1
+        if consumer.takes_ownership:
+            consumer.take(entry)
+            for observer in self.observers:
+                observer.dequeued(entry)
+            return
+        self.unacked_count += 1
+        consumer.take(entry)
+        for observer in self.observers:
+            observer.delivered(entry)
+
+    def _dispatch_selectively(self, now: int) -> None:
+        self._expire_head(now, False)
+        progress = True
+        while progress and self.ready.count:
+            progress = False
+            for consumer in list(self.consumers.registered):
+                active = self.consumers.active
+                if (active is not None and active is not consumer) or not consumer.can_take():
+                    continue
+                if self._offer(consumer):
+                    progress = True
+        self._expire_head(now, True)
+
+    def _offer(self, consumer: Consumer) -> bool:
+        """Give one consumer the first entry that it wants."""
+        ready = self.ready
+        index = ready.index_from(consumer.offered_position)
+        entry = ready.at(index)
+        while entry is not None:
+            if not consumer.selective or consumer.wants(entry):
+                self._deliver(ready.remove_at(index), consumer)
+                return True
+            consumer.offered_position = entry.position + 1
+            index += 1
+            entry = ready.at(index)
+        return False
+
+    def get(self, now: int) -> QueueEntry | None:
+        """Take the first entry for a client that asks once; it is unacknowledged until settled."""
+        self.used(now)
+        self._expire_head(now, False)
+        if self.ready.count == 0:
+            return None
+        entry = self.ready.pop_first()
+        self.ready_bytes -= len(entry.message.body)
+        self.delivered_total += 1
+        self.unacked_count += 1
+        for observer in self.observers:
+            observer.delivered(entry)
+        return entry
+
+    def browse(self, limit: int) -> list[QueueEntry]:
+        """Look at the first entries without taking them."""
+        found: list[QueueEntry] = []
+        index = self.ready.index_from(0)
+        while len(found) < limit:
+            entry = self.ready.at(index)
+            if entry is None:
+                break
+            found.append(entry)
+            index += 1
+        return found
+
+    # Settlement.
+
+    def acknowledge(self, entry: QueueEntry) -> None:
+        assert self.unacked_count > 0 or self.is_deleted, "acknowledged more than was delivered"
+        self.unacked_count -= 1
+        self.acknowledged_total += 1
+        for observer in self.observers:
+            observer.acknowledged(entry)
+            observer.dequeued(entry)
+
+    def requeue(self, entries: list[QueueEntry], now: int) -> None:
+        """Entries come back unsettled, in order; each goes to where it was, now flagged as
+        redelivered."""
+        if self.is_deleted:
+            return
+        self.unacked_count -= len(entries)
+        limit = self.settings.delivery_limit
+        for index in range(len(entries) - 1, -1, -1):
+            entry = entries[index]
+            entry.delivery_count += 1
+            if 0 <= limit < entry.delivery_count:
+                self._die(entry, DeathReason.DELIVERY_LIMIT, now)
+                continue
+            self.ready_bytes += len(entry.message.body)
+            self.ready.insert(entry)
+            for consumer in self.consumers.registered:
+                if entry.position < consumer.offered_position:
+                    consumer.offered_position = entry.position
+        if not self._unlimited:
+            self._make_room(now)
+        if self._message_expiry.is_needed:
+            self._expire_head(now, False)
+        self.touch()
+
+    def reject(self, entry: QueueEntry, now: int) -> None:
+        """Settled as unwanted: dead-lettered when the queue has a dead-letter exchange."""
+        self.unacked_count -= 1
+        self._die(entry, DeathReason.REJECTED, now)
+
+    def _die(self, entry: QueueEntry, reason: DeathReason, now: int) -> None:
+        for observer in self.observers:
+            observer.dequeued(entry)
+        if self.settings.dead_letter_exchange is not None and not self.is_deleted:
+            self.vhost.dead_letter(self, entry, reason, now)
+
+    def _expire_head(self, now: int, with_due: bool) -> bool:
+        """Drop dead entries from the head; returns True when nothing is left.
+
+        `with_due` also drops what is due in this very millisecond: a message with a time to live
+        of zero may be delivered in the tick in which it arrived, and not later.
+        """
+        if not self._message_expiry.is_needed:
+            return self.ready.count == 0
+        limit = now + 1 if with_due else now
+        entry = self.ready.first()
+        while entry is not None and 0 < entry.expires_at < limit:
+            self.ready.pop_first()
+            self.ready_bytes -= len(entry.message.body)
+            self._die(entry, DeathReason.EXPIRED, now)
+            entry = self.ready.first()
+        self._message_expiry.watch(entry)
+        return entry is None
+
+    def expire_messages(self, now: int) -> None:
+        self._expire_head(now, True)
+
+    def expire_unused(self, now: int) -> None:
+        if self.consumers.count == 0 and not self.is_deleted:
+            self.vhost.queue_unused(self, now)
+
+    # Consumers.
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        if self.consumers.exclusive or (consumer.exclusive and self.consumers.count):
+            raise AccessRefused(
+                f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"
+            )
+        self.consumers.add(consumer)
+        self._queue_expiry.stop()
+        self.touch()
+
+    def remove_consumer(self, consumer: Consumer, now: int) -> None:
+        """Cancelled or gone. The last one to leave deletes an auto-delete queue."""
+        if not self.consumers.remove(consumer):
+            return
+        if self.consumers.count == 0:
+            if self.auto_delete:
+                self.vhost.queue_unused(self, now)
+                return
+            self.used(now)
+        self.touch()
+
+    def purge(self, now: int) -> int:
+        """Drop what is ready; what is out with consumers stays theirs."""
+        gone = self.ready.clear()
+        self.ready_bytes = 0
+        for observer in self.observers:
+            for entry in gone:
+                observer.dequeued(entry)
+        if self._message_expiry.is_needed:
+            self._expire_head(now, False)
+        return len(gone)
+
+    def deleted(self, now: int) -> None:
+        """The virtual host has removed it: consumers hear of it, messages go with it."""
+        self.purge(now)
+        self.is_deleted = True
+        self._queue_expiry.stop()
+        for consumer in self.consumers.clear():
+            consumer.cancelled()

@@ -1,0 +1,128 @@
+"""The whole state of one broker: virtual hosts, users, permissions, timers.
+
+What a node holds of the core. It starts with what RabbitMQ starts with: the virtual host `/` and
+the user `guest`, who is let in from loopback only.
+"""
+
+from typing import Final
+
+from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
+from penstock.broker.login_delay import LoginDelays
+from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.broker.permissions import Access, AccessTable
+from penstock.broker.queues.queue import Queue
+from penstock.broker.timers import Timers
+from penstock.broker.topology import (
+    DONE,
+    AddVhost,
+    BrokerCommand,
+    ClearPermissions,
+    DeleteUser,
+    DeleteVhost,
+    PutUser,
+    Result,
+    SetPermissions,
+)
+from penstock.broker.users import ADMINISTRATOR, DEFAULT_PASSWORD_HASH, DEFAULT_USER, Users
+from penstock.broker.vhost import VirtualHost
+from penstock.world.entropy import Entropy
+
+DEFAULT_VHOST: Final = "/"
+EVERYTHING: Final = ".*"
+# Each virtual host costs seven exchanges, about 10 kB. Tenants by the thousand are in order.
+VHOSTS_MAX: Final = 10_000
+
+
+class BrokerState:
+    """Held by the node, which lets dialects at it."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self.timers: Timers = Timers()
+        # Queues of all virtual hosts that have something to dispatch at the end of this tick.
+        self.touched: list[Queue] = []
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.users: Users = Users(entropy)
+        self.access: AccessTable = AccessTable()
+        self.login_delays: LoginDelays = LoginDelays()
+        # Wall clock minus `now`, in milliseconds.
+        self._wall_offset_ms: int = 0
+
+    def apply(self, command: BrokerCommand, now: int) -> Result:
+        """Do what the command says or raise a `Refusal`."""
+        if isinstance(command, AddVhost):
+            self._add_vhost(command.name)
+        elif isinstance(command, DeleteVhost):
+            self.vhost(command.name).remove_everything(now)
+            del self.vhosts[command.name]
+            self.access.revoke_vhost(command.name)
+        elif isinstance(command, PutUser):
+            self.users.put(command)
+        elif isinstance(command, DeleteUser):
+            self.users.remove(command.name)
+            self.access.revoke_user(command.name)
+        elif isinstance(command, SetPermissions):
+            self._check_user_and_vhost(command.user, command.vhost)
+            self.access.grant(command)
+        elif isinstance(command, ClearPermissions):
+            self._check_user_and_vhost(command.user, command.vhost)
+            self.access.revoke(command.user, command.vhost)
+        return DONE
+
+    def _add_vhost(self, name: str) -> None:
+        """Adding one that is there changes nothing, as in RabbitMQ's HTTP API."""
+        if name in self.vhosts:
+            return
+        if not name or len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
+            raise PreconditionFailed(f"a vhost name has 1 to {NAME_OCTETS_MAX} octets")
+        if len(self.vhosts) >= VHOSTS_MAX:
+            raise PreconditionFailed(f"limit of {VHOSTS_MAX} vhosts is reached")
+        vhost = VirtualHost(name, self.timers)
+        vhost.wall_offset_ms = self._wall_offset_ms
+        vhost.touched = self.touched
+        self.vhosts[name] = vhost
+
+    def _check_user_and_vhost(self, user: str, vhost: str) -> None:
+        if self.users.find(user) is None:
+            raise NotFound(f"no user '{user}'")
+        self.vhost(vhost)
+
+    def vhost(self, name: str) -> VirtualHost:
+        found = self.vhosts.get(name)
+        if found is None:
+            raise NotFound(f"no vhost '{name}'")
+        return found
+
+    def open_vhost(self, name: str, user: str, connection_count: int) -> tuple[VirtualHost, Access]:
+        """What a connection gets when it names its virtual host. `connection_count` are those
+        that have it open already.
+        """
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise NotAllowed(f"vhost {name} not found")
+        access = self.access.find(user, name)
+        if access is None:
+            raise NotAllowed(f"access to vhost '{name}' refused for user '{user}'")
+        if 0 <= vhost.max_connections <= connection_count:
+            raise NotAllowed(
+                f"access to vhost '{name}' refused for user '{user}': "
+                f"connection limit ({vhost.max_connections}) is reached"
+            )
+        return vhost, access
+
+    def set_wall_offset(self, milliseconds: int) -> None:
+        """The node tells what the wall clock shows when `now` is zero."""
+        self._wall_offset_ms = milliseconds
+        for vhost in self.vhosts.values():
+            vhost.wall_offset_ms = milliseconds
+
+    def connection_ended(self, connection: int, now: int) -> None:
+        for vhost in self.vhosts.values():
+            vhost.connection_ended(connection, now)
+
+
+def put_defaults(state: BrokerState, now: int) -> None:
+    """What a broker that has never run before begins with."""
+    state.apply(AddVhost(DEFAULT_VHOST), now)
+    state.apply(PutUser(DEFAULT_USER, DEFAULT_PASSWORD_HASH, (ADMINISTRATOR,), True), now)
+    everything = SetPermissions(DEFAULT_USER, DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING)
+    state.apply(everything, now)

@@ -1,0 +1,62 @@
+"""What is to happen later, in order of due time. Knows no clock: the world asks when to wake us.
+
+Invariants: a timer is in the heap at most once per due time; moving or cancelling it leaves a
+stale heap item behind that is skipped when it surfaces.
+"""
+
+import heapq
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+NEVER: Final = -1
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Timer:
+    """Something due once. Subclasses say what happens in `fire`."""
+
+    def __init__(self) -> None:
+        self.due: int = NEVER
+
+    def fire(self, now: int) -> None:
+        raise NotImplementedError
+
+
+class Timers:
+    """All timers of one broker. Held by the broker, driven by the node's `tick`."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        # Breaks ties in order of scheduling, so that a run is the same every time.
+        self._count: int = 0
+
+    def schedule(self, timer: Timer, due: int) -> None:
+        """Arm the timer, or move it when it was armed."""
+        assert due >= 0, "a due time is a `now` of the future"
+        if timer.due == due:
+            return
+        timer.due = due
+        self._count += 1
+        heapq.heappush(self._heap, (due, self._count, timer))
+
+    def cancel(self, timer: Timer) -> None:
+        timer.due = NEVER
+
+    def next_due(self) -> int:
+        """When the next timer is due, or NEVER."""
+        heap = self._heap
+        while heap:
+            due, _, timer = heap[0]
+            if timer.due == due:
+                return due
+            heapq.heappop(heap)
+        return NEVER
+
+    def fire_due(self, now: int) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            due, _, timer = heapq.heappop(heap)
+            if timer.due == due:
+                timer.due = NEVER
+                timer.fire(now)

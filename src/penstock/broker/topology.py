@@ -1,0 +1,199 @@
+"""What can be asked of a virtual host or of the broker, as values.
+
+A dialect makes them, the virtual host applies them; journal and cluster log them. So everything is
+decided before a value is made: names the server chooses, hashes of passwords, the connection that
+an exclusive queue belongs to.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+# Not made on behalf of any connection: definitions, replay, the operator.
+NO_CONNECTION: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareExchange:
+    name: str
+    kind: str
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+    passive: bool = False
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExchange:
+    name: str
+    if_unused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BindExchange:
+    destination: str
+    source: str
+    routing_key: str = ""
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UnbindExchange:
+    destination: str
+    source: str
+    routing_key: str = ""
+    arguments: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareQueue:
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    passive: bool = False
+    arguments: dict[str, object] = field(default_factory=dict)
+    connection: int = NO_CONNECTION
+    # The name was drawn by the server, so the prefix that is reserved for it is in order.
+    server_named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueue:
+    name: str
+    if_unused: bool = False
+    if_empty: bool = False
+    connection: int = NO_CONNECTION
+
+
+@dataclass(frozen=True, slots=True)
+class BindQueue:
+    queue: str
+    exchange: str
+    routing_key: str = ""
+    arguments: dict[str, object] = field(default_factory=dict)
+    connection: int = NO_CONNECTION
+
+
+@dataclass(frozen=True, slots=True)
+class UnbindQueue:
+    queue: str
+    exchange: str
+    routing_key: str = ""
+    arguments: dict[str, object] = field(default_factory=dict)
+    connection: int = NO_CONNECTION
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeQueue:
+    name: str
+    connection: int = NO_CONNECTION
+
+
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    name: str
+    pattern: str
+    definition: dict[str, object]
+    apply_to: str = "all"
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClearPolicy:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetVhostLimits:
+    """-1 is no limit."""
+
+    max_queues: int = -1
+    max_connections: int = -1
+
+
+VhostCommand = (
+    DeclareExchange
+    | DeleteExchange
+    | BindExchange
+    | UnbindExchange
+    | DeclareQueue
+    | DeleteQueue
+    | BindQueue
+    | UnbindQueue
+    | PurgeQueue
+    | SetPolicy
+    | ClearPolicy
+    | SetVhostLimits
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AddVhost:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVhost:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutUser:
+    """Add a user, or replace hash and tags of one. The hash comes from `users.hash_password`."""
+
+    name: str
+    password_hash: str
+    tags: tuple[str, ...] = ()
+    loopback_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteUser:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetPermissions:
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearPermissions:
+    user: str
+    vhost: str
+
+
+BrokerCommand = AddVhost | DeleteVhost | PutUser | DeleteUser | SetPermissions | ClearPermissions
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Applied; there is nothing else to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDeclared:
+    name: str
+    message_count: int
+    consumer_count: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    message_count: int
+
+
+Result = Done | QueueDeclared | Deleted | Purged
+
+DONE: Final = Done()

@@ -1,0 +1,187 @@
+"""Users, their password hashes and how a password is checked.
+
+Hashes are argon2id in its usual text form. Checking one costs tens of milliseconds on purpose, so
+it is a value (`Verification`) that the server may run in a thread: everything it needs is in it.
+
+A good password is remembered as a keyed hash, so that a thousand reconnects of one application do
+not pay argon2 each. Why that is safe: the key is drawn when the process starts and lives only in
+its memory, as the passwords themselves do while clients log in, so who can read it needs no
+guessing; the stored argon2 hash is part of what is hashed, so a changed password is forgotten at
+once; a wrong password never matches and pays argon2 in full, so guessing gets no cheaper.
+
+Unknown users and users without a password are checked against a hash that nothing matches, so the
+time of a refusal does not tell which names exist.
+"""
+
+import hashlib
+import hmac
+import re
+from typing import Final
+
+from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.broker.topology import PutUser
+from penstock.world.entropy import Entropy
+
+ADMINISTRATOR: Final = "administrator"
+DEFAULT_USER: Final = "guest"
+
+# argon2id at OWASP's second recommendation: 19 MiB and two passes, about 20 ms of one core. One
+# lane, because more would start threads of their own.
+TIME_COST: Final = 2
+MEMORY_COST_KIB: Final = 19_456
+LANES: Final = 1
+HASH_OCTETS: Final = 32
+SALT_OCTETS: Final = 16
+KEY_OCTETS: Final = 32
+# A password travels in a frame; hashing megabytes for a stranger would be work for nothing.
+PASSWORD_OCTETS_MAX: Final = 1024
+
+# The hash of "guest". A fixed salt gives nothing away, because this password is public; to compute
+# it anew would cost each start of a broker those 20 ms.
+DEFAULT_PASSWORD_HASH: Final = (  # noqa: S105 - public
+    "$argon2id$v=19$m=19456,t=2,p=1$Uu9CUcvV2DLhhGQFBLpluA$"
+    "m0ZjynUeNel05NY6gP2ynAQyEokz9FkycldsNL7gbhA"
+)
+# The hash of octets that were thrown away.
+DECOY_HASH: Final = (
+    "$argon2id$v=19$m=19456,t=2,p=1$KvJXpY7TQ0UTOeAqXtEO7A$"
+    "4n+ogLhRkRpBHK3qhxUC49ZaRa2pXSu1wxLdP6kyBic"
+)
+# Said here, because the library takes longer to import than a broker takes to start.
+_HASH_FORM: Final = re.compile(
+    r"\$argon2id\$v=19\$m=[0-9]{1,7},t=[0-9]{1,3},p=[0-9]{1,3}\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+\Z"
+)
+
+
+class User:
+    """One user. Held by `Users`; connections keep the name and ask again."""
+
+    def __init__(self, command: PutUser) -> None:
+        self.name: str = command.name
+        # Empty: no password opens this user.
+        self.password_hash: str = command.password_hash
+        self.tags: tuple[str, ...] = command.tags
+        self.loopback_only: bool = command.loopback_only
+
+
+class Verification:
+    """Whether a password opens a user. Made by `Users`, run anywhere, given back to `Users`."""
+
+    def __init__(self, name: str, password: bytes, password_hash: str, remembered: bool) -> None:
+        self.name: str = name
+        self.password: bytes = password
+        self.password_hash: str = password_hash
+        # True when a keyed hash has answered already and `run` would only cost time.
+        self.remembered: bool = remembered
+        self.good: bool = remembered
+
+    def run(self) -> bool:
+        """Takes tens of milliseconds and touches nothing but this object."""
+        if not self.remembered:
+            self.good = verify_password(self.password_hash or DECOY_HASH, self.password)
+        return self.good
+
+
+class Users:
+    """All users by name. Held by the broker's state."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._by_name: dict[str, User] = {}
+        self._key: bytes = entropy.octets(KEY_OCTETS)
+        # The last good password of each user as a keyed hash; at most one entry per user.
+        self._remembered: dict[str, bytes] = {}
+
+    def put(self, command: PutUser) -> None:
+        if not command.name or len(command.name.encode()) > NAME_OCTETS_MAX:
+            raise PreconditionFailed(f"a user name has 1 to {NAME_OCTETS_MAX} octets")
+        if command.password_hash:
+            check_hash(command.password_hash)
+        self._by_name[command.name] = User(command)
+        self._remembered.pop(command.name, None)
+
+    def remove(self, name: str) -> None:
+        if self._by_name.pop(name, None) is None:
+            raise NotFound(f"no user '{name}'")
+        self._remembered.pop(name, None)
+
+    def find(self, name: str) -> User | None:
+        return self._by_name.get(name)
+
+    def listed(self) -> list[User]:
+        return list(self._by_name.values())
+
+    def verifier(self, name: str, password: bytes) -> Verification:
+        user = self._by_name.get(name)
+        password_hash = "" if user is None else user.password_hash
+        if len(password) > PASSWORD_OCTETS_MAX:
+            # Nothing that long was ever hashed; check something that costs as much.
+            return Verification(name, b"", "", remembered=False)
+        known = self._remembered.get(name)
+        remembered = known is not None and hmac.compare_digest(
+            known, self._digest(password_hash, password)
+        )
+        return Verification(name, password, password_hash, remembered)
+
+    def settle(self, verification: Verification) -> bool:
+        """Take a verification back after it ran; returns whether it was good and still is."""
+        user = self._by_name.get(verification.name)
+        if user is None or not verification.good:
+            return False
+        if user.password_hash != verification.password_hash:
+            # The password was changed while the old one was being checked.
+            return False
+        self._remembered[user.name] = self._digest(user.password_hash, verification.password)
+        return True
+
+    def _digest(self, password_hash: str, password: bytes) -> bytes:
+        # The argon2 text holds no zero octet, so the two parts cannot run into one another; its
+        # salt differs from user to user, so the name need not be hashed.
+        keyed = hashlib.blake2b(key=self._key, digest_size=HASH_OCTETS)
+        keyed.update(password_hash.encode())
+        keyed.update(b"\0")
+        keyed.update(password)
+        return keyed.digest()
+
+
+def may_connect_from(user: User, peer_is_loopback: bool) -> bool:
+    return peer_is_loopback or not user.loopback_only
+
+
+def loopback_refusal(name: str) -> str:
+    """For the log, as RabbitMQ writes it; the client only hears that the login was refused."""
+    return f"user '{name}' can only connect via localhost"
+
+
+def hash_password(password: bytes, entropy: Entropy) -> str:
+    # Imported late, here and below: it takes about 30 ms, and most starts hash nothing.
+    from argon2.low_level import Type, hash_secret
+
+    if not 0 < len(password) <= PASSWORD_OCTETS_MAX:
+        raise PreconditionFailed(f"a password has 1 to {PASSWORD_OCTETS_MAX} octets")
+    encoded: bytes = hash_secret(
+        password,
+        entropy.octets(SALT_OCTETS),
+        TIME_COST,
+        MEMORY_COST_KIB,
+        LANES,
+        HASH_OCTETS,
+        Type.ID,
+    )
+    return encoded.decode("ascii")
+
+
+def verify_password(password_hash: str, password: bytes) -> bool:
+    from argon2.exceptions import VerificationError
+    from argon2.low_level import Type, verify_secret
+
+    try:
+        return verify_secret(password_hash.encode("ascii"), password, Type.ID)
+    except VerificationError:
+        return False
+
+
+def check_hash(password_hash: str) -> None:
+    """Raise for a text that is no argon2id hash, before a login stumbles over it."""
+    if _HASH_FORM.match(password_hash) is None:
+        raise PreconditionFailed("the password hash is not an argon2id hash")

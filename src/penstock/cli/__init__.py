@@ -1,0 +1,1 @@
+"""The command line. May import every room; nothing imports it."""

@@ -1,0 +1,165 @@
+"""What one run does: every choice made, so that a faucet's or a sink's process needs no more.
+
+The seed's figures: a *faucet* publishes, *sinks* are queues; the internal switching rate (ISR) is
+publishes times the queues each one reaches, the external switching rate (XSR) is what leaves the
+broker to consumers. A sink without consumers is bounded, so that it discards.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from penstock.cli.loading.stamp import STAMP_SIZE
+
+# A sink nobody consumes keeps this many and drops the oldest: small enough that memory is not
+# what is measured.
+UNCONSUMED_SINK_LENGTH_MAX: Final = 1000
+
+# Each faucet and each sink is a process of about 30 MB; a machine of two cores gains nothing from
+# more, and a mistyped number should not take it down.
+PROCESSES_MAX: Final = 64
+
+# The publisher's number travels in two octets and the names of queues must stay readable.
+QUEUES_MAX: Final = 10_000
+
+
+class Mode(StrEnum):
+    """A named bundle of defaults; any of its options can be set on its own."""
+
+    TRANSIENT = "transient"
+    CONFIRM = "confirm"
+    DURABLE = "durable"
+    FANOUT = "fanout"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Made once by the command, sent to every process, never changed."""
+
+    uri: str
+    run: int
+    mode: Mode
+    size: int
+    publishers: int
+    consumers: int
+    queues: tuple[str, ...]
+    exchange: str
+    # Empty: publisher i uses the name of queue i, through the default exchange.
+    routing_key: str
+    confirm_window: int
+    no_ack: bool
+    prefetch: int
+    persistent: bool
+    rate: float | None
+    messages: int | None
+    seconds: float | None
+    # Names the user gave are the user's: made when missing, never deleted.
+    owns_exchange: bool
+    owns_queues: bool
+
+    def __post_init__(self) -> None:
+        if self.size < STAMP_SIZE:
+            raise PlanRefused(
+                f"--size must be at least {STAMP_SIZE}: each body carries the run, the publisher, "
+                "its sequence number and the time"
+            )
+        if self.publishers < 1:
+            raise PlanRefused("at least one publisher is needed")
+        if self.publishers + self.consumers > PROCESSES_MAX:
+            raise PlanRefused(
+                f"{self.publishers} publishers and {self.consumers} consumers are more processes "
+                f"than the {PROCESSES_MAX} allowed"
+            )
+        if not 1 <= len(self.queues) <= QUEUES_MAX:
+            raise PlanRefused(f"the number of queues must be from 1 to {QUEUES_MAX}")
+
+    @property
+    def paired(self) -> bool:
+        """Publisher i feeds queue i alone; otherwise every publish goes to all queues."""
+        return not self.exchange and not self.routing_key
+
+    @property
+    def queues_reached(self) -> int:
+        """How many queues one publish is switched into."""
+        return 1 if not self.exchange else len(self.queues)
+
+    def key_of(self, publisher: int) -> str:
+        return self.routing_key or (
+            "" if self.exchange else self.queues[publisher % len(self.queues)]
+        )
+
+    def queues_of_publisher(self, publisher: int) -> tuple[str, ...]:
+        if self.exchange:
+            return self.queues
+        return (self.key_of(publisher),)
+
+    def queues_of_consumer(self, consumer: int) -> tuple[str, ...]:
+        """Every queue has a consumer when there is one at all; spare consumers share queues."""
+        if self.consumers > len(self.queues):
+            return (self.queues[consumer % len(self.queues)],)
+        return self.queues[consumer :: self.consumers]
+
+    def share_of_publisher(self, publisher: int) -> int | None:
+        if self.messages is None:
+            return None
+        share, rest = divmod(self.messages, self.publishers)
+        return share + (1 if publisher < rest else 0)
+
+
+class PlanRefused(ValueError):
+    """The options contradict each other; the text says which and what to do."""
+
+
+def make_plan(
+    *,
+    uri: str,
+    run: int,
+    mode: Mode = Mode.CONFIRM,
+    size: int = 100,
+    pairs: int | None = None,
+    publishers: int | None = None,
+    consumers: int | None = None,
+    queues: int | None = None,
+    exchange: str | None = None,
+    routing_key: str | None = None,
+    queue: str | None = None,
+    confirm_window: int | None = None,
+    no_ack: bool | None = None,
+    prefetch: int | None = None,
+    persistent: bool | None = None,
+    rate: float | None = None,
+    messages: int | None = None,
+    seconds: float | None = None,
+) -> Plan:
+    """Fill in what the user left open from the mode and from what the user did say."""
+    if pairs is not None and (publishers or consumers or queues):
+        raise PlanRefused("--pairs sets publishers, consumers and queues; give it alone")
+    fanout = mode is Mode.FANOUT
+    queue_count = queues or pairs or (16 if fanout else 1)
+    name = queue or f"penstock.load.{run:08x}"
+    names = (name,) if queue_count == 1 else tuple(f"{name}.{i}" for i in range(queue_count))
+    spread = exchange is not None or (pairs is None and queue_count > 1)
+    if mode in {Mode.TRANSIENT}:
+        window_default = 0
+    else:
+        window_default = 1000
+    return Plan(
+        uri=uri,
+        run=run,
+        mode=mode,
+        size=size,
+        publishers=publishers if publishers is not None else (pairs or 1),
+        consumers=consumers if consumers is not None else (pairs or (0 if fanout else 1)),
+        queues=names,
+        exchange=exchange if exchange is not None else (f"penstock.load.{run:08x}" if spread else ""),
+        routing_key=routing_key or "",
+        confirm_window=window_default if confirm_window is None else confirm_window,
+        no_ack=mode is Mode.TRANSIENT if no_ack is None else no_ack,
+        prefetch=2000 if prefetch is None else prefetch,
+        persistent=mode is Mode.DURABLE if persistent is None else persistent,
+        rate=rate,
+        messages=messages,
+        seconds=seconds if seconds is not None or messages is not None else 5.0,
+        owns_exchange=spread and exchange is None,
+        owns_queues=queue is None,
+    )

@@ -1,0 +1,70 @@
+"""What faucets and sinks tell the crew, over a pipe, and what the crew tells them."""
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from penstock.cli.loading.ledger import LedgerPage
+
+
+class Order(Enum):
+    """From the crew to a process."""
+
+    GO = auto()
+    STOP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Connected and set up; waiting for GO."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Totals so far. `blocked` is the broker's reason while it holds publishers back."""
+
+    published: int = 0
+    confirmed: int = 0
+    refused: int = 0
+    delivered: int = 0
+    blocked: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FaucetFinished:
+    """One publisher's books. Times are the machine's monotonic nanoseconds."""
+
+    publisher: int
+    published: int
+    confirmed: int
+    refused: int
+    # Sequences the broker refused or never answered: it promised nothing about them.
+    unpromised: tuple[int, ...]
+    started: int
+    ended: int
+    cpu_seconds: float
+    confirm_latency: dict[int, int] = field(default_factory=dict)
+    # Why the run ended early, for people.
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFinished:
+    """One consumer's books: pages by queue and publisher."""
+
+    delivered: int
+    foreign: int
+    last_delivery: int
+    cpu_seconds: float
+    pages: dict[tuple[str, int], LedgerPage] = field(default_factory=dict)
+    latency: dict[int, int] = field(default_factory=dict)
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A process that could not begin; the text is for people."""
+
+    reason: str
+
+
+Report = Ready | Progress | FaucetFinished | SinkFinished | Failed

@@ -1,0 +1,61 @@
+"""The `penstock` command: one module per subcommand, imported only when it is the one called.
+
+Starting a broker must not pay for the load generator, and `--help` must not pay for either. So the
+table below knows each subcommand's module and one line of help, and only the named module is
+imported. A subcommand's module has a function `command` with Typer annotations; its docstring is
+the long help.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import typer
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A row of the table. Held by COMMANDS."""
+
+    module: str
+    summary: str
+    passes_arguments_on: bool = False  # unknown options belong to the program it starts
+
+
+COMMANDS: dict[str, Subcommand] = {
+    "serve": Subcommand("penstock.cli.serve", "Run a broker."),
+    "load": Subcommand("penstock.cli.load", "Put a measured load on a broker."),
+    "demo": Subcommand("penstock.cli.demo", "Show what the broker does, with figures."),
+    "test": Subcommand("penstock.cli.selftest", "Run the project's whole suite.", True),
+    "version": Subcommand("penstock.cli.version", "Print version, build and Python."),
+}
+
+
+def not_loaded() -> None:
+    """Stands in the help for a subcommand that was not asked for."""
+
+
+def build_app(arguments: Sequence[str]) -> typer.Typer:
+    """The app in which only the subcommand that `arguments` name is imported."""
+    app = typer.Typer(
+        name="penstock",
+        help="An AMQP 0-9-1 message broker.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,  # operators send plain tracebacks
+    )
+    chosen = next((word for word in arguments if not word.startswith("-")), None)
+    for name, row in COMMANDS.items():
+        function = import_module(row.module).command if name == chosen else not_loaded
+        settings: dict[str, object] = {}
+        if row.passes_arguments_on:
+            settings = {"allow_extra_args": True, "ignore_unknown_options": True}
+        summary = None if name == chosen else row.summary
+        app.command(name, help=summary, context_settings=settings)(function)
+    return app
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    build_app(arguments)(arguments, prog_name="penstock")

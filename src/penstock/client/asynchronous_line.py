@@ -1,0 +1,149 @@
+"""Drives one conversation over one asyncio transport.
+
+What is said during one turn of the event loop leaves in one write.
+"""
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from typing import Final
+
+from penstock.client.conversation import Conversation
+from penstock.client.errors import ConnectFailed
+from penstock.client.events import Event
+from penstock.client.tls import tls_context
+from penstock.client.uri import Address
+from penstock.wire.outgoing import Outgoing
+from penstock.world.network import Transport
+
+# Heartbeats are due every few seconds at most, so a look each second is enough.
+TICK_SECONDS: Final = 1.0
+
+
+class LineOwner(ABC):
+    """Hears what the conversation reports; implemented by the connection."""
+
+    @abstractmethod
+    def events_came(self, events: list[Event]) -> None: ...
+
+
+class AsyncioTransport(Transport):
+    """An asyncio transport under the names the wire knows."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport: asyncio.Transport = transport
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+
+class AsyncLine(asyncio.Protocol):
+    """Held by an `AsyncConnection`, one for each time it connects."""
+
+    conversation: Conversation
+    transport: Transport
+
+    def __init__(self, address: Address, owner: LineOwner, name: str, epoch: int) -> None:
+        self._address: Address = address
+        self._owner: LineOwner = owner
+        self._name: str = name
+        self._epoch: int = epoch
+        self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self._flush_list: list[Outgoing] = []
+        self._flush_scheduled: bool = False
+        self._ticker: asyncio.TimerHandle | None = None
+        self._reading: bool = True
+        # Set while the kernel takes our bytes; publishers wait for it.
+        self.writable: asyncio.Event = asyncio.Event()
+        self.writable.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = AsyncioTransport(transport)
+        outgoing = Outgoing(self._flush_list, self.transport)
+        self.conversation = Conversation(
+            self._address, outgoing, name=self._name, epoch=self._epoch
+        )
+        self.conversation.start()
+        self._flush()
+        self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def data_received(self, data: bytes) -> None:
+        self._report(self.conversation.receive(data, _now()))
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 the wire says it
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self.writable.set()
+        self._report(self.conversation.lost())
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
+
+    def flush_soon(self) -> None:
+        """Write at the end of this turn of the loop, with whatever else is said in it."""
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def regulate(self, reading: bool) -> None:
+        if reading != self._reading and not self.conversation.ended:
+            self._reading = reading
+            if reading:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        while self._flush_list:
+            self._flush_list.pop().flush()
+
+    def _tick(self) -> None:
+        if not self.conversation.ended:
+            self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
+            self._report(self.conversation.tick(_now()))
+
+    def _report(self, events: list[Event]) -> None:
+        if events:
+            self._owner.events_came(events)
+        self._flush()
+
+
+async def open_line(address: Address, owner: LineOwner, name: str, epoch: int) -> AsyncLine:
+    loop = asyncio.get_running_loop()
+    secure = None if address.tls is None else tls_context(address.tls)
+    host = None if address.tls is None else address.tls.server_name or address.host
+    seconds = address.connect_timeout_milliseconds / 1000 or None
+    try:
+        async with asyncio.timeout(seconds):
+            _, line = await loop.create_connection(
+                lambda: AsyncLine(address, owner, name, epoch),
+                address.host,
+                address.port,
+                ssl=secure,
+                server_hostname=host,
+            )
+    except OSError as error:  # a time-out is one, too
+        reason = error.strerror or str(error) or "timed out"
+        raise ConnectFailed([(str(address), reason)]) from error
+    return line
+
+
+def _now() -> int:
+    return int(time.monotonic() * 1000)

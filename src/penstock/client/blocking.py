@@ -1,0 +1,90 @@
+"""The blocking skin: for Spark's executors, the command line and scripts.
+
+    with blocking.connect("amqp://localhost") as connection, connection.channel() as channel:
+        queue = channel.call(declare_queue(exclusive=True)).queue
+        channel.publish("", queue, b"hello")
+        print(channel.get(queue, no_ack=True).body)
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.client.blocking_channel import BlockingChannel
+from penstock.client.blocking_pump import Pump, deadline_after, remaining
+from penstock.client.errors import ClientError
+from penstock.client.uri import Address, decode_uri
+
+# How long a verb waits for the broker's answer; a broker that fsyncs or fails over takes seconds.
+ANSWER_SECONDS: Final = 30.0
+
+
+class BlockingConnection:
+    """Owns the socket. Not safe across threads: give each thread its own."""
+
+    def __init__(self, addresses: list[Address], name: str, seconds: float | None) -> None:
+        self._seconds: float | None = seconds
+        self._pump: Pump = Pump(addresses, name)
+        deadline = deadline_after(self._pump.address.connect_timeout_milliseconds / 1000 or None)
+        try:
+            while not self._pump.conversation.opened:
+                self._pump.turn(remaining(deadline))
+                self._pump.check()
+        except BaseException:
+            self._pump.end()
+            raise
+
+    @property
+    def address(self) -> Address:
+        """The one of the given addresses that was reached."""
+        return self._pump.address
+
+    @property
+    def server_properties(self) -> dict[str, object]:
+        return self._pump.server_properties
+
+    @property
+    def frame_max(self) -> int:
+        return self._pump.conversation.frame_max
+
+    @property
+    def blocked(self) -> str | None:
+        """The broker's reason while it does not read our publishes."""
+        return self._pump.blocked
+
+    def channel(self) -> BlockingChannel:
+        return BlockingChannel(self._pump, self._seconds)
+
+    def turn(self, seconds: float = 0.0) -> bool:
+        """Read what has come, send a heartbeat when one is due; whether anything came."""
+        self._pump.check()
+        return self._pump.turn(seconds)
+
+    def close(self) -> None:
+        """Does nothing on a connection that has ended already."""
+        deadline = deadline_after(self._seconds)
+        self._pump.conversation.close()
+        try:
+            while self._pump.error is None:
+                self._pump.turn(remaining(deadline))
+        finally:
+            self._pump.end()
+
+    def __enter__(self) -> "BlockingConnection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(
+    target: str | Address | Sequence[str | Address],
+    *,
+    name: str = "",
+    timeout: float | None = ANSWER_SECONDS,
+) -> BlockingConnection:
+    """Log in at the first address that can be reached; `timeout` is for each verb, in seconds."""
+    targets = [target] if isinstance(target, (str, Address)) else list(target)
+    if not targets:
+        raise ClientError("no address was given")
+    addresses = [decode_uri(entry) if isinstance(entry, str) else entry for entry in targets]
+    return BlockingConnection(addresses, name, timeout)

@@ -1,0 +1,126 @@
+"""Drives one conversation over one socket, in the caller's thread.
+
+Bytes move only inside `turn` and `flush`. So heartbeats are sent only while somebody waits here: a
+program that computes for longer than the heartbeat between calls should call `turn` now and
+then, or connect with `heartbeat=0`.
+"""
+
+import time
+from typing import Final
+
+from penstock.client.blocking_line import Line, open_line
+from penstock.client.conversation import Conversation
+from penstock.client.errors import ConnectionClosedError, ReplyError, TimedOut
+from penstock.client.events import Blocked, ConnectionClosed, Delivered, Event, Opened, Unblocked
+from penstock.client.inbox import Inbox
+from penstock.client.uri import Address
+from penstock.wire.outgoing import Outgoing
+
+# The longest nap between two looks at the clock: heartbeats are due every few seconds at most.
+NAP_SECONDS_MAX: Final = 1.0
+
+
+class Pump:
+    """Held by a `BlockingConnection` and shared with its channels. Not safe across threads."""
+
+    def __init__(self, addresses: list[Address], name: str) -> None:
+        line, self.address = open_line(addresses)
+        self._line: Line = line
+        self._flush_list: list[Outgoing] = []
+        self.conversation = Conversation(
+            self.address, Outgoing(self._flush_list, line), name=name
+        )
+        self.inboxes: dict[int, Inbox] = {}
+        # The broker's reason while it does not read our publishes.
+        self.blocked: str | None = None
+        self.server_properties: dict[str, object] = {}
+        self._closed: ConnectionClosed | None = None
+        self.conversation.start()
+
+    @property
+    def error(self) -> ReplyError | None:
+        """Why nothing works any more; None while it does."""
+        if self._closed is None:
+            return None
+        return self._closed.error or ConnectionClosedError(0, "the connection is closed")
+
+    def turn(self, seconds: float) -> bool:
+        """Write what is pending, read what has come; wait at most `seconds` for it.
+
+        Whether anything came. Does nothing once the connection has ended.
+        """
+        if self._closed is not None:
+            return False
+        self._write()
+        data = self._line.receive()
+        if data is None and seconds > 0:
+            self._line.wait(min(seconds, NAP_SECONDS_MAX))
+            data = self._line.receive()
+        if data is None:
+            self._dispatch(self.conversation.tick(_now()))
+        elif data:
+            self._dispatch(self.conversation.receive(data, _now()))
+        else:
+            self._line.abort()
+            self._dispatch(self.conversation.lost())
+        self._write()
+        return data is not None
+
+    def flush(self, deadline: float | None) -> None:
+        """Hand everything to the kernel, reading meanwhile."""
+        self._write()
+        while self._line.unsent and self._closed is None:
+            self.turn(remaining(deadline))
+
+    def check(self) -> None:
+        """Raise what ended the connection, if something did."""
+        if self.error is not None:
+            raise self.error
+
+    def end(self) -> None:
+        """Drop the line without a word."""
+        self._line.abort()
+        if self._closed is None:
+            self._dispatch(self.conversation.lost())
+
+    def _write(self) -> None:
+        while self._flush_list:
+            self._flush_list.pop().flush()
+        self._line.send()
+
+    def _dispatch(self, events: list[Event]) -> None:
+        inboxes = self.inboxes
+        for event in events:
+            if isinstance(event, Delivered):
+                inboxes[event.channel].deliveries.append(event)
+            elif isinstance(event, Blocked):
+                self.blocked = event.reason
+            elif isinstance(event, Unblocked):
+                self.blocked = None
+            elif isinstance(event, Opened):
+                self.server_properties = event.server_properties
+            elif isinstance(event, ConnectionClosed):
+                self._closed = event
+            else:
+                inboxes[event.channel].put(event)
+
+
+def _now() -> int:
+    return int(time.monotonic() * 1000)
+
+
+def deadline_after(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
+
+
+def seconds_until(deadline: float | None) -> float:
+    """Not above zero when it has passed."""
+    return NAP_SECONDS_MAX if deadline is None else deadline - time.monotonic()
+
+
+def remaining(deadline: float | None) -> float:
+    """Seconds until then; raises when it has passed."""
+    left = seconds_until(deadline)
+    if left <= 0:
+        raise TimedOut("the broker did not answer in time")
+    return left

@@ -1,0 +1,71 @@
+"""When to try again, and where. Pure: the skin does the waiting and the connecting.
+
+Invariants: every address is tried once before any wait; waits grow to a ceiling and never reach
+zero after the first round; two clients that lost the same broker do not come back in step.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.client.uri import Address
+from penstock.world.entropy import Entropy
+
+# The first wait is short because most losses are a restart of a second or two; the ceiling keeps
+# a thousand clients from hammering a broker that stays away.
+DELAY_MILLISECONDS_FIRST: Final = 100
+DELAY_MILLISECONDS_MAX: Final = 30_000
+
+# 2**16 steps of jitter are finer than the milliseconds they are multiplied with.
+JITTER_STEPS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Connect to `address` after waiting `delay_milliseconds`."""
+
+    address: Address
+    delay_milliseconds: int
+
+
+class ReconnectPolicy:
+    """Held by one client; remembers how often it failed since it was last connected."""
+
+    def __init__(
+        self,
+        addresses: list[Address],
+        entropy: Entropy,
+        delay_first: int = DELAY_MILLISECONDS_FIRST,
+        delay_max: int = DELAY_MILLISECONDS_MAX,
+    ) -> None:
+        if not addresses:
+            raise ValueError("a client needs at least one address")
+        assert 0 < delay_first <= delay_max
+        self._addresses: list[Address] = addresses
+        self._entropy: Entropy = entropy
+        self._delay_first: int = delay_first
+        self._delay_max: int = delay_max
+        self._failed_count: int = 0
+        self._next_index: int = 0
+
+    @property
+    def failed_count(self) -> int:
+        return self._failed_count
+
+    def next_attempt(self) -> Attempt:
+        """Addresses in turn, beginning with the one that worked last."""
+        rounds = self._failed_count // len(self._addresses)
+        address = self._addresses[self._next_index]
+        if rounds == 0:
+            return Attempt(address, 0)
+        # The shift is capped first: the ceiling is reached long before 2**16 rounds.
+        ceiling = min(self._delay_max, self._delay_first << min(rounds - 1, 16))
+        dice = int.from_bytes(self._entropy.octets(2), "big")
+        # Between half the ceiling and all of it: spread out, yet never at once.
+        return Attempt(address, ceiling // 2 + (ceiling - ceiling // 2) * dice // JITTER_STEPS)
+
+    def failed(self) -> None:
+        self._failed_count += 1
+        self._next_index = (self._next_index + 1) % len(self._addresses)
+
+    def connected(self) -> None:
+        self._failed_count = 0

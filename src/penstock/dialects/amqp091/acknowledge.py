@@ -1,0 +1,103 @@
+"""Settling deliveries: ack, nack, reject, recover.
+
+An unknown tag is a channel error, as the specification says and RabbitMQ does; nothing is settled
+then, not even the known tags below it.
+"""
+
+from enum import Enum
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.queue import Queue
+from penstock.dialects.amqp091.deliveries import Deliveries
+from penstock.wire.amqp091.errors import ChannelFault
+from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
+
+
+class Outcome(Enum):
+    """How a delivery is settled."""
+
+    ACKNOWLEDGED = 1
+    REQUEUED = 2
+    REJECTED = 3
+
+
+def check_tag(deliveries: Deliveries, tag: int, multiple: bool) -> None:
+    """Refuse a tag that is not outstanding. With `multiple` any tag up to the newest will do that
+    still has something outstanding at or below it; 0 stands for all."""
+    unacknowledged = deliveries.unacknowledged
+    if multiple and tag == 0:
+        return
+    if multiple and unacknowledged.count and unacknowledged.covers(tag):
+        return
+    if unacknowledged.holds(tag):
+        return
+    raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}", 0, 0)
+
+
+def settle(
+    deliveries: Deliveries, tag: int, multiple: bool, outcome: Outcome, now: int
+) -> None:
+    """Settle one delivery, or all up to a tag."""
+    check_tag(deliveries, tag, multiple)
+    unacknowledged = deliveries.unacknowledged
+    if multiple:
+        begin = unacknowledged.head()
+        end = unacknowledged.end_of(tag)
+    else:
+        begin = unacknowledged.slot_of(tag)
+        end = begin + 1
+    if outcome is Outcome.ACKNOWLEDGED:
+        _acknowledge(deliveries, begin, end)
+    elif outcome is Outcome.REJECTED:
+        _reject(deliveries, begin, end, now)
+    else:
+        _requeue(deliveries, begin, end, now)
+
+
+def _acknowledge(deliveries: Deliveries, begin: int, end: int) -> None:
+    unacknowledged = deliveries.unacknowledged
+    for slot in range(begin, end):
+        entry = unacknowledged.entry_at(slot)
+        consumer = unacknowledged.consumer_at(slot)
+        if entry is not None and consumer is not None:
+            unacknowledged.settle(slot)
+            consumer.queue.acknowledge(entry)
+            consumer.settled()
+    unacknowledged.trim()
+
+
+def _reject(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
+    unacknowledged = deliveries.unacknowledged
+    for slot in range(begin, end):
+        entry = unacknowledged.entry_at(slot)
+        consumer = unacknowledged.consumer_at(slot)
+        if entry is not None and consumer is not None:
+            unacknowledged.settle(slot)
+            consumer.queue.reject(entry, now)
+            consumer.settled()
+    unacknowledged.trim()
+
+
+def _requeue(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
+    unacknowledged = deliveries.unacknowledged
+    returned: dict[Queue, list[QueueEntry]] = {}
+    for slot in range(begin, end):
+        entry = unacknowledged.entry_at(slot)
+        consumer = unacknowledged.consumer_at(slot)
+        if entry is not None and consumer is not None:
+            unacknowledged.settle(slot)
+            consumer.settled()
+            entries = returned.get(consumer.queue)
+            if entries is None:
+                returned[consumer.queue] = [entry]
+            else:
+                entries.append(entry)
+    unacknowledged.trim()
+    for queue, entries in returned.items():
+        queue.requeue(entries, now)
+
+
+def requeue_all(deliveries: Deliveries, now: int) -> None:
+    """Give everything unsettled back: basic.recover, or the channel has ended."""
+    unacknowledged = deliveries.unacknowledged
+    _requeue(deliveries, unacknowledged.head(), unacknowledged.end_of(0), now)

@@ -1,0 +1,89 @@
+"""One channel of one client: what it consumes, what waits for acknowledgement, how it publishes.
+
+The verbs of the protocol are functions in the modules beside this one (`publish`, `acknowledge`,
+`subscribe`, `topology`, `transaction`); this is what they share.
+"""
+
+from penstock.broker.vhost import VirtualHost
+from penstock.dialects.amqp091.acknowledge import requeue_all
+from penstock.dialects.amqp091.confirms import Confirms
+from penstock.dialects.amqp091.consume import CancelListener, ChannelConsumer
+from penstock.dialects.amqp091.container import Container, Principal
+from penstock.dialects.amqp091.deliveries import Deliveries
+from penstock.dialects.amqp091.reply_to import ReplyConsumer
+from penstock.dialects.amqp091.staged import Transaction
+from penstock.wire.amqp091.connection import Connection as WireConnection
+from penstock.wire.amqp091.methods_generated import BasicCancel
+
+
+class Channel(CancelListener):
+    """Held by its connection from channel.open to channel.close."""
+
+    def __init__(
+        self,
+        number: int,
+        connection_number: int,
+        wire: WireConnection,
+        container: Container,
+        principal: Principal,
+        client_hears_cancels: bool,
+    ) -> None:
+        self.number: int = number
+        self.connection_number: int = connection_number
+        self.wire: WireConnection = wire
+        self.container: Container = container
+        self.principal: Principal = principal
+        self.vhost: VirtualHost = principal.vhost
+        self._client_hears_cancels: bool = client_hears_cancels
+
+        self.deliveries: Deliveries = Deliveries(number, wire)
+        self.consumers: dict[str, ChannelConsumer] = {}
+        # Prefetch limit of consumers yet to come (basic.qos without global); 0 for none.
+        self.consumer_prefetch: int = 0
+        # The queue that an empty name stands for.
+        self.last_queue: str = ""
+        self.reply_consumer: ReplyConsumer | None = None
+
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        # True while a publish needs no more than its target's queues: no transaction collects it
+        # and nobody intercepts it.
+        self.is_plain: bool = True
+        self.update_is_plain()
+
+    def update_is_plain(self) -> None:
+        self.is_plain = self.transaction is None and self.container.interceptor is None
+
+    def start_confirms(self) -> None:
+        if self.confirms is None:
+            self.confirms = Confirms(
+                self.container.confirm_list, self.wire.outgoing, self.number
+            )
+
+    def consumer_cancelled(self, tag: str) -> None:
+        """The queue of a consumer is gone. Clients that said they want to know are told."""
+        self.consumers.pop(tag, None)
+        if self._client_hears_cancels:
+            self.wire.send_method(self.number, BasicCancel(tag, True))
+
+    def touch_queues(self) -> None:
+        """There is room again for deliveries of every consumer here."""
+        for consumer in self.consumers.values():
+            consumer.queue.touch()
+
+    def ended(self, now: int) -> None:
+        """Closed, by whomever: consumers leave, and what they have not settled goes back."""
+        if self.confirms is not None:
+            self.confirms.closed = True
+        if self.reply_consumer is not None:
+            self.container.reply_consumers.remove(self.reply_consumer)
+            self.reply_consumer = None
+        consumers = list(self.consumers.values())
+        self.consumers.clear()
+        # Consumers leave before their deliveries are requeued, or they would get them again.
+        # A queue that deletes itself with its last consumer must see the requeue first.
+        for consumer in consumers:
+            consumer.credit = 0
+        requeue_all(self.deliveries, now)
+        for consumer in consumers:
+            consumer.queue.remove_consumer(consumer, now)

@@ -1,0 +1,93 @@
+"""Publisher confirms of one channel, coalesced.
+
+Sequence numbers count up with every publish. Most messages complete at once and are confirmed
+together at the end of the tick with `multiple`; a held message keeps back the confirms of all later
+ones, which keeps them in order and lets one frame confirm many.
+
+Invariants: every sequence number is acknowledged or refused exactly once, in order.
+"""
+
+from collections import deque
+from typing import Final
+
+from penstock.broker.message import Publisher
+
+from penstock.wire.outgoing import Outgoing
+
+END: Final = b"\xce"
+ACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
+NACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x78"
+
+class Confirms(Publisher):
+    """Held by a channel in confirm mode, and by its messages until they are complete."""
+
+    def __init__(
+        self, confirm_list: list["Confirms"], outgoing: Outgoing, channel_number: int
+    ) -> None:
+        # Channels with something to confirm at the end of this tick.
+        self._confirm_list: list[Confirms] = confirm_list
+        self._is_listed: bool = False
+        self._outgoing: Outgoing = outgoing
+        self._frame_start: bytes = b"\x01" + channel_number.to_bytes(2, "big")
+        # The last sequence number given to a publish, and the last one that was answered.
+        self.sequence: int = 0
+        self._answered: int = 0
+        self._held: deque[int] = deque()
+        self._completed: set[int] = set()
+        self._refused: list[int] = []
+        self.closed: bool = False
+
+    def next(self) -> int:
+        """The sequence number of a publish that has just come."""
+        if not self._is_listed:
+            self._is_listed = True
+            self._confirm_list.append(self)
+        self.sequence += 1
+        return self.sequence
+
+    def held(self, sequence: int) -> None:
+        self._held.append(sequence)
+
+    def completed(self, sequence: int) -> None:
+        self._completed.add(sequence)
+        if not self._is_listed:
+            self._is_listed = True
+            self._confirm_list.append(self)
+
+    def refused(self, sequence: int) -> None:
+        """The message was not taken; its publisher must hear a negative confirm."""
+        self._refused.append(sequence)
+
+    def flush(self) -> None:
+        """Answer everything up to the first held message; called once per tick."""
+        self._is_listed = False
+        if self.closed:
+            return
+        held = self._held
+        while held and held[0] in self._completed:
+            self._completed.discard(held.popleft())
+        limit = held[0] - 1 if held else self.sequence
+        if self._refused:
+            self._answer_refused(limit)
+        if limit > self._answered:
+            self._answer(ACK, limit)
+
+    def _answer_refused(self, limit: int) -> None:
+        kept: list[int] = []
+        for sequence in sorted(self._refused):
+            if sequence > limit:
+                kept.append(sequence)
+                continue
+            if sequence - 1 > self._answered:
+                self._answer(ACK, sequence - 1)
+            self._answer(NACK, sequence)
+        self._refused = kept
+
+    def _answer(self, method: bytes, sequence: int) -> None:
+        multiple = b"\x01" if sequence > self._answered + 1 else b"\x00"
+        self._answered = sequence
+        self._outgoing.push(
+            b"".join(
+                [self._frame_start, method, sequence.to_bytes(8, "big"), multiple, END]
+            )
+        )

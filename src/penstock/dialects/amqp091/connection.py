@@ -1,0 +1,314 @@
+"""One client's connection: the handshake, its channels, and what happens to them.
+
+Wire faults and the broker's refusals both end up in `wire.amqp091.Connection.receive`, which answers
+the client; here they are only raised.
+
+Invariants: a channel exists here exactly while it is open on the wire; when the connection ends, by
+whatever means, all its channels end, then its exclusive queues go.
+"""
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.errors import NotAllowed, Refusal
+from penstock.broker.timers import Timer
+from penstock.broker.users import Verification, may_connect_from
+from penstock.dialects.amqp091 import login
+from penstock.dialects.amqp091.acknowledge import Outcome
+from penstock.dialects.amqp091.channel import Channel
+from penstock.dialects.amqp091.container import Container, LoginWaiter, Principal
+from penstock.dialects.amqp091.faults import fault_of
+from penstock.dialects.amqp091.publish import publish
+from penstock.dialects.amqp091.verbs import perform, settle_or_stage
+from penstock.wire.amqp091.connection import Connection as WireConnection
+from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
+from penstock.wire.amqp091.listener import ConnectionListener
+from penstock.wire.amqp091.methods_generated import (
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+)
+from penstock.wire.amqp091.reply_codes_generated import CONNECTION_FORCED, INTERNAL_ERROR
+from penstock.wire.amqp091.states import Role
+from penstock.wire.outgoing import DrainListener, Outgoing
+from penstock.world.network import Transport
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConnectionOwner:
+    """Who hears that a connection is over: the node."""
+
+    def connection_ended(self, number: int, now: int) -> None:
+        raise NotImplementedError
+
+
+class Connection(ConnectionListener):
+    """Held by the node from accept to the end of the transport."""
+
+    def __init__(
+        self,
+        container: Container,
+        owner: ConnectionOwner,
+        transport: Transport,
+        number: int,
+        peer_host: str,
+        peer_is_loopback: bool,
+        now: int,
+    ) -> None:
+        self.container: Container = container
+        self._owner: ConnectionOwner = owner
+        self.number: int = number
+        self.peer_host: str = peer_host
+        self._peer_is_loopback: bool = peer_is_loopback
+        self.outgoing: Outgoing = Outgoing(container.flush_list, transport)
+        self.outgoing.listener = ConnectionDrain(self)
+        self.wire: WireConnection = WireConnection(
+            Role.SERVER, self, self.outgoing, container.limits
+        )
+        # The time of the event that is being handled.
+        self._now: int = now
+        self._channels: dict[int, Channel] = {}
+        self.ended: bool = False
+
+        self.client_properties: dict[str, object] = {}
+        self._mechanism: str = ""
+        self.user: str = ""
+        self.principal: Principal | None = None
+
+        # A publisher is told about alarms and not read while one lasts.
+        self._publishes: bool = False
+        self._blocked: bool = False
+
+    # What the node says.
+
+    def received(self, data: bytes, now: int) -> None:
+        self._now = now
+        self.wire.receive(data, now)
+
+    def tick(self, now: int) -> None:
+        self._now = now
+        if self._blocked:
+            # We are the one who does not read; the peer's heartbeats wait in the kernel.
+            self.wire.last_received = now
+        self.wire.tick(now)
+
+    def lost(self, now: int) -> None:
+        """The transport is gone."""
+        self._now = now
+        self.wire.lost()
+
+    def failed(self, now: int) -> None:
+        """A defect of ours was met while this connection was served; nobody else is harmed."""
+        self._now = now
+        self.wire.close(ConnectionFault(INTERNAL_ERROR, "see the server's log"))
+
+    def stop(self, reason: str, now: int) -> None:
+        """The server ends this connection: it stops, or an operator asked for it."""
+        self._now = now
+        self.wire.close(ConnectionFault(CONNECTION_FORCED, reason))
+
+    def alarm_changed(self, now: int) -> None:
+        """Memory or disk ran low, or is fine again."""
+        self._now = now
+        if self.container.alarm:
+            if self._publishes:
+                self._block()
+        elif self._blocked:
+            self._blocked = False
+            if login.client_capability(self.client_properties, "connection.blocked"):
+                self.wire.send_method(0, ConnectionUnblocked())
+            self.outgoing.transport.resume_reading()
+
+    def _block(self) -> None:
+        if self._blocked or self.ended:
+            return
+        self._blocked = True
+        if login.client_capability(self.client_properties, "connection.blocked"):
+            self.wire.send_method(0, ConnectionBlocked(self.container.alarm))
+        self.outgoing.transport.pause_reading()
+
+    def touch_queues(self) -> None:
+        """The socket has room again."""
+        for channel in self._channels.values():
+            channel.touch_queues()
+
+    def update_is_plain(self) -> None:
+        """Publishing is intercepted from now on, or no longer."""
+        for channel in self._channels.values():
+            channel.update_is_plain()
+
+    def channels(self) -> list[Channel]:
+        return list(self._channels.values())
+
+    # What the wire says.
+
+    def protocol_agreed(self) -> None:
+        self.wire.send_method(0, login.start(self.container.server_properties))
+
+    def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
+        found = self._channels.get(channel)
+        if found is None:
+            return
+        if not self._publishes:
+            self._publishes = True
+        try:
+            publish(found, method, header, body, self._now)
+        except Refusal as refusal:
+            raise fault_of(refusal) from refusal
+        if self.container.alarm:
+            self._block()
+
+    def acknowledged(self, channel: int, delivery_tag: int, multiple: bool) -> None:
+        found = self._channels.get(channel)
+        if found is not None:
+            settle_or_stage(found, delivery_tag, multiple, Outcome.ACKNOWLEDGED, self._now)
+
+    def method_received(self, channel: int, method: Method) -> None:
+        try:
+            if channel == 0:
+                self._connection_method(method)
+            elif isinstance(method, ChannelOpen):
+                self._open_channel(channel)
+            else:
+                found = self._channels.get(channel)
+                if found is not None:
+                    perform(found, method, self._now)
+        except Refusal as refusal:
+            raise fault_of(refusal) from refusal
+
+    def _open_channel(self, number: int) -> None:
+        principal = self.principal
+        assert principal is not None, "the wire opens no channel before connection.open"
+        hears_cancels = login.client_capability(self.client_properties, "consumer_cancel_notify")
+        self._channels[number] = Channel(
+            number, self.number, self.wire, self.container, principal, hears_cancels
+        )
+        self.wire.send_method(number, ChannelOpenOk())
+
+    def channel_ended(self, channel: int, fault: ChannelFault | None) -> None:
+        ended = self._channels.pop(channel, None)
+        if ended is not None:
+            ended.ended(self._now)
+
+    def connection_ended(self, fault: ConnectionFault | None) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        channels = list(self._channels.values())
+        self._channels.clear()
+        for channel in channels:
+            channel.ended(self._now)
+        principal = self.principal
+        if principal is not None:
+            counts = self.container.connection_counts
+            counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
+            self.container.state.connection_ended(self.number, self._now)
+        self._owner.connection_ended(self.number, self._now)
+
+    # The handshake.
+
+    def _connection_method(self, method: Method) -> None:
+        if isinstance(method, ConnectionStartOk):
+            self._log_in(method)
+        elif isinstance(method, ConnectionTuneOk):
+            self.wire.tuned(method.channel_max, method.frame_max, method.heartbeat)
+        elif isinstance(method, ConnectionOpen):
+            self._open(method.virtual_host)
+        elif isinstance(method, ConnectionUpdateSecret):
+            # A renewed token of an external login; ours does not expire, so it is only noted.
+            self.wire.send_method(0, ConnectionUpdateSecretOk())
+
+    def _log_in(self, method: ConnectionStartOk) -> None:
+        self.client_properties = method.client_properties
+        self._mechanism = method.mechanism
+        user, password = login.credentials(method)
+        verification = self.container.state.users.verifier(
+            user, password.encode("utf-8", "surrogateescape")
+        )
+        if verification.remembered:
+            self.login_checked(verification, self._now)
+            return
+        self.outgoing.transport.pause_reading()
+        self.container.login_checker.check(verification, ConnectionLogin(self))
+
+    def login_checked(self, verification: Verification, now: int) -> None:
+        self._now = now
+        if self.ended:
+            return
+        state = self.container.state
+        name = verification.name
+        user = state.users.find(name)
+        good = state.users.settle(verification)
+        if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
+            delay = state.login_delays.failed(name, self.peer_host, now)
+            state.timers.schedule(LoginRefusal(self), now + delay)
+            return
+        state.login_delays.succeeded(name, self.peer_host)
+        self.user = name
+        limits = self.container.limits
+        self.wire.send_method(
+            0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
+        )
+        self.outgoing.transport.resume_reading()
+
+    def refuse_login(self, now: int) -> None:
+        """The delay after a failed login is over."""
+        self._now = now
+        if self.ended:
+            return
+        self.outgoing.transport.resume_reading()
+        if login.client_capability(self.client_properties, "authentication_failure_close"):
+            self.wire.close(login.refusal(self._mechanism))
+        else:
+            # Older clients take an end without words at this point for a refused login.
+            self.wire.lost()
+
+    def _open(self, name: str) -> None:
+        counts = self.container.connection_counts
+        try:
+            vhost, access = self.container.state.open_vhost(name, self.user, counts.get(name, 0))
+        except Refusal as refusal:
+            # Whatever the reason, the client cannot go on without a virtual host.
+            raise fault_of(NotAllowed(refusal.text)) from refusal
+        counts[name] = counts.get(name, 0) + 1
+        self.principal = self.container.principal(self.user, vhost, access)
+        self.wire.send_method(0, ConnectionOpenOk())
+
+
+class ConnectionDrain(DrainListener):
+    """Tells a connection's consumers that its socket has room again."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+
+    def drained(self) -> None:
+        self._connection.touch_queues()
+
+
+class ConnectionLogin(LoginWaiter):
+    """Brings the answer of a password check back to its connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+
+    def login_checked(self, verification: Verification, now: int) -> None:
+        self._connection.login_checked(verification, now)
+
+
+class LoginRefusal(Timer):
+    """A failed login that waits for its answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection: Connection = connection
+
+    def fire(self, now: int) -> None:
+        self._connection.refuse_login(now)

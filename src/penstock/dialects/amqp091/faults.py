@@ -1,0 +1,36 @@
+"""The broker's refusals as AMQP 0-9-1 reply codes, on the level that RabbitMQ uses."""
+
+from penstock.broker.errors import (
+    AccessRefused,
+    CommandInvalid,
+    NotAllowed,
+    NotFound,
+    NotImplementedHere,
+    PreconditionFailed,
+    Refusal,
+    ResourceError,
+    ResourceLocked,
+)
+from penstock.wire.amqp091 import reply_codes_generated as codes
+from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
+
+
+def fault_of(refusal: Refusal) -> Fault:
+    text = refusal.text
+    if isinstance(refusal, NotFound):
+        return ChannelFault(codes.NOT_FOUND, text)
+    if isinstance(refusal, PreconditionFailed):
+        return ChannelFault(codes.PRECONDITION_FAILED, text)
+    if isinstance(refusal, AccessRefused):
+        return ChannelFault(codes.ACCESS_REFUSED, text)
+    if isinstance(refusal, ResourceLocked):
+        return ChannelFault(codes.RESOURCE_LOCKED, text)
+    if isinstance(refusal, NotAllowed):
+        return ConnectionFault(codes.NOT_ALLOWED, text)
+    if isinstance(refusal, CommandInvalid):
+        return ConnectionFault(codes.COMMAND_INVALID, text)
+    if isinstance(refusal, NotImplementedHere):
+        return ConnectionFault(codes.NOT_IMPLEMENTED, text)
+    if isinstance(refusal, ResourceError):
+        return ConnectionFault(codes.RESOURCE_ERROR, text)
+    return ConnectionFault(codes.INTERNAL_ERROR, text)

@@ -1,0 +1,81 @@
+"""The handshake on the server's side: start, login, tune, open.
+
+    protocol header -> start -> start-ok -> (password checked) -> tune -> tune-ok, open -> open-ok
+
+Refused logins wait before they are answered, longer with every failure; see `LoginDelays`.
+"""
+
+from typing import Final
+
+from penstock.wire.amqp091.amqplain import parse_amqplain
+from penstock.wire.amqp091.errors import ConnectionFault
+from penstock.wire.amqp091.methods_generated import ConnectionStart, ConnectionStartOk
+from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED
+from penstock.wire.octets import Malformed
+from penstock.wire.sasl import parse_plain
+
+MECHANISMS: Final = b"AMQPLAIN PLAIN"
+LOCALES: Final = b"en_US"
+VERSION_MAJOR: Final = 0
+VERSION_MINOR: Final = 9
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+
+def server_properties(version: str, platform: str, cluster_name: str) -> dict[str, object]:
+    capabilities: dict[str, object] = dict.fromkeys(CAPABILITIES, True)
+    return {
+        "product": "Penstock",
+        "version": version,
+        "platform": platform,
+        "cluster_name": cluster_name,
+        "copyright": "The Penstock authors",
+        "information": "Licensed under the Apache License 2.0",
+        "capabilities": capabilities,
+    }
+
+
+def start(properties: dict[str, object]) -> ConnectionStart:
+    return ConnectionStart(VERSION_MAJOR, VERSION_MINOR, properties, MECHANISMS, LOCALES)
+
+
+def credentials(method: ConnectionStartOk) -> tuple[str, str]:
+    """User and password, whichever mechanism carried them."""
+    mechanism = method.mechanism
+    try:
+        if mechanism == "PLAIN":
+            return parse_plain(method.response)
+        if mechanism == "AMQPLAIN":
+            return parse_amqplain(method.response)
+    except Malformed as error:
+        raise ConnectionFault(
+            ACCESS_REFUSED, f"malformed {mechanism} response: {error}"
+        ) from error
+    raise ConnectionFault(
+        NOT_ALLOWED,
+        f"unsupported authentication mechanism '{mechanism}', use one of {MECHANISMS.decode()}",
+    )
+
+
+def refusal(mechanism: str) -> ConnectionFault:
+    """What a client hears of a failed login; why it failed is for the log alone."""
+    return ConnectionFault(
+        ACCESS_REFUSED,
+        f"Login was refused using authentication mechanism {mechanism}. "
+        "For details see the broker logfile.",
+    )
+
+
+def client_capability(properties: dict[str, object], name: str) -> bool:
+    capabilities = properties.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get(name) is True

@@ -1,0 +1,178 @@
+"""A content header as the broker needs it: the facts it acts on, and the bytes it passes on.
+
+A header is scanned when it is first seen; what is wrong with it is the publisher's channel error.
+The same object serves every message with the same header bytes, body size included.
+"""
+
+import re
+from typing import Final
+
+from penstock.broker.header_values import Long, Timestamp
+from penstock.broker.message import NO_EXPIRATION, Message, Properties
+from penstock.wire.amqp091.content import (
+    PERSISTENT,
+    BasicProperties,
+    body_size_of,
+    decode_properties,
+    encode_header,
+    scan_properties,
+)
+from penstock.wire.amqp091.errors import ChannelFault
+from penstock.wire.amqp091.field_table import Long as WireLong
+from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
+from penstock.wire.amqp091.field_table import decode_table
+from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
+
+CARBON_COPY: Final = "CC"
+BLIND_CARBON_COPY: Final = "BCC"
+# The longest expiration, RabbitMQ's: a hundred years of milliseconds.
+EXPIRATION_MS_MAX: Final = 1000 * 86400 * 365 * 100
+_EXPIRATION: Final = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
+_NO_HEADERS: Final[dict[str, object]] = {}
+
+
+class MessageProperties(Properties):
+    """Shared and never changed, but for what is decoded when first asked for."""
+
+    def __init__(
+        self, header: bytes, persistent: bool, priority: int, expiration_ms: int
+    ) -> None:
+        super().__init__(persistent, priority, expiration_ms)
+        self.header: bytes = header
+        self.user_id: str | None = None
+        self.reply_to: str | None = None
+        # Where the headers table lies in the header, with its size octets; 0 when there is none.
+        self.headers_start: int = 0
+        self.has_blind_copies: bool = False
+        # False when a publish of this must look at more than its target.
+        self.is_plain: bool = True
+
+    def headers(self) -> dict[str, object]:
+        if self.headers_start == 0:
+            return _NO_HEADERS
+        return decode_table(self.header, self.headers_start)
+
+    def extra_keys(self) -> list[str]:
+        headers = self.headers()
+        keys: list[str] = []
+        for name in (CARBON_COPY, BLIND_CARBON_COPY):
+            values = headers.get(name)
+            if isinstance(values, list):
+                keys.extend([value for value in values if isinstance(value, str)])
+        return keys
+
+    def rewritten(self, headers: dict[str, object], drop_expiration: bool) -> Properties:
+        properties = decode_properties(self.header)
+        properties.headers = headers_for_wire(headers)
+        if drop_expiration:
+            properties.expiration = None
+        return self._encoded(properties)
+
+    def with_header(self, name: str, value: int) -> "MessageProperties":
+        """One header more, or another value of one that is there."""
+        properties = decode_properties(self.header)
+        headers = dict(properties.headers or {})
+        headers[name] = WireLong(value)
+        properties.headers = headers
+        return self._encoded(properties)
+
+    def with_reply_to(self, reply_to: str) -> "MessageProperties":
+        properties = decode_properties(self.header)
+        properties.reply_to = reply_to
+        return self._encoded(properties)
+
+    def as_delivered(self) -> "MessageProperties":
+        """What consumers may see: without the blind copies."""
+        if not self.has_blind_copies:
+            return self
+        properties = decode_properties(self.header)
+        headers = dict(properties.headers or {})
+        headers.pop(BLIND_CARBON_COPY, None)
+        properties.headers = headers
+        return self._encoded(properties)
+
+    def _encoded(self, properties: BasicProperties) -> "MessageProperties":
+        return read_properties(encode_header(body_size_of(self.header), properties))
+
+
+def no_properties() -> MessageProperties:
+    """Of a message without any property and body; for routing by key alone."""
+    return read_properties(encode_header(0, BasicProperties()))
+
+
+def properties_of(message: Message) -> MessageProperties:
+    """A message's properties as this dialect wrote them."""
+    properties = message.properties
+    assert isinstance(properties, MessageProperties), "translated before it is delivered"
+    return properties
+
+
+def read_properties(header: bytes) -> MessageProperties:
+    """Raises a channel error for what RabbitMQ refuses too."""
+    scanned = scan_properties(header)
+    if scanned.delivery_mode > PERSISTENT:
+        raise _invalid(f"invalid message: {{delivery_mode_unknown,{scanned.delivery_mode}}}")
+    expiration_ms = NO_EXPIRATION
+    if scanned.expiration is not None:
+        expiration_ms = _milliseconds(scanned.expiration)
+    properties = MessageProperties(
+        header, scanned.delivery_mode == PERSISTENT, max(scanned.priority, 0), expiration_ms
+    )
+    properties.user_id = scanned.user_id
+    properties.reply_to = scanned.reply_to
+    properties.headers_start = scanned.headers_start
+    properties.is_plain = scanned.user_id is None and scanned.reply_to is None
+    if scanned.headers_start:
+        _look_for_copies(properties)
+    return properties
+
+
+def _look_for_copies(properties: MessageProperties) -> None:
+    # Decoding here also keeps a malformed table from every consumer.
+    headers = properties.headers()
+    for name in (CARBON_COPY, BLIND_CARBON_COPY):
+        if name not in headers:
+            continue
+        if not isinstance(headers[name], list):
+            kind = "longstr" if isinstance(headers[name], str) else type(headers[name]).__name__
+            raise _invalid(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+        properties.has_extra_keys = True
+        properties.is_plain = False
+        if name == BLIND_CARBON_COPY:
+            properties.has_blind_copies = True
+
+
+def _milliseconds(expiration: str) -> int:
+    match = _EXPIRATION.match(expiration)
+    if match is None:
+        raise _invalid(f"invalid expiration '{expiration}': no_integer")
+    rest = match.group(2)
+    if rest:
+        raise _invalid(f"invalid expiration '{expiration}': {{leftover_string,\"{rest}\"}}")
+    value = int(match.group(1))
+    if value < 0:
+        raise _invalid(f"invalid expiration '{expiration}': {{value_negative,{value}}}")
+    if value > EXPIRATION_MS_MAX:
+        raise _invalid(f"invalid expiration '{expiration}': {{value_too_large,{value}}}")
+    return value
+
+
+def _invalid(text: str) -> ChannelFault:
+    return ChannelFault(PRECONDITION_FAILED, text)
+
+
+def headers_for_wire(headers: dict[str, object]) -> dict[str, object]:
+    """The broker's own header values as field-table values."""
+    return {name: _for_wire(value) for name, value in headers.items()}
+
+
+def _for_wire(value: object) -> object:
+    if isinstance(value, Long):
+        return WireLong(value.value)
+    if isinstance(value, Timestamp):
+        return WireTimestamp(value.seconds)
+    if isinstance(value, dict):
+        return headers_for_wire(value)
+    if isinstance(value, list):
+        return [_for_wire(item) for item in value]
+    return value

@@ -1,0 +1,197 @@
+"""basic.publish: from a method payload, a header and a body to messages in queues.
+
+`publish` is the broker's hottest function. What does not depend on the message alone is looked up
+by the raw bytes: the target by the method payload, the properties by the header payload. Everything
+unusual (transactions, extra routing keys, direct replies, delays, returns) takes `_publish_carefully`.
+"""
+
+from penstock.broker.errors import AccessRefused, NotFound
+from penstock.broker.exchanges.delayed import DelayedExchange
+from penstock.broker.exchanges.exchange import Exchange
+from penstock.broker.message import Address, Message
+from penstock.broker.publishing import enqueue_all
+from penstock.broker.queues.queue import Queue
+from penstock.broker.routing import Route, resolve
+from penstock.broker.timers import Timer
+from penstock.broker.vhost import VirtualHost
+from penstock.dialects.amqp091.channel import Channel
+from penstock.dialects.amqp091.consume import encoded_address
+from penstock.dialects.amqp091.properties import MessageProperties, properties_of
+from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
+from penstock.dialects.amqp091.staged import StagedPublish
+from penstock.dialects.amqp091.targets import TARGETS_MAX, PublishTarget
+from penstock.wire.amqp091.errors import ChannelFault
+from penstock.wire.amqp091.methods_generated import BasicPublish, BasicReturn
+from penstock.wire.amqp091.reply_codes_generated import (
+    NO_CONSUMERS,
+    NO_ROUTE,
+    PRECONDITION_FAILED,
+)
+
+
+def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: int) -> None:
+    principal = channel.principal
+    target = principal.targets.get(method)
+    if target is None or target.generation != principal.vhost.generation:
+        target = _resolve_target(channel, method)
+    container = channel.container
+    properties = container.properties.get(header)
+    if properties is None:
+        properties = container.read_properties(header)
+    message = Message(target.address, properties, body, channel.connection_number)
+    if not (target.is_plain and properties.is_plain and channel.is_plain):
+        _publish_carefully(channel, target, message, properties, now)
+        return
+    confirms = channel.confirms
+    if confirms is None:
+        for queue in target.queues:
+            queue.enqueue(message, now)
+        return
+    sequence = confirms.next()
+    message.sequence = sequence
+    message.publisher = confirms
+    for queue in target.queues:
+        if not queue.enqueue(message, now):
+            confirms.refused(sequence)
+    if message.holds == 0:
+        # Complete: it must not keep the channel alive while it waits in a queue.
+        message.publisher = None
+
+
+def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
+    """Decode a publish method, check that this user may do it, and route it."""
+    principal = channel.principal
+    vhost = principal.vhost
+    said = BasicPublish.decode(method)
+    exchange = vhost.exchanges.get(said.exchange)
+    if exchange is None:
+        raise NotFound(f"no exchange '{said.exchange}' in vhost '{vhost.name}'")
+    if exchange.internal:
+        raise AccessRefused(
+            f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
+        )
+    principal.check_publish(exchange)
+    address = Address(said.exchange, said.routing_key, b"")
+    encoded_address(address)
+    target = PublishTarget(exchange, address, said.mandatory, said.immediate)
+    target.generation = vhost.generation
+    if exchange.by_key_only and channel.container.reply_consumers.find(said.routing_key) is None:
+        route = resolve(vhost, exchange, said.routing_key, channel.container.no_properties)
+        target.queues = route.queues
+        target.is_plain = (
+            route.cacheable
+            and not said.immediate
+            and not (said.mandatory and not route.queues)
+            and not (not said.exchange and said.routing_key.startswith(PSEUDO_QUEUE))
+        )
+    if len(principal.targets) >= TARGETS_MAX:
+        principal.targets.clear()
+    principal.targets[method] = target
+    return target
+
+
+def _publish_carefully(
+    channel: Channel,
+    target: PublishTarget,
+    message: Message,
+    properties: MessageProperties,
+    now: int,
+) -> None:
+    user_id = properties.user_id
+    if user_id is not None and user_id != channel.principal.user:
+        raise ChannelFault(
+            PRECONDITION_FAILED,
+            f"user_id property set to '{user_id}' but authenticated user was "
+            f"'{channel.principal.user}'",
+        )
+    if properties.reply_to == PSEUDO_QUEUE:
+        if channel.reply_consumer is None:
+            raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
+        message.properties = properties.with_reply_to(channel.reply_consumer.address)
+    if channel.transaction is not None:
+        channel.transaction.publishes.append(StagedPublish(target, message))
+        return
+    confirms = channel.confirms
+    if confirms is not None:
+        message.sequence = confirms.next()
+        message.publisher = confirms
+    accepted = route_and_enqueue(channel, target, message, now)
+    if confirms is not None and not accepted:
+        confirms.refused(message.sequence)
+    if message.holds == 0:
+        message.publisher = None
+
+
+def route_and_enqueue(
+    channel: Channel, target: PublishTarget, message: Message, now: int
+) -> bool:
+    """Route one message with all the rules. False when a queue, or an interceptor, refused it."""
+    vhost = channel.vhost
+    address = message.address
+    if not address.exchange:
+        reply = channel.container.reply_consumers.find(address.routing_key)
+        if reply is not None:
+            reply.reply(message)
+            return True
+    exchange = target.exchange
+    if isinstance(exchange, DelayedExchange) and exchange.delay_of(message.properties) > 0:
+        hold_back(vhost, exchange, message, now)
+        return True
+    route = resolve(vhost, exchange, address.routing_key, message.properties)
+    message.properties = properties_of(message).as_delivered()
+    if not route.queues and not route.delayed:
+        if target.mandatory:
+            _return(channel, message, NO_ROUTE, "NO_ROUTE")
+        return True
+    queues = route.queues
+    if target.immediate:
+        queues = [queue for queue in queues if _has_taker(queue)]
+        if not queues:
+            _return(channel, message, NO_CONSUMERS, "NO_CONSUMERS")
+            return True
+    interceptor = channel.container.interceptor
+    if interceptor is not None and not interceptor.admits(message, queues, now):
+        return False
+    for delayed in route.delayed:
+        hold_back(vhost, delayed, message, now)
+    return enqueue_all(queues, message, now)
+
+
+def _has_taker(queue: Queue) -> bool:
+    """Whether somebody would get a message at once, which is what `immediate` asks for."""
+    return queue.message_count == 0 and queue.consumers.next_available() is not None
+
+
+def _return(channel: Channel, message: Message, code: int, text: str) -> None:
+    address = message.address
+    method = BasicReturn(code, text, address.exchange, address.routing_key)
+    channel.wire.send_content(
+        channel.number, method.encode(), properties_of(message).header, message.body
+    )
+
+
+class DelayedPublish(Timer):
+    """A message that waits in a delayed exchange. Held by the timers until it is due."""
+
+    def __init__(self, vhost: VirtualHost, exchange: Exchange, message: Message) -> None:
+        super().__init__()
+        self._vhost: VirtualHost = vhost
+        self._exchange: Exchange = exchange
+        self._message: Message = message
+
+    def fire(self, now: int) -> None:
+        message = self._message
+        if self._vhost.exchanges.get(self._exchange.name) is not self._exchange:
+            return
+        route: Route = resolve(
+            self._vhost, self._exchange, message.address.routing_key, message.properties
+        )
+        enqueue_all(route.queues, message, now)
+
+
+def hold_back(
+    vhost: VirtualHost, exchange: DelayedExchange, message: Message, now: int
+) -> None:
+    """Keep a message until its delay is over, then let the exchange route it."""
+    delay = exchange.delay_of(message.properties)
+    vhost.timers.schedule(DelayedPublish(vhost, exchange, message), now + delay)

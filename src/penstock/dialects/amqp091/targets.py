@@ -1,0 +1,33 @@
+"""Where a basic.publish goes, resolved once and kept.
+
+The payload of the publish method is the key: applications publish with the same exchange, routing
+key and flags again and again, so one dictionary lookup replaces decoding, permission check and
+routing. Every topology change bumps the virtual host's generation, which makes a kept target stale.
+"""
+
+from typing import Final
+
+from penstock.broker.exchanges.delayed import DelayedExchange
+from penstock.broker.exchanges.exchange import Exchange
+from penstock.broker.message import Address
+from penstock.broker.queues.queue import Queue
+
+# Kept targets per user and virtual host. Above it all are dropped and fill again: a publisher with
+# more live routing keys than this pays one resolution in a while, about two microseconds.
+TARGETS_MAX: Final = 65_536
+
+
+class PublishTarget:
+    """What one publish method payload means now. Shared by all channels of a principal."""
+
+    def __init__(self, exchange: Exchange, address: Address, mandatory: bool, immediate: bool) -> None:
+        self.exchange: Exchange = exchange
+        self.address: Address = address
+        self.mandatory: bool = mandatory
+        self.immediate: bool = immediate
+        self.queues: list[Queue] = []
+        self.delayed: list[DelayedExchange] = []
+        self.generation: int = -1
+        # True when the queues above hold for every message without extra keys, and nothing else
+        # has to be looked at.
+        self.is_plain: bool = False

@@ -1,0 +1,111 @@
+"""Deliveries of one channel that wait for their acknowledgement, by delivery tag.
+
+Tags of a channel count up without gaps, so the deliveries stand in two parallel lists and a tag is
+an index. Settled slots become None; the head moves over them.
+
+Invariants: slot i holds tag `_first_tag + i`; slots before the head are None; `count` is the
+number of slots that hold an entry.
+"""
+
+from typing import Final
+
+from penstock.broker.consumer import Consumer
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.queue import Queue
+
+# Settled slots before the head are cut off when they are this many and at least half.
+COMPACT_SLOTS_MIN: Final = 1024
+
+
+class Receiver(Consumer):
+    """A consumer that settles what it received."""
+
+    def __init__(
+        self, queue: Queue, tag: str, priority: int, exclusive: bool, takes_ownership: bool
+    ) -> None:
+        super().__init__(tag, priority, exclusive, takes_ownership)
+        self.queue: Queue = queue
+
+    def settled(self) -> None:
+        """One of its deliveries was acknowledged, rejected or requeued."""
+        raise NotImplementedError
+
+
+class Unacknowledged:
+    """Held by one channel."""
+
+    def __init__(self) -> None:
+        self._entries: list[QueueEntry | None] = []
+        self._consumers: list[Receiver | None] = []
+        self._head: int = 0
+        self._first_tag: int = 1
+        self.count: int = 0
+
+    def add(self, tag: int, entry: QueueEntry, consumer: Receiver) -> None:
+        slot = tag - self._first_tag
+        length = len(self._entries)
+        if slot != length:
+            # Tags in between went to deliveries that need no acknowledgement.
+            if self.count == 0:
+                self._restart_at(tag)
+            else:
+                self._entries.extend([None] * (slot - length))
+                self._consumers.extend([None] * (slot - length))
+        self._entries.append(entry)
+        self._consumers.append(consumer)
+        self.count += 1
+
+    def _restart_at(self, tag: int) -> None:
+        self._entries = []
+        self._consumers = []
+        self._head = 0
+        self._first_tag = tag
+
+    def holds(self, tag: int) -> bool:
+        slot = tag - self._first_tag
+        return self._head <= slot < len(self._entries) and self._entries[slot] is not None
+
+    def covers(self, tag: int) -> bool:
+        """Whether an outstanding tag is at or below this one, and none above it was given out."""
+        slot = tag - self._first_tag
+        return self._head <= slot < len(self._entries)
+
+    def end_of(self, tag: int) -> int:
+        """One past the slot of a tag; 0 stands for every tag."""
+        return len(self._entries) if tag == 0 else tag - self._first_tag + 1
+
+    def entry_at(self, slot: int) -> QueueEntry | None:
+        return self._entries[slot]
+
+    def consumer_at(self, slot: int) -> Receiver | None:
+        return self._consumers[slot]
+
+    def head(self) -> int:
+        """First slot that may hold an entry."""
+        return self._head
+
+    def slot_of(self, tag: int) -> int:
+        return tag - self._first_tag
+
+    def settle(self, slot: int) -> None:
+        """Forget one delivery. The caller calls `trim` when it is done."""
+        self._entries[slot] = None
+        self._consumers[slot] = None
+        self.count -= 1
+
+    def trim(self) -> None:
+        """Move the head over what is settled."""
+        entries = self._entries
+        head = self._head
+        length = len(entries)
+        if self.count == 0:
+            self._restart_at(self._first_tag + length)
+            return
+        while head < length and entries[head] is None:
+            head += 1
+        self._head = head
+        if head >= COMPACT_SLOTS_MIN and head * 2 >= length:
+            del self._entries[:head]
+            del self._consumers[:head]
+            self._first_tag += head
+            self._head = 0

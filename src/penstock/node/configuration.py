@@ -1,0 +1,18 @@
+"""What one node is told before it starts; never changed afterwards."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.wire.amqp091.limits import Limits
+
+# Each connection costs up to 20 kB; this many are 1.3 GB. More than one process can usually open.
+CONNECTIONS_MAX: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfiguration:
+    version: str
+    platform: str
+    cluster_name: str
+    limits: Limits = field(default_factory=Limits)
+    connections_max: int = CONNECTIONS_MAX

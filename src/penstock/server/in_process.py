@@ -1,0 +1,247 @@
+"""`from penstock import Broker`: the real broker in a thread of its own, on a free port.
+
+    with Broker() as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+
+It is the code that `penstock serve` runs; what a test sees here it would see in production. Faults
+can be asked for: connections dropped, confirms delayed, publishes refused, publishers blocked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import uvloop
+
+from penstock.broker.topology import (
+    AddVhost,
+    ClearPolicy,
+    DeleteUser,
+    DeleteVhost,
+    PutUser,
+    SetPermissions,
+    SetPolicy,
+)
+from penstock.broker.users import hash_password
+from penstock.server.faults import FaultyPublishing
+from penstock.server.launch import Running, ServerConfiguration, start
+from penstock.server.world.entropy import MachineEntropy
+from penstock.wire.amqp091.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from penstock.node.node import Node
+
+T = TypeVar("T")
+
+# A broker that has not started by then never will.
+START_SECONDS: Final = 10.0
+CALL_SECONDS: Final = 30.0
+
+
+class Broker:
+    """A broker inside this process. Start it as a context manager, or with `start` and `stop`."""
+
+    def __init__(
+        self, *, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
+    ) -> None:
+        self._configuration = ServerConfiguration(host=host, port=port, limits=limits or Limits())
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: Running | None = None
+        self._stop: asyncio.Event | None = None
+        self._faults: FaultyPublishing | None = None
+        self.host = host
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        """For clients: the default user, the default virtual host."""
+        return self.url_for()
+
+    def url_for(self, user: str = "guest", password: str = "guest", vhost: str = "/") -> str:  # noqa: S107 - the public default
+        path = "%2F" if vhost == "/" else vhost
+        return f"amqp://{user}:{password}@{self.host}:{self.port}/{path}"
+
+    def start(self) -> Broker:
+        assert self._thread is None, "started already"
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(ready,), name="penstock-broker", daemon=True
+        )
+        self._thread.start()
+        ready.result(START_SECONDS)
+        return self
+
+    def stop(self) -> None:
+        """Close all connections and end the thread. Stopping twice does nothing."""
+        thread, loop, stop = self._thread, self._loop, self._stop
+        if thread is None or loop is None or stop is None:
+            return
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        self._thread = None
+        self._loop = None
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self, ready: Future[None]) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve(ready))
+
+    async def _serve(self, ready: Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        try:
+            self._running = await start(self._configuration)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear it
+            ready.set_exception(error)
+            return
+        self.host, self.port = self._running.address
+        self._faults = FaultyPublishing(self._running.node.timers)
+        ready.set_result(None)
+        await self._stop.wait()
+        await self._running.stop()
+
+    def _call(self, function: Callable[[Node, int], T]) -> T:
+        """Run a function on the broker's own thread, where alone its state may be touched."""
+        loop, running = self._loop, self._running
+        if loop is None or running is None:
+            raise RuntimeError("the broker is not running; use it as a context manager")
+        result: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                result.set_result(function(running.node, running.server.now()))
+            except Exception as error:  # noqa: BLE001 - handed to the caller
+                result.set_exception(error)
+            running.server.schedule_flush()
+
+        loop.call_soon_threadsafe(run)
+        return result.result(CALL_SECONDS)
+
+    # Faults on demand.
+
+    def drop_connections(self) -> int:
+        """Cut every connection without a word, as a network would. Returns how many."""
+
+        def drop(node: Node, now: int) -> int:
+            del now
+            connections = list(node.connections.values())
+            for connection in connections:
+                connection.outgoing.transport.abort()
+            return len(connections)
+
+        return self._call(drop)
+
+    def close_connections(self, reason: str = "closed by the test") -> int:
+        """End every connection with connection.close (320), as an operator would."""
+
+        def close(node: Node, now: int) -> int:
+            connections = list(node.connections.values())
+            for connection in connections:
+                connection.stop(reason, now)
+            return len(connections)
+
+        return self._call(close)
+
+    def delay_confirms(self, seconds: float) -> None:
+        """Let every publisher wait this long for its confirm; 0 ends it."""
+
+        def delay(faults: FaultyPublishing) -> None:
+            faults.confirm_delay_ms = int(seconds * 1000)
+
+        self._change_faults(delay)
+
+    def refuse_publishes(self, count: int = -1) -> None:
+        """Refuse the next publishes with basic.nack; -1 refuses all until told otherwise, 0 none."""
+
+        def refuse(faults: FaultyPublishing) -> None:
+            faults.refuse_count = count
+
+        self._change_faults(refuse)
+
+    def _change_faults(self, change: Callable[[FaultyPublishing], None]) -> None:
+        faults = self._faults
+
+        def apply(node: Node, now: int) -> None:
+            del now
+            assert faults is not None
+            change(faults)
+            node.intercept_publishes(faults if faults.is_needed() else None)
+
+        self._call(apply)
+
+    def block_publishers(self, reason: str = "low on memory") -> None:
+        """Raise the memory alarm: publishers hear connection.blocked and are not read."""
+        self._call(lambda node, now: node.set_alarm(reason, now))
+
+    def unblock_publishers(self) -> None:
+        self._call(lambda node, now: node.set_alarm("", now))
+
+    # What an operator does.
+
+    def add_vhost(self, name: str) -> None:
+        self._call(lambda node, now: node.apply(AddVhost(name), now))
+
+    def delete_vhost(self, name: str) -> None:
+        self._call(lambda node, now: node.apply(DeleteVhost(name), now))
+
+    def add_user(self, name: str, password: str, tags: tuple[str, ...] = ()) -> None:
+        """Add a user, or give one another password."""
+        password_hash = hash_password(password.encode(), MachineEntropy())
+        self._call(lambda node, now: node.apply(PutUser(name, password_hash, tags), now))
+
+    def delete_user(self, name: str) -> None:
+        self._call(lambda node, now: node.apply(DeleteUser(name), now))
+
+    def set_permissions(
+        self, user: str, vhost: str, configure: str = ".*", write: str = ".*", read: str = ".*"
+    ) -> None:
+        command = SetPermissions(user, vhost, configure, write, read)
+        self._call(lambda node, now: node.apply(command, now))
+
+    def set_policy(
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: dict[str, object],
+        priority: int = 0,
+        apply_to: str = "all",
+    ) -> None:
+        command = SetPolicy(name, pattern, definition, apply_to, priority)
+        self._call(lambda node, now: node.apply_to_vhost(vhost, command, now))
+
+    def clear_policy(self, vhost: str, name: str) -> None:
+        self._call(lambda node, now: node.apply_to_vhost(vhost, ClearPolicy(name), now))
+
+    # Looking in.
+
+    @property
+    def connection_count(self) -> int:
+        return self._call(lambda node, now: len(node.connections))
+
+    def queue_depths(self, vhost: str = "/") -> dict[str, int]:
+        """Messages ready in each queue."""
+
+        def depths(node: Node, now: int) -> dict[str, int]:
+            del now
+            queues = node.state.vhost(vhost).queues
+            return {name: queue.message_count for name, queue in queues.items()}
+
+        return self._call(depths)

@@ -1,0 +1,153 @@
+"""A node on the real world: its sockets, its clock, its timers.
+
+One tick: everything that was readable is given to the node, then one `flush` dispatches the
+touched queues, confirms publishes and writes each connection's output once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.broker.timers import NEVER
+from penstock.server.sockets import SocketProtocol, SocketTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.dialects.amqp091.connection import Connection
+    from penstock.node.node import Node
+    from penstock.world.clock import Clock
+
+log = structlog.get_logger()
+
+# How often heartbeats and handshake time-outs are looked at. A heartbeat of one second, the
+# shortest there is, is sent every half second and missed after two.
+SWEEP_SECONDS: Final = 0.25
+# The kernel's queue of connections not yet accepted; a reconnecting fleet comes all at once.
+BACKLOG: Final = 4096
+# How long clients have to answer connection.close when the server stops.
+STOP_SECONDS: Final = 5.0
+
+
+class Server:
+    """Held by `launch` and by the in-process broker; lives on one event loop."""
+
+    def __init__(self, node: Node, clock: Clock) -> None:
+        self.node = node
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._listeners: list[asyncio.Server] = []
+        self._flush_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = NEVER
+        self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        # Called with every sweep; memory and disk watchers attach here.
+        self.watchers: list[Callable[[int], None]] = []
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Listen and return the address that was really taken."""
+        listener = await self._loop.create_server(
+            lambda: SocketProtocol(self),
+            host,
+            port,
+            backlog=BACKLOG,
+            reuse_address=True,
+        )
+        self._listeners.append(listener)
+        name = listener.sockets[0].getsockname()
+        return str(name[0]), int(name[1])
+
+    # What sockets say.
+
+    def accepted(self, transport: SocketTransport, peer: tuple[str, int]) -> Connection | None:
+        host = peer[0]
+        connection = self.node.connected(transport, host, is_loopback(host), self._clock.now())
+        self.schedule_flush()
+        return connection
+
+    def received(self, connection: Connection, data: bytes) -> None:
+        try:
+            connection.received(data, self._clock.now())
+        except Exception:
+            # A defect of ours must not take the other connections down with this one.
+            log.exception("connection failed", connection=connection.number)
+            connection.failed(self._clock.now())
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def lost(self, connection: Connection) -> None:
+        self.node.lost(connection, self._clock.now())
+        self.schedule_flush()
+
+    # Ticks.
+
+    def schedule_flush(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        node = self.node
+        node.flush(self._clock.now())
+        if node.has_work():
+            self.schedule_flush()
+        due = node.timers.next_due()
+        if due != self._timer_due:
+            self._arm(due)
+
+    def _arm(self, due: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_due = due
+        if due != NEVER:
+            delay = max(0, due - self._clock.now()) / 1000
+            self._timer = self._loop.call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._timer_due = NEVER
+        self.node.timers.fire_due(self._clock.now())
+        self.schedule_flush()
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        for watcher in self.watchers:
+            watcher(now)
+        self.node.sweep(now, self._clock.wall())
+        self.schedule_flush()
+
+    async def stop(self) -> None:
+        """Accept nobody any more, tell clients, wait a moment for their answers, leave."""
+        for listener in self._listeners:
+            listener.close()
+        self.node.stop(self._clock.now())
+        self.schedule_flush()
+        deadline = self._loop.time() + STOP_SECONDS
+        while self.node.connections and self._loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in list(self.node.connections.values()):
+            connection.outgoing.transport.abort()
+        self._sweeper.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a peer is on this machine. A Unix socket has no address and is."""
+    if not host:
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,97 @@
+"""One TCP connection of the real world: an asyncio protocol on one side, a `Transport` on the other.
+
+Back-pressure goes both ways. What we cannot write makes the socket's buffer grow past its mark;
+the connection then stops delivering. What we do not want to read (a memory alarm, a login that is
+being checked) stays in the kernel, and the peer's own writes stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Final, cast
+
+from penstock.world.network import Transport
+
+if TYPE_CHECKING:
+    from penstock.dialects.amqp091.connection import Connection
+    from penstock.server.server import Server
+
+# Above the first mark a connection gets no more deliveries until the second is reached. One mark
+# is two ticks' worth of deliveries, so the socket does not run dry while we wait for it.
+WRITE_BYTES_HIGH: Final = 1024 * 1024
+WRITE_BYTES_LOW: Final = 256 * 1024
+# A peer that does not read at all while replies pile up is cut off here, so that it cannot make us
+# grow: it asks for more than it takes.
+WRITE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class SocketTransport(Transport):
+    """Held by the node's connection; the node writes through it."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        transport = self._transport
+        if transport.is_closing():
+            return
+        transport.write(data)
+        if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
+            transport.abort()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+class SocketProtocol(asyncio.Protocol):
+    """What the event loop calls. Held by the loop for as long as the socket is open."""
+
+    __slots__ = ("_connection", "_server")
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Connection | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        socket_transport = cast("asyncio.Transport", transport)
+        socket_transport.set_write_buffer_limits(WRITE_BYTES_HIGH, WRITE_BYTES_LOW)
+        raw: socket.socket | None = transport.get_extra_info("socket")
+        if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self._connection = self._server.accepted(SocketTransport(socket_transport), peer)
+        if self._connection is None:
+            socket_transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._connection is not None:
+            self._server.received(self._connection, data)
+
+    def pause_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.outgoing.set_writable(False)
+
+    def resume_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.outgoing.set_writable(True)
+            self._server.schedule_flush()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._connection is not None:
+            self._server.lost(self._connection)
+            self._connection = None

@@ -1,0 +1,91 @@
+"""Bytes that wait for a connection's next write.
+
+Seed 002: "All writes to the underlying socket are buffered in the application." Every protocol
+connection appends pieces here; the world joins and writes them once per tick.
+
+Invariants: a connection is on its flush list exactly while it holds pieces or is about to close;
+pieces leave in the order they came.
+"""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.world.network import Transport
+
+# Deliveries for one connection wait for the next tick beyond this many pending bytes. Replies are
+# never held back; they are bounded by what the peer may have outstanding.
+DELIVERY_BYTES_MAX: Final = 512 * 1024
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DrainListener:
+    """Who is told that there is room again: the connection whose consumers were stopped."""
+
+    def drained(self) -> None:
+        raise NotImplementedError
+
+
+class Outgoing:
+    """One connection's pending output. Held by the wire connection and by its consumers."""
+
+    def __init__(self, flush_list: list["Outgoing"], transport: Transport) -> None:
+        self.flush_list: list[Outgoing] = flush_list
+        self.transport: Transport = transport
+        self.listener: DrainListener | None = None
+        self.pieces: list[bytes] = []
+        # Bytes in `pieces`; consumers look at it to stop before it grows without bound.
+        self.size: int = 0
+        # False while the transport holds more than it can send; deliveries wait, replies do not.
+        self.writable: bool = True
+        # A consumer found no room; its queue must be asked again once there is some.
+        self.stalled: bool = False
+        self.closing: bool = False
+
+    def push(self, piece: bytes) -> None:
+        if not self.pieces:
+            self.flush_list.append(self)
+        self.pieces.append(piece)
+        self.size += len(piece)
+
+    def has_room(self) -> bool:
+        """Whether one more delivery may be appended. A 'no' is remembered until there is room."""
+        if self.writable and self.size < DELIVERY_BYTES_MAX:
+            return True
+        self.stalled = True
+        return False
+
+    def take(self) -> bytes:
+        """Everything pending as one buffer; the caller has removed us from the flush list."""
+        pieces = self.pieces
+        joined = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.pieces = []
+        self.size = 0
+        return joined
+
+    def flush(self) -> None:
+        """Hand what is pending to the transport; called once per tick by the node."""
+        if self.pieces:
+            self.transport.write(self.take())
+        if self.closing:
+            self.transport.close()
+        elif self.stalled and self.writable:
+            self._resume()
+
+    def set_writable(self, writable: bool) -> None:
+        """The transport says whether it can take more."""
+        self.writable = writable
+        if writable and self.stalled and not self.closing:
+            self._resume()
+
+    def _resume(self) -> None:
+        self.stalled = False
+        if self.listener is not None:
+            self.listener.drained()
+
+    def close(self) -> None:
+        """Close the transport after what is pending has been written."""
+        if not self.closing:
+            self.closing = True
+            if not self.pieces:
+                self.flush_list.append(self)

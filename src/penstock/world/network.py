@@ -1,0 +1,34 @@
+"""The network as a node sees it: byte streams that somebody else opened.
+
+Invariants: a transport delivers bytes in order or not at all; `write` never blocks; after
+`close` or `abort` nothing more is read from it.
+"""
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import mypyc_attr
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Transport(ABC):
+    """One byte stream to one peer. Held by the connection that speaks over it."""
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Queue bytes for the peer; the transport says `writable(False)` when it holds too many."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close once everything written has left."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Close at once and drop what has not left."""
+
+    @abstractmethod
+    def pause_reading(self) -> None:
+        """Stop reading: the peer feels it as TCP back-pressure."""
+
+    @abstractmethod
+    def resume_reading(self) -> None:
+        """Undo `pause_reading`."""

@@ -1,0 +1,171 @@
+"""How a test says what it expects: refusals with code and text, and answers within a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+import pika.exceptions
+import pytest
+from pika import BasicProperties, spec
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.behaviour.raw import RawConnection
+
+# A broker on the same machine answers in milliseconds; this is for a loaded one.
+PATIENCE_SECONDS = 5.0
+POLL_SECONDS = 0.01
+# How long nothing must happen before a test believes that nothing will.
+QUIET_SECONDS = 0.1
+
+
+@contextlib.contextmanager
+def channel_refused(code: int, text: str) -> Iterator[None]:
+    """The body's call ends the channel with `code` and a text that starts with `text`."""
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refusal:
+        yield
+    assert (refusal.value.reply_code, refusal.value.reply_text[: len(text)]) == (code, text)
+
+
+@contextlib.contextmanager
+def connection_refused(code: int, text: str) -> Iterator[None]:
+    """The body's call ends the whole connection with `code` and a text starting with `text`."""
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as refusal:
+        yield
+    assert (refusal.value.reply_code, refusal.value.reply_text[: len(text)]) == (code, text)
+
+
+def expect_channel_close(connection: RawConnection, code: int, text: str) -> spec.Channel.Close:
+    close = connection.expect(spec.Channel.Close)
+    assert isinstance(close, spec.Channel.Close)
+    assert (close.reply_code, close.reply_text[: len(text)]) == (code, text)
+    return close
+
+
+def expect_connection_close(
+    connection: RawConnection, code: int, text: str
+) -> spec.Connection.Close:
+    close = connection.expect(spec.Connection.Close, 0)
+    assert isinstance(close, spec.Connection.Close)
+    assert (close.reply_code, close.reply_text[: len(text)]) == (code, text)
+    return close
+
+
+def eventually(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    """Wait until `condition` holds; fail when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(POLL_SECONDS)
+
+
+class Message:
+    """A message as a test looks at it."""
+
+    def __init__(
+        self,
+        method: spec.Basic.GetOk | spec.Basic.Deliver | spec.Basic.Return,
+        properties: BasicProperties,
+        body: bytes,
+    ) -> None:
+        self.method = method
+        self.properties = properties
+        self.body = body
+
+    @property
+    def headers(self) -> dict[str, object]:
+        headers: dict[str, object] = self.properties.headers or {}
+        return headers
+
+    @property
+    def tag(self) -> int:
+        tag: int = self.method.delivery_tag
+        return tag
+
+
+def fetch(channel: BlockingChannel, queue: str, *, auto_ack: bool = True) -> Message:
+    """Get a message; wait for one if it is still on its way."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        method, properties, body = channel.basic_get(queue, auto_ack=auto_ack)
+        if method is not None:
+            return Message(method, properties, body)
+        assert time.monotonic() < deadline, f"no message came to {queue}"
+        time.sleep(POLL_SECONDS)
+
+
+def fetch_bodies(channel: BlockingChannel, queue: str, count: int) -> list[bytes]:
+    return [fetch(channel, queue).body for _ in range(count)]
+
+
+def is_empty(channel: BlockingChannel, queue: str) -> bool:
+    return message_count(channel, queue) == 0
+
+
+def message_count(channel: BlockingChannel, queue: str) -> int:
+    count: int = channel.queue_declare(queue, passive=True).method.message_count
+    return count
+
+
+def consumer_count(channel: BlockingChannel, queue: str) -> int:
+    count: int = channel.queue_declare(queue, passive=True).method.consumer_count
+    return count
+
+
+class Deliveries:
+    """Collects what a consumer receives; `wait_for` drives the connection until enough came."""
+
+    def __init__(self, channel: BlockingChannel) -> None:
+        self.channel = channel
+        self.messages: list[Message] = []
+
+    def __call__(
+        self,
+        channel: BlockingChannel,
+        method: spec.Basic.Deliver,
+        properties: BasicProperties,
+        body: bytes,
+    ) -> None:
+        self.messages.append(Message(method, properties, body))
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.messages]
+
+    def wait_for(self, count: int) -> list[Message]:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(self.messages) < count:
+            self.channel.connection.process_data_events(time_limit=POLL_SECONDS)
+            assert time.monotonic() < deadline, f"{len(self.messages)} of {count} came"
+        return self.messages
+
+    def settle(self) -> list[Message]:
+        """What has come when nothing more came for a while."""
+        quiet_since, seen = time.monotonic(), len(self.messages)
+        while time.monotonic() - quiet_since < QUIET_SECONDS:
+            self.channel.connection.process_data_events(time_limit=POLL_SECONDS)
+            if len(self.messages) != seen:
+                quiet_since, seen = time.monotonic(), len(self.messages)
+        return self.messages
+
+
+def consume(
+    channel: BlockingChannel,
+    queue: str,
+    *,
+    auto_ack: bool = False,
+    exclusive: bool = False,
+    consumer_tag: str | None = None,
+    arguments: dict[str, object] | None = None,
+) -> Deliveries:
+    deliveries = Deliveries(channel)
+    channel.basic_consume(
+        queue,
+        deliveries,
+        auto_ack=auto_ack,
+        exclusive=exclusive,
+        consumer_tag=consumer_tag,
+        arguments=arguments,
+    )
+    return deliveries

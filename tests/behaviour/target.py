@@ -1,0 +1,328 @@
+"""The broker a behaviour test drives, and how its users, vhosts and policies are administered.
+
+Invariant: a test asks only for what RabbitMQ and Penstock both have. What differs is how a
+policy is set: RabbitMQ over its management HTTP interface, Penstock on the in-process object.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+import pika
+import pika.exceptions
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.behaviour.raw import RawConnection
+
+# Long enough for a loaded two-core machine, short enough that a lost answer fails a test soon.
+BLOCKED_SECONDS = 20
+
+_numbers = itertools.count(1)
+
+
+class Administration(ABC):
+    """What an operator may do; held by the `broker` fixture."""
+
+    @abstractmethod
+    def add_vhost(self, vhost: str) -> None: ...
+
+    @abstractmethod
+    def delete_vhost(self, vhost: str) -> None: ...
+
+    @abstractmethod
+    def add_user(self, user: str, password: str) -> None: ...
+
+    @abstractmethod
+    def delete_user(self, user: str) -> None: ...
+
+    @abstractmethod
+    def set_permissions(
+        self, user: str, vhost: str, configure: str, write: str, read: str
+    ) -> None: ...
+
+    @abstractmethod
+    def set_policy(
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: dict[str, object],
+        priority: int = 0,
+        apply_to: str = "all",
+    ) -> None: ...
+
+    @abstractmethod
+    def clear_policy(self, vhost: str, name: str) -> None: ...
+
+
+class PolicyRefused(Exception):
+    """The broker did not accept a policy's definition; the text says why."""
+
+
+class ManagementAdministration(Administration):
+    """RabbitMQ's management plugin over HTTP."""
+
+    def __init__(self, url: str, user: str, password: str) -> None:
+        self.url = url.rstrip("/")
+        self.credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
+
+    def add_vhost(self, vhost: str) -> None:
+        self._send("PUT", ["vhosts", vhost], {})
+
+    def delete_vhost(self, vhost: str) -> None:
+        self._send("DELETE", ["vhosts", vhost])
+
+    def add_user(self, user: str, password: str) -> None:
+        self._send("PUT", ["users", user], {"password": password, "tags": ""})
+
+    def delete_user(self, user: str) -> None:
+        self._send("DELETE", ["users", user])
+
+    def set_permissions(
+        self, user: str, vhost: str, configure: str, write: str, read: str
+    ) -> None:
+        permissions = {"configure": configure, "write": write, "read": read}
+        self._send("PUT", ["permissions", vhost, user], permissions)
+
+    def set_policy(
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: dict[str, object],
+        priority: int = 0,
+        apply_to: str = "all",
+    ) -> None:
+        policy = {
+            "pattern": pattern,
+            "definition": definition,
+            "priority": priority,
+            "apply-to": apply_to,
+        }
+        try:
+            self._send("PUT", ["policies", vhost, name], policy)
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                raise PolicyRefused(refusal.read().decode()) from None
+
+    def clear_policy(self, vhost: str, name: str) -> None:
+        self._send("DELETE", ["policies", vhost, name])
+
+    def _send(self, verb: str, path: list[str], body: object = None) -> None:
+        quoted = "/".join(urllib.parse.quote(part, safe="") for part in path)
+        request = urllib.request.Request(
+            f"{self.url}/api/{quoted}",
+            method=verb,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Authorization": f"Basic {self.credentials}",
+                "Content-Type": "application/json",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=BLOCKED_SECONDS):
+            pass
+
+
+class InProcessBroker(Protocol):
+    """The seam of `penstock.Broker` this suite needs beside host and port."""
+
+    def add_vhost(self, vhost: str) -> None: ...
+
+    def delete_vhost(self, vhost: str) -> None: ...
+
+    def add_user(self, user: str, password: str) -> None: ...
+
+    def delete_user(self, user: str) -> None: ...
+
+    def set_permissions(
+        self, user: str, vhost: str, configure: str, write: str, read: str
+    ) -> None: ...
+
+    def set_policy(
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: dict[str, object],
+        priority: int,
+        apply_to: str,
+    ) -> None: ...
+
+    def clear_policy(self, vhost: str, name: str) -> None: ...
+
+
+class InProcessAdministration(Administration):
+    """Penstock in this process, asked directly."""
+
+    def __init__(self, broker: InProcessBroker) -> None:
+        self.broker = broker
+
+    def add_vhost(self, vhost: str) -> None:
+        self.broker.add_vhost(vhost)
+
+    def delete_vhost(self, vhost: str) -> None:
+        self.broker.delete_vhost(vhost)
+
+    def add_user(self, user: str, password: str) -> None:
+        self.broker.add_user(user, password)
+
+    def delete_user(self, user: str) -> None:
+        self.broker.delete_user(user)
+
+    def set_permissions(
+        self, user: str, vhost: str, configure: str, write: str, read: str
+    ) -> None:
+        self.broker.set_permissions(user, vhost, configure, write, read)
+
+    def set_policy(
+        self,
+        vhost: str,
+        name: str,
+        pattern: str,
+        definition: dict[str, object],
+        priority: int = 0,
+        apply_to: str = "all",
+    ) -> None:
+        try:
+            self.broker.set_policy(vhost, name, pattern, definition, priority, apply_to)
+        except ValueError as refusal:
+            raise PolicyRefused(str(refusal)) from None
+
+    def clear_policy(self, vhost: str, name: str) -> None:
+        self.broker.clear_policy(vhost, name)
+
+
+class Target:
+    """A running broker and one vhost in it; lives as long as the test session."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        vhost: str,
+        administration: Administration | None,
+        *,
+        user: str = "guest",
+        password: str = "guest",
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.vhost = vhost
+        self.administration = administration
+        self.user = user
+        self.password = password
+
+
+class BrokerUnderTest:
+    """What one test holds: connections that end with the test, and names nobody else has."""
+
+    def __init__(self, target: Target, administration: Administration | None) -> None:
+        self.host = target.host
+        self.port = target.port
+        self.vhost = target.vhost
+        self.user = target.user
+        self.password = target.password
+        self._administration = administration
+        self._closing = contextlib.ExitStack()
+
+    @property
+    def url(self) -> str:
+        quoted = urllib.parse.quote(self.vhost, safe="")
+        return f"amqp://{self.user}:{self.password}@{self.host}:{self.port}/{quoted}"
+
+    @property
+    def administration(self) -> Administration:
+        assert self._administration is not None, "the test should have been skipped"
+        return self._administration
+
+    def name(self, stem: str = "it") -> str:
+        """A name no other test of any process uses, so that tests may share a vhost."""
+        return f"{stem}-{os.getpid()}-{next(_numbers)}"
+
+    def connect(
+        self,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        vhost: str | None = None,
+    ) -> pika.BlockingConnection:
+        parameters = pika.ConnectionParameters(
+            host=self.host,
+            port=self.port,
+            virtual_host=self.vhost if vhost is None else vhost,
+            credentials=pika.PlainCredentials(user or self.user, password or self.password),
+            blocked_connection_timeout=BLOCKED_SECONDS,
+        )
+        connection = pika.BlockingConnection(parameters)
+        self._closing.callback(_close_quietly, connection)
+        return connection
+
+    def channel(self) -> BlockingChannel:
+        """A channel on a connection of its own."""
+        return self.connect().channel()
+
+    def queue(
+        self,
+        channel: BlockingChannel,
+        arguments: dict[str, object] | None = None,
+        *,
+        exclusive: bool = True,
+        durable: bool = False,
+    ) -> str:
+        """Declare a queue under a name of its own, by default one that goes with the channel's
+        connection."""
+        name = self.name("queue")
+        channel.queue_declare(name, exclusive=exclusive, durable=durable, arguments=arguments)
+        return name
+
+    def exchange(
+        self,
+        channel: BlockingChannel,
+        kind: str = "direct",
+        arguments: dict[str, object] | None = None,
+    ) -> str:
+        name = self.name("exchange")
+        channel.exchange_declare(name, kind, arguments=arguments)
+        return name
+
+    def raw(self) -> RawConnection:
+        """A connected socket on which nothing was said yet."""
+        return self._closing.enter_context(RawConnection(self.host, self.port))
+
+    def raw_open(
+        self,
+        *,
+        channel_max: int | None = None,
+        frame_max: int | None = None,
+        heartbeat: int = 0,
+        vhost: str | None = None,
+    ) -> RawConnection:
+        """A raw connection with channel 1 open."""
+        connection = self.raw().open(
+            self.user,
+            self.password,
+            self.vhost if vhost is None else vhost,
+            channel_max=channel_max,
+            frame_max=frame_max,
+            heartbeat=heartbeat,
+        )
+        connection.open_channel(1)
+        return connection
+
+    def close(self) -> None:
+        self._closing.close()
+
+
+def _close_quietly(connection: pika.BlockingConnection) -> None:
+    with contextlib.suppress(pika.exceptions.AMQPError):
+        if connection.is_open:
+            connection.close()

@@ -1,0 +1,114 @@
+"""Finds, installs or compiles the clients that are not Python packages, once for all xdist workers.
+
+A client that is missing is never passed over in silence. With `CI=true` the absence of amqplib's
+runtime is a failure; everything else is a skip that says why and which command would help.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / ".penstock" / "interop"
+
+# Enough for a slow mirror; a machine that needs longer is better served by a skip.
+INSTALL_SECONDS_MAX = 240.0
+# A cold compile of Go's networking packages takes most of a minute on one busy core.
+COMPILE_SECONDS_MAX = 240.0
+
+DEBIAN_INSTALL = (
+    "apt-get install -y --no-install-recommends "
+    "amqp-tools golang-go golang-github-rabbitmq-amqp091-go-dev"
+)
+GO_SOURCES = Path("/usr/share/gocode")
+
+
+def amqp_tools() -> Path:
+    """The folder that holds librabbitmq's command-line tools."""
+    wanted = Path("/usr/bin/amqp-publish")
+    _ensure_debian(wanted)
+    return wanted.parent
+
+
+def go_client() -> Path:
+    """The compiled `go_client/main.go`, linked with Debian's amqp091-go."""
+    _ensure_debian(GO_SOURCES / "src/github.com/rabbitmq/amqp091-go")
+    _ensure_debian(Path("/usr/bin/go"))
+    program = CACHE / "go" / "client"
+    environment = os.environ | {
+        "GOPATH": str(GO_SOURCES),
+        "GO111MODULE": "off",
+        "GOFLAGS": "",
+        "CGO_ENABLED": "0",
+        "GOCACHE": str(CACHE / "go" / "build"),
+    }
+    command = ["/usr/bin/go", "build", "-o", str(program), str(HERE / "go_client" / "main.go")]
+    with _one_process_at_a_time("go"):
+        # Always called: Go's own cache knows what is stale, and a warm build costs little.
+        _run(command, COMPILE_SECONDS_MAX, environment)
+    return program
+
+
+def amqplib() -> Path:
+    """The folder whose `node_modules` holds amqplib in the version `amqplib/package.json` pins."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        reason = "amqplib needs node (18 or later) and npm on the PATH"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    folder = CACHE / "amqplib"
+    wanted = (HERE / "amqplib" / "package.json").read_bytes()
+    installed = folder / "installed.json"
+    with _one_process_at_a_time("amqplib"):
+        if not installed.exists() or installed.read_bytes() != wanted:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "package.json").write_bytes(wanted)
+            command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund"]
+            _run(command, INSTALL_SECONDS_MAX, dict(os.environ))
+            installed.write_bytes(wanted)
+    return folder
+
+
+def _ensure_debian(wanted: Path) -> None:
+    """Installs all Debian clients when one is missing and we may; skips when it stays missing."""
+    with _one_process_at_a_time("apt"):
+        if wanted.exists():
+            return
+        reason = f"{wanted} is missing; as root: {DEBIAN_INSTALL}"
+        attempt = CACHE / f"apt-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
+        if os.geteuid() == 0 and shutil.which("apt-get") and not attempt.exists():
+            attempt.touch()
+            quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+            script = f"{DEBIAN_INSTALL} || {{ apt-get update && {DEBIAN_INSTALL}; }}"
+            try:
+                _run(["sh", "-c", script], INSTALL_SECONDS_MAX, quiet)
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                reason = f"{reason}; that failed here: {str(error)[-300:]}"
+        if not wanted.exists():
+            pytest.skip(reason)
+
+
+def _run(command: list[str], seconds: float, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, check=False, env=environment
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+@contextmanager
+def _one_process_at_a_time(name: str) -> Iterator[None]:
+    """Keeps xdist's workers from installing or compiling into the same folder at once."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
