@@ -89,6 +89,9 @@ def extensions() -> list[Extension]:
 class BuildSideBySide(build_ext):  # type: ignore[misc]
     """Compiles C files on every core and leaves alone those whose object file is fresh."""
 
+    extensions: list[Extension]
+    parallel: int | None
+
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or CORES

@@ -24,6 +24,9 @@ HOST = "127.0.0.1"
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
+# How the version of a Penstock ends that runs uncompiled.
+PURE = "pure"
+
 # RabbitMQ boots in five to ten seconds on two cores; a first start of ./penstock may have to
 # install and compile.
 READY_SECONDS_MAX = 60.0
@@ -205,7 +208,7 @@ class Penstock(RunningBroker):
         """What really runs: compiled modules are shared objects mapped by the process."""
         mapped = Path(f"/proc/{self.pid}/maps").read_text()
         compiled = re.search(r"/penstock/\S+\.so$|__mypyc\S*\.so$", mapped, re.MULTILINE)
-        return "compiled" if compiled else "pure"
+        return "compiled" if compiled else PURE
 
 
 class PenstockPure(Penstock):

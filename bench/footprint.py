@@ -81,11 +81,9 @@ def measure_startup(kind: type[RunningBroker]) -> list[float]:
     return seconds
 
 
-def measure_in_process_startup(pure: bool) -> list[float]:
+def measure_in_process_startup() -> list[float]:
     """Seconds until `Broker()` is ready, imports not counted, each in a fresh interpreter."""
     environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT / "src")}
-    if pure:
-        environment["PENSTOCK_PURE"] = "1"
     seconds = []
     for _ in range(STARTS):
         done = subprocess.run(

@@ -121,9 +121,8 @@ def show(results: Results, console: Console) -> None:
         console.print(footprint_table(results))
     if results.codec:
         console.print(codec_table(results.codec))
-    for measured in results.throughput:
-        for failure in measured.failures:
-            console.print(f"[red]{measured.case.name} {measured.broker}:[/] {failure}")
+    for failure in results.failures:
+        console.print(f"[red]failed:[/] {failure}")
 
 
 def save(results: Results, path: Path | None) -> Path:

@@ -3,6 +3,7 @@
 import dataclasses
 import statistics
 
+from bench.brokers import PURE
 from bench.cases import Case, Verdict, judge
 from bench.footprint import IdleSample
 from bench.latency import LatencySample
@@ -22,7 +23,6 @@ class Throughput:
     case: Case
     broker: str
     samples: list[Sample] = dataclasses.field(default_factory=list)
-    failures: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def rate(self) -> float:
@@ -52,11 +52,11 @@ class Flatness:
 
     broker: str
     axis: str
-    samples: dict[int, Sample]
+    samples: dict[int, Sample] = dataclasses.field(default_factory=dict)
 
     @property
     def growth(self) -> float:
-        counts = sorted(self.samples)
+        counts = sorted(self.samples) or [0]
         first, last = self.samples[counts[0]], self.samples[counts[-1]]
         return last.broker_microseconds / max(first.broker_microseconds, 1e-9)
 
@@ -74,6 +74,7 @@ class Results:
     flatness: list[Flatness] = dataclasses.field(default_factory=list)
     idle: dict[str, IdleSample] = dataclasses.field(default_factory=dict)
     startup: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    failures: list[str] = dataclasses.field(default_factory=list)
     codec: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
 
     def reference(self, case: Case) -> Throughput | None:
@@ -94,9 +95,11 @@ class Results:
 
     def verdicts(self, measured: Throughput) -> list[Verdict]:
         rate_ratio, cpu_ratio = self.ratios(measured) or (None, None)
-        return judge(
-            measured.broker, measured.case, measured.broker_microseconds, rate_ratio, cpu_ratio
-        )
+        broker = measured.broker
+        if self.versions.get(broker, "").endswith(PURE):
+            # Where nothing was compiled, the launcher's broker is the pure one under another name.
+            broker = "penstock-pure"
+        return judge(broker, measured.case, measured.broker_microseconds, rate_ratio, cpu_ratio)
 
     def as_json(self) -> dict[str, object]:
         document = dataclasses.asdict(self)

@@ -279,7 +279,7 @@ def run(arguments: list[str], copy: Path | None, why_pure: str) -> NoReturn:
         environment["PYTHONPATH"] = f"{copy}{os.pathsep}{others}" if others else str(copy)
     else:
         environment["PENSTOCK_WHY_PURE"] = why_pure
-    os.execve(PYTHON, [str(PYTHON), "-P", "-m", "penstock", *arguments], environment)  # noqa: S606
+    os.execve(PYTHON, [str(PYTHON), "-P", "-m", "penstock", *arguments], environment)
 
 
 def main() -> NoReturn:
@@ -295,7 +295,9 @@ def main() -> NoReturn:
     except StepFailedError as problem:
         sys.exit(f"penstock: {problem}")
     if copy is None and os.environ.get("PENSTOCK_REQUIRE_COMPILED") == "1":
-        sys.exit(f"penstock: PENSTOCK_REQUIRE_COMPILED=1, but there is no compiled build: {why_pure}")
+        sys.exit(
+            f"penstock: PENSTOCK_REQUIRE_COMPILED=1, but there is no compiled build: {why_pure}"
+        )
     run(arguments, copy, why_pure)
 
 

@@ -35,8 +35,8 @@ def compiled_files(project: dict[str, Any], source: Path = SOURCE) -> list[Path]
 
 def compiler() -> str | None:
     """The C compiler's command, or None. CC wins, then what built this Python, then the usual."""
-    configured = [os.environ.get("CC"), sysconfig.get_config_var("CC")]
-    for command in [*filter(None, configured), *COMPILERS]:
+    configured = (os.environ.get("CC", ""), str(sysconfig.get_config_var("CC") or ""))
+    for command in configured + COMPILERS:
         words = shlex.split(command)
         if words and shutil.which(words[0]):
             return command

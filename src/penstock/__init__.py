@@ -20,7 +20,7 @@ builds.choose()
 
 def __getattr__(name: str) -> object:
     if name == "Broker":
-        from penstock.server.in_process import Broker  # noqa: PLC0415
+        from penstock.server.in_process import Broker
 
         return Broker
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

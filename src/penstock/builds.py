@@ -12,6 +12,7 @@ silently: the server says at its start which build runs, from `build_mode`.
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -68,8 +69,6 @@ def compiled_witness_exists(package_folder: str) -> bool:
 
 
 def build_mode() -> str:
-    """ "compiled" or "pure", by where the hot code was really loaded from."""
-    from penstock.wire import octets  # noqa: PLC0415
-
-    origin = octets.__file__ or ""
+    """Says "compiled" or "pure", by where the hot code was really loaded from."""
+    origin = import_module(WITNESS).__file__ or ""
     return "compiled" if origin.endswith(tuple(EXTENSION_SUFFIXES)) else "pure"

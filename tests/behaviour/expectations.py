@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import pika.exceptions
 import pytest
@@ -20,12 +21,25 @@ POLL_SECONDS = 0.01
 QUIET_SECONDS = 0.1
 
 
+class Refusal(Protocol):
+    """What closes of channels and connections have in common."""
+
+    reply_code: int
+    reply_text: str
+
+
+def check_refusal(refusal: Refusal, code: int, text: str) -> None:
+    said = f"{refusal.reply_code} {refusal.reply_text}"
+    assert refusal.reply_code == code, f"expected {code} {text}, got {said}"
+    assert refusal.reply_text.startswith(text), f"expected {code} {text}, got {said}"
+
+
 @contextlib.contextmanager
 def channel_refused(code: int, text: str) -> Iterator[None]:
     """The body's call ends the channel with `code` and a text that starts with `text`."""
     with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refusal:
         yield
-    assert (refusal.value.reply_code, refusal.value.reply_text[: len(text)]) == (code, text)
+    check_refusal(refusal.value, code, text)
 
 
 @contextlib.contextmanager
@@ -33,13 +47,13 @@ def connection_refused(code: int, text: str) -> Iterator[None]:
     """The body's call ends the whole connection with `code` and a text starting with `text`."""
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as refusal:
         yield
-    assert (refusal.value.reply_code, refusal.value.reply_text[: len(text)]) == (code, text)
+    check_refusal(refusal.value, code, text)
 
 
 def expect_channel_close(connection: RawConnection, code: int, text: str) -> spec.Channel.Close:
     close = connection.expect(spec.Channel.Close)
     assert isinstance(close, spec.Channel.Close)
-    assert (close.reply_code, close.reply_text[: len(text)]) == (code, text)
+    check_refusal(close, code, text)
     return close
 
 
@@ -48,7 +62,7 @@ def expect_connection_close(
 ) -> spec.Connection.Close:
     close = connection.expect(spec.Connection.Close, 0)
     assert isinstance(close, spec.Connection.Close)
-    assert (close.reply_code, close.reply_text[: len(text)]) == (code, text)
+    check_refusal(close, code, text)
     return close
 
 

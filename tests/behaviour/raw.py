@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from types import TracebackType
+from typing import Self
 
 import pika.frame
 from pika import BasicProperties, spec
@@ -34,7 +35,7 @@ CLIENT_PROPERTIES: dict[str, object] = {
 }
 
 
-class Silence(AssertionError):
+class BrokerSilentError(AssertionError):
     """The broker said nothing, or hung up, where the test expected a frame."""
 
 
@@ -72,7 +73,7 @@ class RawConnection:
         self.server_properties: dict[str, object] = {}
         self.tune: spec.Connection.Tune | None = None
 
-    def __enter__(self) -> RawConnection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -144,7 +145,7 @@ class RawConnection:
             while True:
                 self.received = b""
                 self._fill(deadline)
-        except Silence as silence:
+        except BrokerSilentError as silence:
             return "hung up" in str(silence)
 
     def start(self) -> spec.Connection.Start:
@@ -192,14 +193,14 @@ class RawConnection:
     def _fill(self, deadline: float) -> None:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
-            raise Silence("nothing came in time")
+            raise BrokerSilentError("nothing came in time")
         self.socket.settimeout(remaining)
         try:
             chunk = self.socket.recv(65536)
         except TimeoutError:
-            raise Silence("nothing came in time") from None
+            raise BrokerSilentError("nothing came in time") from None
         except ConnectionError:
             chunk = b""
         if not chunk:
-            raise Silence("the broker hung up")
+            raise BrokerSilentError("the broker hung up")
         self.received += chunk

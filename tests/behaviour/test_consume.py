@@ -76,9 +76,7 @@ def test_consuming_from_an_unknown_queue_is_not_found(broker: BrokerUnderTest) -
 
 
 @pytest.mark.parametrize(("first", "second"), [(True, False), (False, True), (True, True)])
-def test_an_exclusive_consumer_is_alone(
-    broker: BrokerUnderTest, first: bool, second: bool
-) -> None:
+def test_an_exclusive_consumer_is_alone(broker: BrokerUnderTest, first: bool, second: bool) -> None:
     channel = broker.channel()
     queue = broker.queue(channel, exclusive=False)
     consume(channel, queue, exclusive=first)

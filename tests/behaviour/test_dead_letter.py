@@ -289,7 +289,19 @@ def test_a_quorum_queue_counts_deliveries(
         message = fetch(channel, queue, auto_ack=False)
         seen.append(message.headers.get("x-delivery-count"))
         channel.basic_nack(message.tag, requeue=True)
-    assert seen == [None, 1, 2]
+    assert seen == [0, 1, 2]
+    channel.queue_delete(queue)
+
+
+def test_a_pushed_first_delivery_does_not_show_its_count_of_zero(
+    broker: BrokerUnderTest, channel: BlockingChannel, graveyard: str
+) -> None:
+    queue = quorum_queue(broker, channel, graveyard, 5)
+    channel.basic_publish("", queue, b"")
+    deliveries = consume(channel, queue)
+    channel.basic_nack(deliveries.wait_for(1)[0].tag, requeue=True)
+    seen = [message.headers.get("x-delivery-count") for message in deliveries.wait_for(2)]
+    assert seen == [None, 1]
     channel.queue_delete(queue)
 
 

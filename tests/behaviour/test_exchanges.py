@@ -43,9 +43,7 @@ def test_every_standard_type_can_be_declared_again_the_same(
         ("amq.match", "headers"),
     ],
 )
-def test_the_predeclared_exchanges_are_there(
-    broker: BrokerUnderTest, name: str, kind: str
-) -> None:
+def test_the_predeclared_exchanges_are_there(broker: BrokerUnderTest, name: str, kind: str) -> None:
     channel = broker.channel()
     channel.exchange_declare(name, passive=True)
     channel.exchange_declare(name, kind, durable=True)
@@ -60,8 +58,10 @@ def test_the_predeclared_exchanges_are_there(
         ({"internal": True}, "'internal' for {}: received 'true' but current is 'false'"),
         (
             {"arguments": {"alternate-exchange": "other"}},
-            "'alternate-exchange' for {}: "
-            "received the value 'other' of type 'longstr' but current is none",
+            (
+                "'alternate-exchange' for {}: "
+                "received the value 'other' of type 'longstr' but current is none"
+            ),
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -149,7 +149,9 @@ def test_a_system_exchange_cannot_be_deleted(broker: BrokerUnderTest, name: str)
 )
 def test_the_default_exchange_is_left_alone(broker: BrokerUnderTest, method: object) -> None:
     connection = broker.raw_open()
-    connection.call(1, spec.Queue.Declare(queue=broker.name(), exclusive=True), spec.Queue.DeclareOk)
+    connection.call(
+        1, spec.Queue.Declare(queue=broker.name(), exclusive=True), spec.Queue.DeclareOk
+    )
     if isinstance(method, spec.Queue.Bind | spec.Queue.Unbind):
         method.queue = ""  # the one just declared
     connection.send_method(1, method)

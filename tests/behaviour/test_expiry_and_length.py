@@ -43,9 +43,7 @@ def test_a_queues_time_to_live_drops_messages(
     eventually(lambda: is_empty(channel, queue))
 
 
-def test_a_messages_expiration_drops_it(
-    broker: BrokerUnderTest, channel: BlockingChannel
-) -> None:
+def test_a_messages_expiration_drops_it(broker: BrokerUnderTest, channel: BlockingChannel) -> None:
     queue = broker.queue(channel)
     channel.basic_publish("", queue, b"", expiring(SHORT_MILLISECONDS))
     assert message_count(channel, queue) == 1
@@ -197,22 +195,22 @@ def test_a_rejecting_queue_rejects_silently_without_confirms(broker: BrokerUnder
     assert is_empty(channel, queue)
 
 
-def test_a_rejecting_queue_counts_bytes_before_the_message(
+def test_a_rejecting_queue_takes_what_just_fits(
     broker: BrokerUnderTest, channel: BlockingChannel
 ) -> None:
-    # It rejects when it is full already; the message that fills it over the brim is taken.
     queue = broker.queue(channel, {"x-max-length-bytes": 10, "x-overflow": "reject-publish"})
     channel.basic_publish("", queue, b"eight...")
-    channel.basic_publish("", queue, b"eight more")
     with pytest.raises(NackError):
-        channel.basic_publish("", queue, b"")
+        channel.basic_publish("", queue, b"3..")
+    channel.basic_publish("", queue, b"2.")
+    assert fetch_bodies(channel, queue, 2) == [b"eight...", b"2."]
 
 
-def test_a_priority_queue_drops_the_lowest_priority_first(
+def test_a_priority_queue_too_drops_from_its_head_which_is_the_highest_priority(
     broker: BrokerUnderTest, channel: BlockingChannel
 ) -> None:
     queue = broker.queue(channel, {"x-max-length": 2, "x-max-priority": 5})
     for priority in (5, 1, 3):
         properties = BasicProperties(priority=priority)
         channel.basic_publish("", queue, str(priority).encode(), properties)
-    assert fetch_bodies(channel, queue, 2) == [b"5", b"3"]
+    assert fetch_bodies(channel, queue, 2) == [b"3", b"1"]

@@ -14,8 +14,8 @@ from tests.behaviour.raw import (
     HEADER,
     HEARTBEAT,
     METHOD,
+    BrokerSilentError,
     RawConnection,
-    Silence,
     frame,
     header_payload,
     method_payload,
@@ -119,7 +119,7 @@ def test_an_unknown_method_is_a_hang_up(
 ) -> None:
     connection = broker.raw_open()
     connection.send(frame(METHOD, 1, method_payload(class_id, method_id)))
-    with pytest.raises(Silence, match="hung up"):
+    with pytest.raises(BrokerSilentError, match="hung up"):
         connection.read_frame()
 
 

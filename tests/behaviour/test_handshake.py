@@ -8,7 +8,14 @@ import pytest
 from pika import spec
 
 from tests.behaviour.expectations import expect_connection_close
-from tests.behaviour.raw import PROTOCOL_HEADER, RawConnection, Silence, amqplain, frame, plain
+from tests.behaviour.raw import (
+    PROTOCOL_HEADER,
+    BrokerSilentError,
+    RawConnection,
+    amqplain,
+    frame,
+    plain,
+)
 from tests.behaviour.target import BrokerUnderTest
 
 LOGIN_REFUSED = (
@@ -104,7 +111,7 @@ def test_without_the_capability_a_refused_login_is_only_a_hang_up(broker: Broker
     # RabbitMQ takes three seconds for this, so that passwords are not tried fast.
     connection = broker.raw()
     connection.login(plain(broker.user, "wrong"), client_properties={})
-    with pytest.raises(Silence, match="hung up"):
+    with pytest.raises(BrokerSilentError, match="hung up"):
         connection.read_frame()
 
 
@@ -112,7 +119,7 @@ def refused_before_open(connection: RawConnection) -> bool:
     """RabbitMQ waits three seconds and hangs up; a connection.close before that is as good."""
     try:
         answer = connection.read_frame()
-    except Silence as silence:
+    except BrokerSilentError as silence:
         return "hung up" in str(silence)
     return isinstance(answer, pika.frame.Method) and isinstance(
         answer.method, spec.Connection.Close
@@ -208,7 +215,7 @@ def test_after_a_connection_error_the_broker_waits_for_close_ok(broker: BrokerUn
     # What was on its way is ignored.
     connection.send_method(1, spec.Basic.Qos())
     connection.send_method(0, spec.Connection.CloseOk())
-    with pytest.raises(Silence, match="hung up"):
+    with pytest.raises(BrokerSilentError, match="hung up"):
         connection.read_frame()
 
 

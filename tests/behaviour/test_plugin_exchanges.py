@@ -1,5 +1,6 @@
 """Exchange types RabbitMQ keeps in plugins: consistent hash (shipped with it, must be enabled)
-and delayed message (not shipped; its tests follow the plugin's documentation)."""
+and delayed message (not shipped; its tests follow the plugin's documentation).
+"""
 
 from __future__ import annotations
 

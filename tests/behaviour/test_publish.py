@@ -116,9 +116,7 @@ def test_an_expiration_must_be_milliseconds(
 ) -> None:
     queue = broker.queue(channel)
     channel.basic_publish("", queue, b"", BasicProperties(expiration=expiration))
-    with channel_refused(
-        406, f"PRECONDITION_FAILED - invalid expiration '{expiration}': {reason}"
-    ):
+    with channel_refused(406, f"PRECONDITION_FAILED - invalid expiration '{expiration}': {reason}"):
         channel.basic_qos()
 
 
@@ -245,7 +243,13 @@ def test_a_higher_priority_comes_first_and_order_is_kept_within(
     broker: BrokerUnderTest, channel: BlockingChannel
 ) -> None:
     queue = broker.queue(channel, {"x-max-priority": 5})
-    for priority, body in ((None, b"none"), (1, b"one"), (5, b"five"), (1, b"one more"), (0, b"zero")):
+    for priority, body in (
+        (None, b"none"),
+        (1, b"one"),
+        (5, b"five"),
+        (1, b"one more"),
+        (0, b"zero"),
+    ):
         channel.basic_publish("", queue, body, BasicProperties(priority=priority))
     expected = [b"five", b"one", b"one more", b"none", b"zero"]
     assert fetch_bodies(channel, queue, 5) == expected

@@ -198,8 +198,10 @@ def test_a_quorum_queue_does_not_support_global_prefetch(broker: BrokerUnderTest
         (
             {"x-message-ttl": 1000},
             {},
-            "'x-message-ttl' for {}: "
-            "received none but current is the value '1000' of type 'signedint'",
+            (
+                "'x-message-ttl' for {}: "
+                "received none but current is the value '1000' of type 'signedint'"
+            ),
         ),
         (
             {"x-message-ttl": 1000},
@@ -214,14 +216,18 @@ def test_a_quorum_queue_does_not_support_global_prefetch(broker: BrokerUnderTest
         (
             {},
             {"x-max-priority": 5},
-            "'x-max-priority' for {}: "
-            "received the value '5' of type 'signedint' but current is none",
+            (
+                "'x-max-priority' for {}: "
+                "received the value '5' of type 'signedint' but current is none"
+            ),
         ),
         (
             {},
             {"x-queue-type": "quorum"},
-            "'x-queue-type' for {}: "
-            "received the value 'quorum' of type 'longstr' but current is none",
+            (
+                "'x-queue-type' for {}: "
+                "received the value 'quorum' of type 'longstr' but current is none"
+            ),
         ),
     ],
     ids=["ttl added", "ttl left out", "ttl changed", "dlx changed", "priority added", "type added"],

@@ -1,5 +1,6 @@
 """Which queues a message reaches: direct, fanout, topic, headers, bindings between exchanges,
-alternate exchanges, CC and BCC."""
+alternate exchanges, CC and BCC.
+"""
 
 from __future__ import annotations
 

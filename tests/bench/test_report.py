@@ -81,9 +81,18 @@ def test_without_rabbitmq_ratios_are_not_judged_but_costs_are() -> None:
     assert "CPU <= 2.5 us met" in text
 
 
+def test_an_uncompiled_build_is_judged_by_the_goals_of_the_pure_one() -> None:
+    found = results()
+    found.versions["penstock"] = "0.1.0 pure"
+    text = text_of(found)
+    assert "rate >= 3x met" in text
+    assert "CPU <= 2.5 us" not in text
+
+
 def test_a_case_without_samples_shows_as_failed_with_its_reason() -> None:
     found = results()
-    found.throughput.append(Throughput(Case("confirm", 100, 1), "penstock", [], ["it broke"]))
+    found.throughput.append(Throughput(Case("confirm", 100, 1), "penstock"))
+    found.failures.append("it broke")
     text = text_of(found)
     assert "failed" in text
     assert "it broke" in text

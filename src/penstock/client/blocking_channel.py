@@ -40,6 +40,7 @@ class BlockingChannel:
         self._seconds: float | None = seconds
         self._inbox: Inbox = Inbox()
         self._window: int = 0
+        self._doubt_told: bool = False
         pump.check()
         self.number, ticket = pump.conversation.open_channel()
         pump.inboxes[self.number] = self._inbox
@@ -152,6 +153,12 @@ class BlockingChannel:
             where = f"exchange {first.exchange!r}, routing key {first.routing_key!r}"
             raise PublishReturned(first.code, f"{first.text} ({where})")
 
+    def unanswered_tags(self) -> list[int]:
+        """Of publishes the broker neither confirmed nor refused; they count from 1."""
+        closed = self._inbox.closed
+        doubt = closed.in_doubt if closed else self._pump.conversation.in_doubt(self.number)
+        return [tag for part in doubt for tag in part.tags]
+
     def take_confirmed(self) -> list[Confirmed]:
         """The broker's answers so far, for those who left notes and keep answers."""
         confirmed = list(self._inbox.confirmed)
@@ -203,15 +210,15 @@ class BlockingChannel:
         return self._inbox.replies.pop(ticket)
 
     def _check(self) -> None:
-        """Raise what ended the channel; publishes in doubt are told once, before all else."""
+        """Raise what ended the channel; the first time, whether it left publishes in doubt."""
         closed = self._inbox.closed
         if closed is None:
             return
         error: ReplyError = closed.error or ChannelClosedError(
             NO_REPLY_CODE, f"channel {self.number} is closed"
         )
-        count = sum(part.count for part in closed.in_doubt)
-        closed.in_doubt.clear()
-        if count:
+        if closed.in_doubt and not self._doubt_told:
+            self._doubt_told = True
+            count = len(self.unanswered_tags())
             raise PublishInDoubt(error.code, f"{count} publish(es) unanswered: {error}")
         raise error

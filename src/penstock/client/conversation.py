@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.client import errors
 from penstock.client.channel import Channel, PendingCall
-from penstock.client.confirms import OutstandingPublishes
+from penstock.client.confirms import OutstandingPublishes, Settled
 from penstock.client.events import (
     Blocked,
     ChannelClosed,
@@ -189,6 +189,11 @@ class Conversation(ConnectionListener):
         """Publishes on the channel that the broker has not answered yet."""
         publishes = self._channel(channel).publishes
         return 0 if publishes is None else len(publishes)
+
+    def in_doubt(self, channel: int) -> list[Settled[object]]:
+        """Those publishes, as they stand now; once the channel is closed its event has them."""
+        publishes = self._channel(channel).publishes
+        return [] if publishes is None else publishes.in_doubt()
 
     def close_channel(self, channel: int) -> None:
         self._channel(channel)

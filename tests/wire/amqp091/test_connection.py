@@ -259,8 +259,6 @@ def test_a_channel_fault_during_the_handshake_ends_the_connection() -> None:
 def test_the_peer_closing_a_channel_is_told_before_it_is_answered() -> None:
     machine = open_server()
     close = ChannelClose(404, "gone", 60, 40)
-    machine.receive(WHOLE[:40] + b"")
-    machine = open_server()
     machine.receive(method_frame(1, close))
     assert machine.listener.calls == [
         ("method", 1, close),

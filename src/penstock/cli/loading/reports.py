@@ -24,7 +24,6 @@ class Progress:
 
     published: int = 0
     confirmed: int = 0
-    refused: int = 0
     delivered: int = 0
     blocked: str | None = None
 
@@ -36,7 +35,6 @@ class FaucetFinished:
     publisher: int
     published: int
     confirmed: int
-    refused: int
     # Sequences the broker refused or never answered: it promised nothing about them.
     unpromised: tuple[int, ...]
     started: int

@@ -11,3 +11,6 @@ from typing import Final
 
 STAMP: Final = struct.Struct(">IHQQ")
 STAMP_SIZE: Final = STAMP.size
+
+# Holds the stamp's place while frames are encoded; 0xFF occurs in no name, which are UTF-8.
+MARK: Final = b"\xff" * STAMP_SIZE

@@ -1,0 +1,107 @@
+"""A sink: consumes its queues and keeps the books on every message."""
+
+import time
+from multiprocessing.connection import Connection as Pipe
+from typing import Final
+
+from penstock.cli.loading.latency import LatencyHistogram
+from penstock.cli.loading.ledger import Ledger
+from penstock.cli.loading.plan import Plan
+from penstock.cli.loading.reports import Order, Progress, Ready, SinkFinished
+from penstock.cli.loading.stamp import STAMP, STAMP_SIZE
+from penstock.client import blocking
+from penstock.client.blocking_channel import BlockingChannel
+from penstock.client.calls import consume, limit_prefetch
+from penstock.client.errors import ClientError
+from penstock.client.events import Delivered
+
+# How long one look at the line waits; also how soon a sink hears that it may stop.
+LOOK_SECONDS: Final = 0.05
+
+PROGRESS_NANOSECONDS: Final = 200_000_000
+
+
+class Sink:
+    """One consuming connection, held by its process. Its consumer tags are its queues' names."""
+
+    def __init__(self, plan: Plan, consumer: int, pipe: Pipe) -> None:
+        self._plan: Plan = plan
+        self._pipe: Pipe = pipe
+        self._connection = blocking.connect(plan.uri, name="load")
+        self._channel: BlockingChannel = self._connection.channel()
+        if not plan.no_ack:
+            self._channel.call(limit_prefetch(plan.prefetch))
+        for queue in plan.queues_of_consumer(consumer):
+            self._channel.call(consume(queue, consumer_tag=queue, no_ack=plan.no_ack))
+        self._ledgers: dict[tuple[str, int], Ledger] = {}
+        self._latency: LatencyHistogram = LatencyHistogram()
+        self._delivered: int = 0
+        self._foreign: int = 0
+        self._last_delivery: int = 0
+        self._next_progress: int = 0
+
+    def run(self) -> SinkFinished:
+        self._pipe.send(Ready())
+        stopped = False
+        fault = None
+        cpu_before = time.process_time()
+        try:
+            while not stopped:
+                batch = self._channel.receive_batch(LOOK_SECONDS)
+                if batch:
+                    self._enter(batch)
+                    if not self._plan.no_ack:
+                        self._channel.ack(batch[-1], multiple=True)
+                stopped = self._look_around()
+        except ClientError as error:
+            fault = str(error)
+        cpu_seconds = time.process_time() - cpu_before
+        self._hang_up()
+        return SinkFinished(
+            delivered=self._delivered,
+            foreign=self._foreign,
+            last_delivery=self._last_delivery,
+            cpu_seconds=cpu_seconds,
+            pages={key: ledger.page() for key, ledger in self._ledgers.items()},
+            latency=self._latency.counts,
+            fault=fault,
+        )
+
+    def _enter(self, batch: list[Delivered]) -> None:
+        now = time.monotonic_ns()
+        self._last_delivery = now
+        run_wanted = self._plan.run
+        unpack_from = STAMP.unpack_from
+        ledgers = self._ledgers
+        record = self._latency.record
+        for message in batch:
+            body = message.body
+            if len(body) < STAMP_SIZE:
+                self._foreign += 1
+                continue
+            run, publisher, sequence, left = unpack_from(body)
+            if run != run_wanted:
+                self._foreign += 1
+                continue
+            key = (message.consumer_tag, publisher)
+            ledger = ledgers.get(key)
+            if ledger is None:
+                ledger = ledgers[key] = Ledger()
+            if ledger.enter(sequence, message.redelivered):
+                self._delivered += 1
+                record((now - left) // 1000)
+
+    def _look_around(self) -> bool:
+        """Tell the crew how far we are; whether it says stop."""
+        now = time.monotonic_ns()
+        if now < self._next_progress:
+            return False
+        self._next_progress = now + PROGRESS_NANOSECONDS
+        self._pipe.send(Progress(delivered=self._delivered))
+        return self._pipe.poll() and self._pipe.recv() is Order.STOP
+
+    def _hang_up(self) -> None:
+        try:
+            self._connection.close()
+        except ClientError:
+            pass  # the books are closed; how the line ends changes nothing

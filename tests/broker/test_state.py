@@ -1,0 +1,120 @@
+import pytest
+
+from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
+from penstock.broker.permissions import Permission, ResourceKind
+from penstock.broker.state import BrokerState, put_defaults
+from penstock.broker.topology import (
+    AddVhost,
+    ClearPermissions,
+    DeclareQueue,
+    DeleteUser,
+    DeleteVhost,
+    PutUser,
+    SetPermissions,
+    SetVhostLimits,
+)
+from tests.broker.doubles import CountingEntropy, DeafConsumer
+
+
+@pytest.fixture
+def state() -> BrokerState:
+    state = BrokerState(CountingEntropy())
+    put_defaults(state, 0)
+    return state
+
+
+def test_a_new_broker_has_one_vhost_and_guest_may_do_all_of_it(state: BrokerState) -> None:
+    guest = state.users.find("guest")
+    assert guest is not None
+    assert guest.tags == ("administrator",)
+    assert guest.loopback_only
+    vhost, access = state.open_vhost("/", "guest", 0)
+    assert vhost is state.vhosts["/"]
+    for permission in Permission:
+        assert access.may(permission, ResourceKind.QUEUE, "anything")
+    verification = state.users.verifier("guest", b"guest")
+    verification.run()
+    assert state.users.settle(verification)
+
+
+def test_a_vhost_is_opened_by_those_with_permissions(state: BrokerState) -> None:
+    state.apply(PutUser("u", ""), 0)
+    with pytest.raises(NotAllowed) as refused:
+        state.open_vhost("/", "u", 0)
+    assert refused.value.text == "access to vhost '/' refused for user 'u'"
+    state.apply(SetPermissions("u", "/", "", "", ""), 0)
+    state.open_vhost("/", "u", 0)
+    state.apply(ClearPermissions("u", "/"), 0)
+    with pytest.raises(NotAllowed):
+        state.open_vhost("/", "u", 0)
+    with pytest.raises(NotAllowed) as refused:
+        state.open_vhost("nope", "guest", 0)
+    assert refused.value.text == "vhost nope not found"
+
+
+def test_connections_to_a_vhost_can_be_limited(state: BrokerState) -> None:
+    state.vhosts["/"].apply(SetVhostLimits(max_connections=2), 0)
+    state.open_vhost("/", "guest", 1)
+    with pytest.raises(NotAllowed, match=r"connection limit \(2\) is reached"):
+        state.open_vhost("/", "guest", 2)
+
+
+def test_a_deleted_vhost_takes_queues_and_permissions_along(state: BrokerState) -> None:
+    state.apply(AddVhost("v"), 0)
+    state.apply(SetPermissions("guest", "v", ".*", ".*", ".*"), 0)
+    vhost = state.vhost("v")
+    vhost.apply(DeclareQueue("q"), 0)
+    consumer = DeafConsumer()
+    vhost.queues["q"].add_consumer(consumer)
+    state.apply(DeleteVhost("v"), 0)
+    assert consumer.heard_cancel
+    assert "v" not in state.vhosts
+    assert state.access.find("guest", "v") is None
+    with pytest.raises(NotFound, match="no vhost 'v'"):
+        state.apply(DeleteVhost("v"), 0)
+
+
+def test_adding_a_vhost_twice_keeps_it(state: BrokerState) -> None:
+    before = state.vhosts["/"]
+    state.apply(AddVhost("/"), 0)
+    assert state.vhosts["/"] is before
+    with pytest.raises(PreconditionFailed):
+        state.apply(AddVhost(""), 0)
+
+
+def test_a_deleted_user_has_no_permissions_left(state: BrokerState) -> None:
+    state.apply(DeleteUser("guest"), 0)
+    assert state.access.find("guest", "/") is None
+    with pytest.raises(NotFound, match="no user 'guest'"):
+        state.apply(SetPermissions("guest", "/", "", "", ""), 0)
+
+
+def test_permissions_need_a_vhost_that_exists(state: BrokerState) -> None:
+    with pytest.raises(NotFound, match="no vhost 'v'"):
+        state.apply(SetPermissions("guest", "v", "", "", ""), 0)
+
+
+def test_the_end_of_a_connection_reaches_every_vhost(state: BrokerState) -> None:
+    state.apply(AddVhost("v"), 0)
+    for vhost in state.vhosts.values():
+        vhost.apply(DeclareQueue("q", exclusive=True, connection=3), 0)
+    state.connection_ended(3, 0)
+    assert [list(vhost.queues) for vhost in state.vhosts.values()] == [[], []]
+
+
+def test_every_vhost_knows_the_wall_clock(state: BrokerState) -> None:
+    state.set_wall_offset(1_000_000)
+    state.apply(AddVhost("later"), 0)
+    assert [vhost.wall(5) for vhost in state.vhosts.values()] == [1_000_005, 1_000_005]
+
+
+def test_a_change_of_permissions_ends_what_dialects_have_cached(state: BrokerState) -> None:
+    generations = [state.vhosts["/"].generation]
+    for command in (
+        SetPermissions("guest", "/", "", "", ""),
+        ClearPermissions("guest", "/"),
+        DeleteUser("guest"),
+    ):
+        state.apply(command, 0)
+        generations.append(state.vhosts["/"].generation)
+    assert generations == sorted(set(generations))

@@ -1,0 +1,220 @@
+"""A seeded fuzzer of the AMQP 0-9-1 machine: valid conversations, damaged.
+
+Each input is one side of a recorded conversation, mutated, cut into pieces and fed to a fresh
+machine of the other side, which must not raise, must keep little, must say only whole frames with
+known codes, and must come to its end when time passes.
+
+Longer runs: `python -m tests.wire.fuzz SEED COUNT`. A failure prints the number of its input;
+`check(SEED, NUMBER)` repeats exactly that one.
+"""
+
+from __future__ import annotations
+
+import sys
+from random import Random
+
+from penstock.wire.amqp091.content import BasicProperties, encode_header
+from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
+from penstock.wire.amqp091.framing import HEARTBEAT
+from penstock.wire.amqp091.limits import Limits
+from penstock.wire.amqp091.methods_generated import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicReturn,
+    ChannelClose,
+    ConfirmSelect,
+    ConnectionBlocked,
+    ConnectionClose,
+    ExchangeDeclare,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from penstock.wire.amqp091.reply_codes_generated import REPLY_NAMES
+from penstock.wire.amqp091.states import ConnectionState, Role
+from tests.wire.doubles import Machine, Pair, decode_frames
+
+# Small, so that inputs reach them.
+LIMITS = Limits(
+    frame_max=4096, channel_max=5, message_bytes_max=20_000, assembly_bytes_max=30_000
+)
+BUFFERED_MAX = LIMITS.frame_max + 8 + LIMITS.assembly_bytes_max
+BEFORE_TUNING_MAX = 8192 + 8
+
+ARGUMENTS: dict[str, object] = {"x-max-length": 5, "x-deep": {"list": [1, 2.5, None, "é", b"\0"]}}
+PROPERTIES = BasicProperties(
+    content_type="text/plain", headers=dict(ARGUMENTS), delivery_mode=2, expiration="1000"
+)
+
+
+class Recorded:
+    """One side of a conversation, and how much of it is the handshake."""
+
+    def __init__(self, listener_role: Role, said: bytes, handshake_size: int) -> None:
+        self.listener_role = listener_role
+        self.said = said
+        self.handshake_size = handshake_size
+
+
+def record() -> list[Recorded]:
+    """Both sides of a conversation that touches most of the machine."""
+    pair = Pair(limits=LIMITS)
+    pair.connect()
+    sizes = len(pair.client_said), len(pair.server_said)
+    client = pair.client.connection
+    server = pair.server.connection
+    client.open_channel(2)
+    pair.transfer()
+    client.send_method(1, QueueDeclare("q", durable=True, arguments=ARGUMENTS))
+    client.send_method(1, ExchangeDeclare("x", "topic"))
+    client.send_method(2, ConfirmSelect())
+    client.send_method(1, BasicConsume("q", "tag"))
+    publish = BasicPublish("amq.topic", "a.b").encode()
+    for size in (0, 40, 40):
+        client.send_content(1, publish, encode_header(size, PROPERTIES), b"b" * size)
+        client.send_content(2, publish, encode_header(size, BasicProperties()), b"c" * size)
+    client.send_content(1, publish, encode_header(4500, PROPERTIES), b"b" * 4500)
+    server.send_method(1, QueueDeclareOk("q", 1, 2))
+    server.send_method(1, BasicConsumeOk("tag"))
+    deliver = BasicDeliver("tag", 1, redelivered=False, exchange="x", routing_key="k").encode()
+    got = BasicGetOk(2, redelivered=True, exchange="", routing_key="q", message_count=3).encode()
+    returned = BasicReturn(312, "NO_ROUTE", "x", "k").encode()
+    for method in (deliver, got, returned, deliver):
+        server.send_content(1, method, encode_header(40, PROPERTIES), b"d" * 40)
+    server.send_content(1, deliver, encode_header(4500, PROPERTIES), b"e" * 4500)
+    for connection in (client, server):
+        connection.send_method(1, BasicAck(1, multiple=True))
+        connection.send_method(2, BasicNack(2))
+        connection.outgoing.push(HEARTBEAT)
+    server.send_method(0, ConnectionBlocked("memory"))
+    pair.transfer()
+    client.close_channel(1, ChannelFault(200, "done"))
+    server.close_channel(2, ChannelFault(404, "no queue 'q'"))
+    pair.transfer()
+    client.close(ConnectionFault(200, "bye"))
+    pair.transfer()
+    return [
+        Recorded(Role.SERVER, pair.client_said, sizes[0]),
+        Recorded(Role.CLIENT, pair.server_said, sizes[1]),
+    ]
+
+
+def mutate(random: Random, recorded: Recorded, other: bytes) -> bytes:
+    data = bytearray(recorded.said)
+    for _ in range(random.choice((1, 1, 1, 2, 3, 8))):
+        # Mostly behind the handshake: damage in it ends the story early.
+        start = recorded.handshake_size if random.random() < 0.7 else 0
+        at = random.randrange(min(start, len(data)), len(data) + 1)
+        size = random.choice((1, 1, 2, 4, 8, 30, 200))
+        choice = random.randrange(8)
+        if choice <= 1 and at < len(data):
+            data[at] = random.randrange(256)
+        elif choice == 2 and at < len(data):
+            data[at] ^= 1 << random.randrange(8)
+        elif choice == 3:
+            data[at:at] = random.randbytes(size)
+        elif choice == 4:
+            del data[at : at + size]
+        elif choice == 5:
+            data[at:at] = data[at : at + size]
+        elif choice == 6:
+            there = random.randrange(len(other))
+            data[at : at + random.choice((0, size))] = other[there : there + size]
+        elif random.random() < 0.3:
+            del data[at:]
+    return bytes(data)
+
+
+def swap_frames(random: Random, data: bytes) -> bytes:
+    """Whole frames moved, doubled or dropped: valid framing, wrong order."""
+    frames = []
+    position = 8 if data.startswith(b"AMQP") else 0
+    head = data[:position]
+    while position < len(data):
+        size = 8 + int.from_bytes(data[position + 3 : position + 7], "big")
+        frames.append(data[position : position + size])
+        position += size
+    for _ in range(random.choice((1, 1, 2, 5))):
+        at = random.randrange(len(frames))
+        frame = frames[at]
+        choice = random.randrange(4)
+        if choice == 0 and len(frames) > 1:
+            del frames[at]
+        elif choice == 1:
+            frames.insert(random.randrange(len(frames)), frame)
+        elif choice == 2:
+            other = random.randrange(len(frames))
+            frames[at], frames[other] = frames[other], frame
+        else:
+            frames[at] = frame[:1] + bytes((0, random.randrange(8))) + frame[3:]
+    return head + b"".join(frames)
+
+
+def run(random: Random, machine: Machine, data: bytes) -> None:
+    connection = machine.connection
+    said = b""
+    if connection.role is Role.CLIENT:
+        connection.start()
+        said += machine.flush()
+    position = 0
+    largest = random.choice((3, 60, 700, 700, 4000, 4000, 1 << 20, 1 << 20))
+    while position < len(data):
+        size = random.randint(1, largest)
+        machine.receive(data[position : position + size])
+        position += size
+        bound = max(BUFFERED_MAX, BEFORE_TUNING_MAX)
+        assert connection.buffered() <= bound, connection.buffered()
+        if (
+            connection.role is Role.CLIENT
+            and connection.state is ConnectionState.OPEN
+            and not connection.channel_known(1)
+            and not connection.channel_known(2)
+        ):
+            connection.open_channel(1)
+            connection.open_channel(2)
+    said += machine.flush()
+    for frame_number, (_, method) in enumerate(decode_frames(said)):
+        if isinstance(method, (ChannelClose, ConnectionClose)):
+            assert method.reply_code in REPLY_NAMES, (frame_number, method)
+    # Never stuck: time alone brings it to its end.
+    connection.tick(2)
+    connection.tick(10**9)
+    connection.tick(2 * 10**9)
+    machine.flush()
+    assert connection.state is ConnectionState.ENDED
+    assert connection.buffered() == 0
+    ended = machine.listener.named("connection_ended")
+    assert len(ended) == 1, ended
+    assert machine.transport.closed or machine.transport.aborted
+    assert machine.listener.calls[-1][0] in {"connection_ended", "method"}
+
+
+def check(seed: int, number: int, recordings: list[Recorded] | None = None) -> None:
+    """One input, the same for the same two numbers."""
+    random = Random(seed << 32 | number)
+    first, second = recordings or record()
+    recorded, other = (first, second) if random.random() < 0.7 else (second, first)
+    if random.random() < 0.2:
+        data = swap_frames(random, recorded.said)
+    else:
+        data = mutate(random, recorded, other.said)
+    try:
+        run(random, Machine(recorded.listener_role, LIMITS), data)
+    except BaseException as error:
+        error.add_note(f"tests.wire.fuzz.check({seed}, {number})")
+        raise
+
+
+def fuzz(seed: int, count: int) -> None:
+    recordings = record()
+    for number in range(count):
+        check(seed, number, recordings)
+
+
+if __name__ == "__main__":
+    fuzz(int(sys.argv[1]), int(sys.argv[2]))
+    print(f"{sys.argv[2]} inputs of seed {sys.argv[1]} did no harm")

@@ -1,0 +1,31 @@
+"""Damaged conversations never raise, never grow and never hang (see tests.wire.fuzz)."""
+
+import pytest
+
+from penstock import builds
+from tests.wire import fuzz
+
+SEEDS = range(1, 9)
+# 200,000 inputs over both builds, within the time of the suite: the compiled build is faster.
+INPUTS_PER_SEED = 20_000 if builds.build_mode() == "compiled" else 7_500
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_damaged_conversations_do_no_harm(seed: int) -> None:
+    fuzz.fuzz(seed, INPUTS_PER_SEED)
+
+
+def test_the_undamaged_conversation_ends_in_order() -> None:
+    for recorded in fuzz.record():
+        machine = fuzz.Machine(recorded.listener_role, fuzz.LIMITS)
+        fuzz.run(fuzz.Random(1), machine, recorded.said)
+        if recorded.listener_role is fuzz.Role.SERVER:
+            assert machine.listener.named("connection_ended") == [(None,)]
+            assert len(machine.listener.named("content")) == 7
+
+
+def test_the_same_numbers_make_the_same_input() -> None:
+    first, second = fuzz.record()
+    for number in range(20):
+        one = fuzz.mutate(fuzz.Random(number), first, second.said)
+        assert one == fuzz.mutate(fuzz.Random(number), first, second.said)
