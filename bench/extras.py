@@ -68,7 +68,7 @@ def measure_count(
 
 
 def queues(broker: RunningBroker, seconds: float, results: Results, console: Console) -> None:
-    flatness = Flatness(broker.name, "queues")
+    flatness = Flatness(broker.name, "queues", QUEUE_COUNTS)
     results.flatness.append(flatness)
     for count in QUEUE_COUNTS:
         plan = spread(HOST, broker.port, f"bench.queues.{count}", count, SMALL, SPREAD_BURST)
@@ -76,7 +76,7 @@ def queues(broker: RunningBroker, seconds: float, results: Results, console: Con
 
 
 def connections(broker: RunningBroker, seconds: float, results: Results, console: Console) -> None:
-    flatness = Flatness(broker.name, "connections, all active")
+    flatness = Flatness(broker.name, "connections, all active", CONNECTION_COUNTS)
     results.flatness.append(flatness)
     for count in CONNECTION_COUNTS:
         plan = paired(HOST, broker.port, f"bench.connections.{count}", count // 2, SMALL)
@@ -85,7 +85,7 @@ def connections(broker: RunningBroker, seconds: float, results: Results, console
 
 
 def bystanders(broker: RunningBroker, seconds: float, results: Results, console: Console) -> None:
-    flatness = Flatness(broker.name, "connections, idle beside one pair")
+    flatness = Flatness(broker.name, "connections, idle beside one pair", BYSTANDER_COUNTS)
     results.flatness.append(flatness)
     with contextlib.ExitStack() as sessions:
         opened = 0

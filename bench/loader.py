@@ -132,9 +132,9 @@ class Load:
         for process in self._processes:
             if process.poll() is not None:
                 _, complaint = process.communicate()
-                raise LoadFailedError(
-                    complaint.decode(errors="replace").strip() or "a process ended"
-                )
+                # The last line of a traceback says what was wrong; the rest is the bench's own.
+                lines = complaint.decode(errors="replace").strip().splitlines()
+                raise LoadFailedError(lines[-1] if lines else "a load process ended by itself")
 
     def drained(self) -> bool:
         published = list(self.board.published)

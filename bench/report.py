@@ -1,10 +1,12 @@
 """Turns results into tables for a person and a JSON file for everything else."""
 
 import json
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from bench.cases import Verdict
@@ -83,7 +85,8 @@ def flatness_table(results: Results) -> Table:
         goal = ""
         if flatness.broker != REFERENCE:
             goal = goal_text(f"<= {FLAT_RATIO_MAX:g}x", met=flatness.growth <= FLAT_RATIO_MAX)
-        table.add_row(flatness.axis, flatness.broker, costs, f"{flatness.growth:.2f}x", goal)
+        growth = "incomplete" if math.isnan(flatness.growth) else f"{flatness.growth:.2f}x"
+        table.add_row(flatness.axis, flatness.broker, costs, growth, goal)
     return table
 
 
@@ -110,7 +113,7 @@ def show(results: Results, console: Console) -> None:
     for broker, version in results.versions.items():
         console.print(f"{broker}: {version}")
     for broker, reason in results.skipped.items():
-        console.print(f"[yellow]skipped {broker}: {reason}[/]")
+        console.print(f"[yellow]skipped {broker}: {escape(reason)}[/]")
     if results.throughput:
         console.print(throughput_table(results))
     if results.latency:
@@ -122,7 +125,7 @@ def show(results: Results, console: Console) -> None:
     if results.codec:
         console.print(codec_table(results.codec))
     for failure in results.failures:
-        console.print(f"[red]failed:[/] {failure}")
+        console.print(f"[red]failed:[/] {escape(failure)}")
 
 
 def save(results: Results, path: Path | None) -> Path:

@@ -1,6 +1,7 @@
 """What a run found: raw samples and what follows from them. Turned into JSON as it stands."""
 
 import dataclasses
+import math
 import statistics
 
 from bench.brokers import PURE
@@ -52,12 +53,15 @@ class Flatness:
 
     broker: str
     axis: str
+    counts: tuple[int, ...]
     samples: dict[int, Sample] = dataclasses.field(default_factory=dict)
 
     @property
     def growth(self) -> float:
-        counts = sorted(self.samples) or [0]
-        first, last = self.samples[counts[0]], self.samples[counts[-1]]
+        """NaN unless all counts were measured: what fails at the largest is not flat."""
+        if set(self.samples) != set(self.counts):
+            return math.nan
+        first, last = self.samples[self.counts[0]], self.samples[self.counts[-1]]
         return last.broker_microseconds / max(first.broker_microseconds, 1e-9)
 
 
@@ -108,7 +112,7 @@ class Results:
             {
                 **dataclasses.asdict(flatness),
                 "microseconds": {n: s.broker_microseconds for n, s in flatness.samples.items()},
-                "growth": flatness.growth,
+                "growth": None if math.isnan(flatness.growth) else flatness.growth,
             }
             for flatness in self.flatness
         ]

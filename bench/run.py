@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from bench import report
 from bench.brokers import BROKERS, HOST, BrokerUnavailableError, RunningBroker
@@ -71,7 +72,7 @@ def start(names: list[str], results: Results, console: Console) -> list[RunningB
             broker = BROKERS[name]()
         except BrokerUnavailableError as unavailable:
             results.skipped[name] = str(unavailable)
-            console.print(f"[yellow]skipping {name}: {unavailable}[/]")
+            console.print(f"[yellow]skipping {name}: {escape(str(unavailable))}[/]")
             continue
         results.versions[name] = broker.version
         console.print(f"{name} {broker.version} up in {broker.startup_seconds:.2f} s")
@@ -96,7 +97,7 @@ def run_case(
                 sample = measure(case.plan(HOST, broker.port, prefix), broker.pid, options.seconds)
             except FAILURES as failure:
                 results.failures.append(f"{case.name} {broker.name}: {failure}")
-                console.print(f"[red]{case.name} {broker.name} failed: {failure}[/]")
+                console.print(f"[red]{case.name} {broker.name} failed: {escape(str(failure))}[/]")
                 continue
             measured[broker.name].samples.append(sample)
             console.print(
@@ -120,7 +121,7 @@ def run_extra(
             EXTRAS[name](broker, seconds, results, console)
         except FAILURES as failure:
             results.failures.append(f"{name} {broker.name}: {failure}")
-            console.print(f"[red]{name} {broker.name} failed: {failure}[/]")
+            console.print(f"[red]{name} {broker.name} failed: {escape(str(failure))}[/]")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -64,14 +64,14 @@ def target() -> Iterator[Target]:
     host, port = parts.hostname or "127.0.0.1", parts.port or 5672
     vhost = urllib.parse.unquote(parts.path[1:]) or "/"
     if not MANAGEMENT_URL:
-        yield Target(host, port, vhost, None, user=user, password=password)
+        yield Target(host, port, vhost, None, user=user, password=password, is_rabbitmq=True)
         return
     # What tests leave behind goes with a vhost of this session's own.
     administration = ManagementAdministration(MANAGEMENT_URL, user, password)
     vhost = f"behaviour-{uuid.uuid4().hex[:8]}"
     administration.add_vhost(vhost)
     administration.set_permissions(user, vhost, ".*", ".*", ".*")
-    yield Target(host, port, vhost, administration, user=user, password=password)
+    yield Target(host, port, vhost, administration, user=user, password=password, is_rabbitmq=True)
     administration.delete_vhost(vhost)
 
 

@@ -13,12 +13,24 @@ from pika import BasicProperties, spec
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.behaviour.raw import RawConnection
+from tests.behaviour.target import BrokerUnderTest
 
 # A broker on the same machine answers in milliseconds; this is for a loaded one.
 PATIENCE_SECONDS = 5.0
 POLL_SECONDS = 0.01
 # How long nothing must happen before a test believes that nothing will.
 QUIET_SECONDS = 0.1
+
+
+CODE_NAMES = {
+    501: "FRAME_ERROR",
+    502: "SYNTAX_ERROR",
+    503: "COMMAND_INVALID",
+    504: "CHANNEL_ERROR",
+    505: "UNEXPECTED_FRAME",
+    530: "NOT_ALLOWED",
+    540: "NOT_IMPLEMENTED",
+}
 
 
 class Refusal(Protocol):
@@ -63,6 +75,20 @@ def expect_connection_close(
     close = connection.expect(spec.Connection.Close, 0)
     assert isinstance(close, spec.Connection.Close)
     check_refusal(close, code, text)
+    return close
+
+
+def expect_violation(
+    broker: BrokerUnderTest, connection: RawConnection, rabbitmq: int, *by_the_spec: int
+) -> spec.Connection.Close:
+    """A breach of protocol ends the connection: with RabbitMQ's code, or where the specification
+    has a better one, with that. The text starts with the code's name and is free after it."""
+    close = connection.expect(spec.Connection.Close, 0)
+    assert isinstance(close, spec.Connection.Close)
+    codes = [rabbitmq] if broker.is_rabbitmq else [rabbitmq, *by_the_spec]
+    said = f"{close.reply_code} {close.reply_text}"
+    assert close.reply_code in codes, f"expected one of {codes}, got {said}"
+    assert close.reply_text.startswith(CODE_NAMES[close.reply_code] + " - "), said
     return close
 
 

@@ -187,6 +187,7 @@ class Target:
         *,
         user: str = "guest",
         password: str = "guest",
+        is_rabbitmq: bool = False,
     ) -> None:
         self.host = host
         self.port = port
@@ -194,6 +195,7 @@ class Target:
         self.administration = administration
         self.user = user
         self.password = password
+        self.is_rabbitmq = is_rabbitmq
 
 
 class BrokerUnderTest:
@@ -205,6 +207,7 @@ class BrokerUnderTest:
         self.vhost = target.vhost
         self.user = target.user
         self.password = target.password
+        self.is_rabbitmq = target.is_rabbitmq
         self._administration = administration
         self._closing = contextlib.ExitStack()
 

@@ -308,6 +308,7 @@ def test_a_client_without_the_capability_is_not_told(broker: BrokerUnderTest) ->
     connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
 
 
+@pytest.mark.differs("Penstock keeps the spec's promise of no-local")
 def test_no_local_is_ignored(broker: BrokerUnderTest) -> None:
     connection = broker.raw_open()
     queue = broker.name()
@@ -317,6 +318,21 @@ def test_no_local_is_ignored(broker: BrokerUnderTest) -> None:
     connection.call(1, take, spec.Basic.ConsumeOk)
     connection.publish(1, "", queue, b"own")
     assert connection.expect(spec.Basic.Deliver, 1)
+
+
+@pytest.mark.penstock_only("RabbitMQ ignores no-local")
+def test_no_local_keeps_a_connections_own_messages_from_it(broker: BrokerUnderTest) -> None:
+    connection, queue = broker.raw_open(), broker.name()
+    declare = spec.Queue.Declare(queue=queue, exclusive=True)
+    connection.call(1, declare, spec.Queue.DeclareOk)
+    take = spec.Basic.Consume(queue=queue, no_local=True, no_ack=True)
+    connection.call(1, take, spec.Basic.ConsumeOk)
+    connection.publish(1, "", queue, b"own")
+    connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
+    broker.channel().basic_publish("", queue, b"foreign")
+    connection.expect(spec.Basic.Deliver, 1)
+    connection.read_frame()
+    assert connection.read_frame().fragment == b"foreign"
 
 
 def test_consuming_without_answer_delivers(broker: BrokerUnderTest) -> None:

@@ -289,7 +289,8 @@ def test_a_quorum_queue_counts_deliveries(
         message = fetch(channel, queue, auto_ack=False)
         seen.append(message.headers.get("x-delivery-count"))
         channel.basic_nack(message.tag, requeue=True)
-    assert seen == [0, 1, 2]
+    # RabbitMQ 3.10 shows a got message its 0, and does not show it to a pushed one.
+    assert seen in ([0, 1, 2], [None, 1, 2])
     channel.queue_delete(queue)
 
 

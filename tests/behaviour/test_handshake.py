@@ -7,7 +7,7 @@ import pika.frame
 import pytest
 from pika import spec
 
-from tests.behaviour.expectations import expect_connection_close
+from tests.behaviour.expectations import expect_connection_close, expect_violation
 from tests.behaviour.raw import (
     PROTOCOL_HEADER,
     BrokerSilentError,
@@ -196,9 +196,7 @@ def test_channel_0_of_an_open_connection_takes_no_such_method(
 ) -> None:
     connection = broker.raw_open()
     connection.send_method(0, method)
-    close = expect_connection_close(
-        connection, 504, "CHANNEL_ERROR - unexpected method in connection state running"
-    )
+    close = expect_violation(broker, connection, 504, 503)
     assert (close.class_id, close.method_id) == ids
 
 
@@ -211,7 +209,7 @@ def test_a_close_is_answered(broker: BrokerUnderTest) -> None:
 def test_after_a_connection_error_the_broker_waits_for_close_ok(broker: BrokerUnderTest) -> None:
     connection = broker.raw_open()
     connection.send_method(1, spec.Channel.Open())
-    expect_connection_close(connection, 504, "CHANNEL_ERROR")
+    expect_violation(broker, connection, 504)
     # What was on its way is ignored.
     connection.send_method(1, spec.Basic.Qos())
     connection.send_method(0, spec.Connection.CloseOk())

@@ -37,7 +37,7 @@ def results() -> Results:
         ),
     ]
     costs = {1: sample(1000, 2.0), 10_000: sample(1000, 3.0)}
-    found.flatness = [Flatness("penstock", "queues", costs)]
+    found.flatness = [Flatness("penstock", "queues", (1, 10_000), costs)]
     found.latency = [Latency("penstock", "half", LatencySample(1000, 999, 3000, {"p50": 80.0}))]
     found.idle = {"penstock": IdleSample(10_000, 3.0, 25_000.0)}
     found.startup = {"penstock": [0.3, 0.2, 0.9]}
@@ -110,6 +110,13 @@ def test_the_json_holds_facts_raw_samples_and_verdicts(tmp_path: Path) -> None:
     assert [goal["met"] for goal in penstock["goals"]] == [True, True, True, False]
     assert document["flatness"][0]["growth"] == pytest.approx(1.5)
     assert document["startup"]["penstock"] == [0.3, 0.2, 0.9]
+
+
+def test_a_count_that_could_not_be_measured_is_not_called_flat() -> None:
+    found = results()
+    del found.flatness[0].samples[10_000]
+    assert "<= 1.3x missed" in text_of(found)
+    assert json.loads(json.dumps(found.as_json()))["flatness"][0]["growth"] is None
 
 
 def test_percentiles_are_taken_from_the_ordered_values() -> None:

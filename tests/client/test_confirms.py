@@ -1,3 +1,5 @@
+"""Confirms: what each answer of the broker settles, and what a loss leaves open."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

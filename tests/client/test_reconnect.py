@@ -1,3 +1,5 @@
+"""The back-off policy: where to try again, and when."""
+
 import pytest
 
 from penstock.client.reconnect import ReconnectPolicy

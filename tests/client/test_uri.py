@@ -1,3 +1,5 @@
+"""Addresses: every part, every refusal, and no password in any text."""
+
 import pytest
 
 from penstock.client.errors import UriInvalid

@@ -46,6 +46,12 @@ _MODULE_NAMES: Final[dict[QueueType, str]] = {
     QueueType.QUORUM: "rabbit_quorum_queue",
 }
 
+
+def module_name(queue_type: QueueType) -> str:
+    """How RabbitMQ's refusals call a type of queue."""
+    return _MODULE_NAMES[queue_type]
+
+
 # Arguments that both sides of a declaration must agree on, in the order RabbitMQ compares them;
 # all other arguments are kept and ignored.
 KNOWN_ARGUMENTS: Final = (

@@ -32,6 +32,11 @@ class Properties:
         """Application headers, parsed when first asked for. Callers must not change the result."""
         raise NotImplementedError
 
+    def text_of(self, name: str) -> str:
+        """A property by its AMQP 0-9-1 name as text, for exchanges that route by one; empty when
+        it is absent."""
+        raise NotImplementedError
+
     def extra_keys(self) -> list[str]:
         """Routing keys from CC and BCC."""
         raise NotImplementedError

@@ -1,3 +1,5 @@
+"""Percentiles from log buckets."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,3 +1,5 @@
+"""The books: loss, duplicates and disorder are seen, and nothing else is."""
+
 from penstock.cli.loading.ledger import GROWTH, Account, Ledger, LedgerPage
 
 

@@ -15,7 +15,7 @@ import bisect
 import hashlib
 from typing import Final
 
-from penstock.broker.errors import NotImplementedHere, PreconditionFailed
+from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.field_types import type_name
 from penstock.broker.message import Properties
@@ -51,10 +51,7 @@ class ConsistentHashExchange(Exchange):
             raise PreconditionFailed("hash-header and hash-property are mutually exclusive")
         if self._hash_property and self._hash_property not in _PROPERTIES:
             raise PreconditionFailed(f"Unsupported property: {self._hash_property}")
-        if self._hash_property:
-            # The neutral properties do not give these away yet.
-            raise NotImplementedHere("hash-property is not supported, use hash-header")
-        self.by_key_only = not self._hash_header
+        self.by_key_only = not self._hash_header and not self._hash_property
         self._points: list[int] = []
         self._owners: list[Binding] = []
 
@@ -68,6 +65,8 @@ class ConsistentHashExchange(Exchange):
         if self._hash_header:
             value = properties.headers().get(self._hash_header)
             return "" if value is None else str(value)
+        if self._hash_property:
+            return properties.text_of(self._hash_property)
         return routing_key
 
     def add(self, binding: Binding) -> None:

@@ -37,18 +37,6 @@ class PriorityReadyList(ReadyList):
         self._level_of(entry).insert(entry)
         self.count += 1
 
-    def lowest_first(self) -> ReadyList:
-        """The level that loses a message first when the queue is too long."""
-        for level in self._levels:
-            if level.count:
-                return level
-        return self._levels[0]
-
-    def pop_lowest(self) -> QueueEntry:
-        entry = self.lowest_first().pop_first()
-        self.count -= 1
-        return entry
-
     def index_from(self, position: int) -> int:
         """Slots are counted over all levels, highest first; a priority list has no order by
         position, so a choosing consumer starts from the front."""

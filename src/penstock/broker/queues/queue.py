@@ -170,10 +170,8 @@ class Queue(Expiring):
             0 <= settings.max_length < self.ready.count
             or 0 <= settings.max_length_bytes < self.ready_bytes
         ):
-            ready = self.ready
-            entry = (
-                ready.pop_lowest() if isinstance(ready, PriorityReadyList) else ready.pop_first()
-            )
+            # As in RabbitMQ the head goes, which in a priority queue is the highest priority.
+            entry = self.ready.pop_first()
             self.ready_bytes -= len(entry.message.body)
             self._die(entry, DeathReason.MAX_LENGTH, now)
 

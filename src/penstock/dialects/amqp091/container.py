@@ -9,7 +9,6 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import settings_of
-from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.permissions import Access, Permission, ResourceKind
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue, QueueOwner
@@ -60,8 +59,8 @@ class Principal:
         # What publish method payloads mean; see `targets`.
         self.targets: dict[bytes, PublishTarget] = {}
 
-    def check_publish(self, exchange: Exchange) -> None:
-        self.access.check(Permission.WRITE, ResourceKind.EXCHANGE, exchange.name)
+    def check_publish(self, exchange: str) -> None:
+        self.access.check(Permission.WRITE, ResourceKind.EXCHANGE, exchange)
 
     def check_read_queue(self, name: str) -> None:
         self.access.check(Permission.READ, ResourceKind.QUEUE, name)

@@ -52,6 +52,17 @@ class MessageProperties(Properties):
             return _NO_HEADERS
         return decode_table(self.header, self.headers_start)
 
+    def text_of(self, name: str) -> str:
+        properties = decode_properties(self.header)
+        value: object = None
+        if name == "message_id":
+            value = properties.message_id
+        elif name == "correlation_id":
+            value = properties.correlation_id
+        elif name == "timestamp":
+            value = properties.timestamp
+        return "" if value is None else str(value)
+
     def extra_keys(self) -> list[str]:
         headers = self.headers()
         keys: list[str] = []

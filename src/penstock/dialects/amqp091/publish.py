@@ -6,7 +6,7 @@ unusual (transactions, extra routing keys, direct replies, delays, returns) take
 """
 
 from penstock.broker.errors import AccessRefused, NotFound
-from penstock.broker.exchanges.delayed import DelayedExchange
+from penstock.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.message import Address, Message
 from penstock.broker.publishing import enqueue_all
@@ -63,6 +63,7 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
     principal = channel.principal
     vhost = principal.vhost
     said = BasicPublish.decode(method)
+    principal.check_publish(said.exchange)
     exchange = vhost.exchanges.get(said.exchange)
     if exchange is None:
         raise NotFound(f"no exchange '{said.exchange}' in vhost '{vhost.name}'")
@@ -70,7 +71,6 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
-    principal.check_publish(exchange)
     address = Address(said.exchange, said.routing_key, b"")
     encoded_address(address)
     target = PublishTarget(exchange, address, said.mandatory, said.immediate)
@@ -181,6 +181,12 @@ class DelayedPublish(Timer):
 
     def fire(self, now: int) -> None:
         message = self._message
+        headers = dict(message.properties.headers())
+        delay = headers.get(DELAY_HEADER)
+        if isinstance(delay, int):
+            # A negative delay says that it was served, as RabbitMQ's plugin does.
+            headers[DELAY_HEADER] = -delay
+            message.properties = message.properties.rewritten(headers, drop_expiration=False)
         if self._vhost.exchanges.get(self._exchange.name) is not self._exchange:
             return
         route: Route = resolve(

@@ -3,6 +3,7 @@
 import base64
 from typing import Final
 
+from penstock.broker.arguments import module_name
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.dialects.amqp091.acknowledge import requeue_all
@@ -64,6 +65,11 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         raise ConnectionFault(
             NOT_IMPLEMENTED,
             f"queue '{name}' in vhost '{channel.vhost.name}' does not support global qos",
+        )
+    if "x-stream-offset" in method.arguments:
+        raise PreconditionFailed(
+            f"invalid arg 'x-stream-offset' for queue '{name}' in vhost '{channel.vhost.name}' "
+            f"of queue type {module_name(queue.settings.queue_type)}"
         )
     consumer = ChannelConsumer(
         channel,
@@ -137,7 +143,7 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
     deliveries.tag += 1
     message = entry.message
     properties = properties_of(message)
-    if entry.delivery_count and queue.counts_deliveries:
+    if queue.counts_deliveries:
         properties = properties.with_header(DELIVERY_COUNT, entry.delivery_count)
     said = BasicGetOk(
         deliveries.tag,

@@ -1,0 +1,35 @@
+"""What happened, line by line, and which rare things were seen.
+
+The digest over all lines is a run's fingerprint: the same seed must give the same one, in every
+process and in both builds.
+"""
+
+import hashlib
+from typing import Final
+
+from penstock.simulation.clock import VirtualClock
+
+# What a person gets to read of a failed run: the lines before its end.
+TAIL_LINES: Final = 40
+
+
+class History:
+    """Held by everybody on a stage; only ever appended to."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+        self.lines: list[str] = []
+        # Rare paths and faults, with how often each was reached.
+        self.sightings: dict[str, int] = {}
+
+    def add(self, line: str) -> None:
+        self.lines.append(f"{self._clock.microseconds} {line}")
+
+    def sighted(self, what: str) -> None:
+        self.sightings[what] = self.sightings.get(what, 0) + 1
+
+    def tail(self) -> list[str]:
+        return self.lines[-TAIL_LINES:]
+
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
