@@ -82,7 +82,8 @@ def expect_violation(
     broker: BrokerUnderTest, connection: RawConnection, rabbitmq: int, *by_the_spec: int
 ) -> spec.Connection.Close:
     """A breach of protocol ends the connection: with RabbitMQ's code, or where the specification
-    has a better one, with that. The text starts with the code's name and is free after it."""
+    has a better one, with that. The text starts with the code's name and is free after it.
+    """
     close = connection.expect(spec.Connection.Close, 0)
     assert isinstance(close, spec.Connection.Close)
     codes = [rabbitmq] if broker.is_rabbitmq else [rabbitmq, *by_the_spec]

@@ -155,20 +155,19 @@ def test_a_method_no_client_sends_there_is_invalid(
 
 
 @pytest.mark.parametrize(
-    ("octets", "ids", "by_the_spec"),
+    ("octets", "by_the_spec"),
     [
-        (frame(HEADER, 1, header_payload(3)), (0, 0), 505),
-        (frame(BODY, 1, b"abc"), (0, 0), 505),
-        (frame(HEADER, 7, header_payload(3)), (0, 0), 504),
-        (PUBLISH + frame(METHOD, 1, QOS), (60, 40), 505),
-        (PUBLISH + frame(BODY, 1, b"abc"), (60, 40), 505),
-        (PUBLISH + frame(HEADER, 1, header_payload(3)) + frame(METHOD, 1, QOS), (60, 40), 505),
+        (frame(HEADER, 1, header_payload(3)), 505),
+        (frame(BODY, 1, b"abc"), 505),
+        (frame(HEADER, 7, header_payload(3)), 504),
+        (PUBLISH + frame(METHOD, 1, QOS), 505),
+        (PUBLISH + frame(BODY, 1, b"abc"), 505),
+        (PUBLISH + frame(HEADER, 1, header_payload(3)) + frame(METHOD, 1, QOS), 505),
         (
             PUBLISH + frame(HEADER, 1, header_payload(0, class_id=50)),
-            (60, 40),
             505,
         ),
-        (frame(HEARTBEAT, 1, b""), (0, 0), 501),
+        (frame(HEARTBEAT, 1, b""), 501),
     ],
     ids=[
         "header without a method",
@@ -182,12 +181,11 @@ def test_a_method_no_client_sends_there_is_invalid(
     ],
 )
 def test_a_frame_out_of_place_is_unexpected(
-    broker: BrokerUnderTest, octets: bytes, ids: tuple[int, int], by_the_spec: int
+    broker: BrokerUnderTest, octets: bytes, by_the_spec: int
 ) -> None:
     connection = broker.raw_open()
     connection.send(octets)
-    close = expect_violation(broker, connection, 505, by_the_spec)
-    assert (close.class_id, close.method_id) == ids
+    expect_violation(broker, connection, 505, by_the_spec)
 
 
 def test_a_body_longer_than_announced_is_refused_with_the_next_frame_at_the_latest(

@@ -18,10 +18,14 @@ class PlainProperties(Properties):
         super().__init__(False, 0, NO_EXPIRATION)
         self._headers = headers or {}
         self._extra_keys = extra_keys or []
+        self.texts: dict[str, str] = {}
         self.has_extra_keys = bool(extra_keys)
 
     def headers(self) -> dict[str, object]:
         return self._headers
+
+    def text_of(self, name: str) -> str:
+        return self.texts.get(name, "")
 
     def extra_keys(self) -> list[str]:
         return self._extra_keys

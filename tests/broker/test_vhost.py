@@ -252,6 +252,21 @@ def test_an_unused_queue_expires(vhost: VirtualHost) -> None:
     assert "short" not in vhost.queues
 
 
+def test_declaring_a_queue_again_puts_off_its_expiry(vhost: VirtualHost) -> None:
+    command = DeclareQueue("short", arguments={"x-expires": 50})
+    vhost.apply(command, 0)
+    vhost.apply(command, 40)
+    vhost.timers.fire_due(60)
+    assert "short" in vhost.queues
+    vhost.timers.fire_due(90)
+    assert "short" not in vhost.queues
+
+
+def test_an_ended_connection_leaves_nothing_behind(vhost: VirtualHost) -> None:
+    vhost.apply(DeleteQueue("mine", connection=OWNER), 0)
+    assert not vhost._exclusive
+
+
 @pytest.mark.parametrize(
     ("command", "name", "difference"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.client.encoding import encode_publish
 from penstock.client.errors import (
     ChannelClosedError,
     ClientError,
@@ -292,8 +293,6 @@ def test_encoded_batches_are_counted_like_single_publishes() -> None:
     stage.client.publish(1, "", "q", b"one")
     stage.transfer()
     ((_, method, header, body),) = stage.server.named("content")
-    from penstock.client.encoding import encode_publish
-
     frames = encode_publish(1, "", "q", b"one", stage.client.frame_max)
     assert stage.client.publish_encoded(1, frames * 3, 3, "batch") == 2
     stage.server.calls.clear()
@@ -305,8 +304,6 @@ def test_encoded_batches_are_counted_like_single_publishes() -> None:
 
 
 def test_an_encoded_body_larger_than_a_frame_is_split() -> None:
-    from penstock.client.encoding import encode_publish
-
     stage = opened()
     body = b"x" * 300_000
     stage.client.publish_encoded(

@@ -1,5 +1,6 @@
 """Named doubles for wire tests: a transport that keeps what is written, listeners that keep what
-they are told and play a plain handshake, and a client and a server wired to each other."""
+they are told and play a plain handshake, and a client and a server wired to each other.
+"""
 
 from __future__ import annotations
 

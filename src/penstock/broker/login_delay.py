@@ -50,11 +50,6 @@ class LoginDelays:
     def succeeded(self, user: str, host: str) -> None:
         self._failures.pop((user, host), None)
 
-    def waits(self, user: str, host: str, now: int) -> int:
-        """What the next failure of this pair would wait for; a good login never waits."""
-        failures = self._failures.get((user, host))
-        return FIRST_DELAY_MS if failures is None else delay_ms(_remaining(failures, now) + 1)
-
     @property
     def pair_count(self) -> int:
         return len(self._failures)

@@ -19,7 +19,8 @@ NO_EXPIRATION: Final = -1
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Properties:
     """The facts of a message's header that the broker acts on. A dialect subclasses it and keeps
-    the original bytes; identical headers share one object."""
+    the original bytes; identical headers share one object.
+    """
 
     def __init__(self, persistent: bool, priority: int, expiration_ms: int) -> None:
         self.persistent: bool = persistent
@@ -34,7 +35,8 @@ class Properties:
 
     def text_of(self, name: str) -> str:
         """A property by its AMQP 0-9-1 name as text, for exchanges that route by one; empty when
-        it is absent."""
+        it is absent.
+        """
         raise NotImplementedError
 
     def extra_keys(self) -> list[str]:

@@ -119,15 +119,17 @@ class VirtualHost(BoundExchanges):
 
     def _declare_queue(self, command: DeclareQueue, now: int) -> Result:
         if command.passive:
-            return self._declared(self.accessible_queue(command.name, command.connection), False)
+            known = self.accessible_queue(command.name, command.connection)
+            known.used(now)
+            return self._declared(known, False)
         if not command.server_named:
             check_not_reserved("queue", command.name)
         check_length("queue", command.name)
-        known = self.queues.get(command.name)
-        if known is not None:
-            self._check_same_queue(known, command)
-            known.used(now)
-            return self._declared(known, False)
+        existing = self.queues.get(command.name)
+        if existing is not None:
+            self._check_same_queue(existing, command)
+            existing.used(now)
+            return self._declared(existing, False)
         what = described("queue", command.name, self.name)
         check_queue_arguments(
             what, command.arguments, command.durable, command.exclusive, command.auto_delete

@@ -72,9 +72,7 @@ class Node(ConnectionOwner):
     # Ticks.
 
     def has_work(self) -> bool:
-        return bool(
-            self.state.touched or self.container.confirm_list or self.container.flush_list
-        )
+        return bool(self.state.touched or self.container.confirm_list or self.container.flush_list)
 
     def flush(self, now: int) -> None:
         """End of a tick: dispatch what arrived, confirm it, write every connection's output."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import uvloop
 
@@ -68,7 +68,7 @@ class Broker:
         path = "%2F" if vhost == "/" else vhost
         return f"amqp://{user}:{password}@{self.host}:{self.port}/{path}"
 
-    def start(self) -> Broker:
+    def start(self) -> Self:
         assert self._thread is None, "started already"
         ready: Future[None] = Future()
         self._thread = threading.Thread(
@@ -88,7 +88,7 @@ class Broker:
         self._thread = None
         self._loop = None
 
-    def __enter__(self) -> Broker:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
@@ -108,7 +108,7 @@ class Broker:
         self._stop = asyncio.Event()
         try:
             self._running = await start(self._configuration)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller must hear it
+        except Exception as error:
             ready.set_exception(error)
             return
         self.host, self.port = self._running.address
@@ -127,7 +127,7 @@ class Broker:
         def run() -> None:
             try:
                 result.set_result(function(running.node, running.server.now()))
-            except Exception as error:  # noqa: BLE001 - handed to the caller
+            except Exception as error:
                 result.set_exception(error)
             running.server.schedule_flush()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def penstock_broker() -> Iterator[Broker]:
     """A broker of this test's own: in memory, on a free port, gone when the test ends."""
     # Imported late: a test run that does not use the fixture must not pay for a server.
-    from penstock.server.in_process import Broker  # noqa: PLC0415
+    from penstock.server.in_process import Broker
 
     with Broker() as broker:
         yield broker

@@ -213,7 +213,7 @@ class Endpoint(Transport):
             self._unread.clear()
             self._give(data)
             self.peer._move_soon()
-        if self._peer_has_gone and not self._unread:
+        if self._peer_has_gone and self._is_reading and not self._unread:
             self._lose()
 
     def _give(self, data: bytes) -> None:

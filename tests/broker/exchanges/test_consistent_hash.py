@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges.consistent_hash import WEIGHT_MAX, ConsistentHashExchange
-from tests.broker.doubles import bind, matched
+from penstock.broker.exchanges.exchange import Binding
+from tests.broker.doubles import PlainProperties, bind, matched
 
 KEYS = [f"key {number}" for number in range(400)]
 
@@ -76,6 +77,23 @@ def test_a_header_can_be_hashed_in_place_of_the_key() -> None:
     different = {matched(exchange, "key", {"shard": key})[0] for key in KEYS}
     assert different == {"a", "b", "c"}
     assert len({matched(exchange, key)[0] for key in KEYS}) == 1, "without the header: one binding"
+
+
+def test_a_property_can_be_hashed_in_place_of_the_key() -> None:
+    exchange = hash_exchange({"hash-property": "message_id"})
+    assert not exchange.by_key_only
+    for name in ("a", "b", "c"):
+        bind(exchange, name, "1")
+    chosen: dict[str, set[str]] = {}
+    for key in KEYS:
+        for text in ("one", "two", "three", "four", "five"):
+            found: list[Binding] = []
+            properties = PlainProperties()
+            properties.texts["message_id"] = text
+            exchange.match(key, properties, found)
+            chosen.setdefault(text, set()).add(found[0].destination_name)
+    assert all(len(names) == 1 for names in chosen.values())
+    assert len(set().union(*chosen.values())) > 1
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_arguments_of_two_methods_are_not_shared() -> None:
 
 
 def test_every_method_has_a_sender_and_answers_go_the_other_way() -> None:
-    assert SENT_BY_CLIENT | SENT_BY_SERVER == set(NAMES)
+    assert set(NAMES) == SENT_BY_CLIENT | SENT_BY_SERVER
     for asked, answers in ANSWERS.items():
         for answer in answers:
             assert answer >> 16 == asked >> 16

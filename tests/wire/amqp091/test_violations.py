@@ -50,7 +50,11 @@ ON_AN_OPEN_CONNECTION = {
     "heartbeat on a channel": (encode_frame(HEARTBEAT_FRAME, 1, b""), 501, "on channel 1"),
     "heartbeat with octets": (encode_frame(HEARTBEAT_FRAME, 0, b"x"), 501, "with 1 octets"),
     "method cut short": (encode_frame(METHOD_FRAME, 1, QOS[:-2]), 502, "octets wanted at"),
-    "method with more behind it": (encode_frame(METHOD_FRAME, 1, QOS + b"\0"), 502, "1 octets after"),
+    "method with more behind it": (
+        encode_frame(METHOD_FRAME, 1, QOS + b"\0"),
+        502,
+        "1 octets after",
+    ),
     "method frame of three octets": (encode_frame(METHOD_FRAME, 1, QOS[:3]), 502, "octets wanted"),
     "name that is not UTF-8": (
         encode_frame(METHOD_FRAME, 1, b"\x00\x32\x00\x1e\x00\x00\x01\xff\x00"),
@@ -64,7 +68,11 @@ ON_AN_OPEN_CONNECTION = {
     ),
     "unknown class": (encode_frame(METHOD_FRAME, 1, b"\x00\x1e\x00\x0a"), 540, "class 30"),
     "unknown method": (encode_frame(METHOD_FRAME, 1, b"\x00\x3c\x00\x0c"), 540, "method 12"),
-    "unknown method on channel 0": (encode_frame(METHOD_FRAME, 0, b"\0\x0a\0\x0c"), 540, "method 12"),
+    "unknown method on channel 0": (
+        encode_frame(METHOD_FRAME, 0, b"\0\x0a\0\x0c"),
+        540,
+        "method 12",
+    ),
     "queue method on channel 0": (
         method_frame(0, QueueDeclare("q")),
         503,

@@ -6,13 +6,13 @@ went round a cycle without being rejected by anybody is dropped, or it would go 
 
 from typing import Final
 
+from penstock.broker.entry import QueueEntry
+from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import NO_EXPIRATION, Address, Message
 from penstock.broker.publishing import enqueue_all
-from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
 from penstock.broker.routing import resolve_keys
-from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.vhost_view import VirtualHostView
 
 DEATHS: Final = "x-death"

@@ -39,7 +39,8 @@ class PriorityReadyList(ReadyList):
 
     def index_from(self, position: int) -> int:
         """Slots are counted over all levels, highest first; a priority list has no order by
-        position, so a choosing consumer starts from the front."""
+        position, so a choosing consumer starts from the front.
+        """
         return 0
 
     def at(self, index: int) -> QueueEntry | None:

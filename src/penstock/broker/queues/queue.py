@@ -14,11 +14,11 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import Overflow, QueueArguments, QueueType
 from penstock.broker.consumer import Consumer
+from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import AccessRefused
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.consumers import Consumers
-from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
 from penstock.broker.queues.priority import PriorityReadyList
@@ -37,9 +37,7 @@ class QueueOwner:
         # hosts share one list.
         self.touched: list[Queue] = []
 
-    def dead_letter(
-        self, queue: "Queue", entry: QueueEntry, reason: DeathReason, now: int
-    ) -> None:
+    def dead_letter(self, queue: "Queue", entry: QueueEntry, reason: DeathReason, now: int) -> None:
         raise NotImplementedError
 
     def queue_unused(self, queue: "Queue", now: int) -> None:
@@ -286,7 +284,8 @@ class Queue(Expiring):
 
     def requeue(self, entries: list[QueueEntry], now: int) -> None:
         """Entries come back unsettled, in order; each goes to where it was, now flagged as
-        redelivered."""
+        redelivered.
+        """
         if self.is_deleted:
             return
         self.unacked_count -= len(entries)
@@ -300,8 +299,7 @@ class Queue(Expiring):
             self.ready_bytes += len(entry.message.body)
             self.ready.insert(entry)
             for consumer in self.consumers.registered:
-                if entry.position < consumer.offered_position:
-                    consumer.offered_position = entry.position
+                consumer.offered_position = min(consumer.offered_position, entry.position)
         if not self._unlimited:
             self._make_room(now)
         if self._message_expiry.is_needed:

@@ -23,7 +23,8 @@ class Outcome(Enum):
 
 def check_tag(deliveries: Deliveries, tag: int, multiple: bool) -> None:
     """Refuse a tag that is not outstanding. With `multiple` any tag up to the newest will do that
-    still has something outstanding at or below it; 0 stands for all."""
+    still has something outstanding at or below it; 0 stands for all.
+    """
     unacknowledged = deliveries.unacknowledged
     if multiple and tag == 0:
         return
@@ -34,9 +35,7 @@ def check_tag(deliveries: Deliveries, tag: int, multiple: bool) -> None:
     raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}", 0, 0)
 
 
-def settle(
-    deliveries: Deliveries, tag: int, multiple: bool, outcome: Outcome, now: int
-) -> None:
+def settle(deliveries: Deliveries, tag: int, multiple: bool, outcome: Outcome, now: int) -> None:
     """Settle one delivery, or all up to a tag."""
     check_tag(deliveries, tag, multiple)
     unacknowledged = deliveries.unacknowledged

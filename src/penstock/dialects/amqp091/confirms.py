@@ -11,12 +11,12 @@ from collections import deque
 from typing import Final
 
 from penstock.broker.message import Publisher
-
 from penstock.wire.outgoing import Outgoing
 
 END: Final = b"\xce"
 ACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 NACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x78"
+
 
 class Confirms(Publisher):
     """Held by a channel in confirm mode, and by its messages until they are complete."""
@@ -87,7 +87,5 @@ class Confirms(Publisher):
         multiple = b"\x01" if sequence > self._answered + 1 else b"\x00"
         self._answered = sequence
         self._outgoing.push(
-            b"".join(
-                [self._frame_start, method, sequence.to_bytes(8, "big"), multiple, END]
-            )
+            b"".join([self._frame_start, method, sequence.to_bytes(8, "big"), multiple, END])
         )

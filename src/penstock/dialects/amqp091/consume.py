@@ -199,7 +199,8 @@ class ChannelConsumer(Receiver):
 
 class Getter(ChannelConsumer):
     """Stands for basic.get in the list of unacknowledged deliveries: it has no credit to give
-    back and is not registered with its queue."""
+    back and is not registered with its queue.
+    """
 
     def settled(self) -> None:
         self._deliveries.credit += 1

@@ -42,7 +42,8 @@ class LoginWaiter:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LoginChecker:
     """Runs a `Verification`, which takes tens of milliseconds: the server's runs it in a thread,
-    the simulator's at once."""
+    the simulator's at once.
+    """
 
     def check(self, verification: Verification, waiter: LoginWaiter) -> None:
         raise NotImplementedError
@@ -50,7 +51,8 @@ class LoginChecker:
 
 class Principal:
     """One user in one virtual host. Shared by all of its connections, so that what one of them has
-    resolved serves the others."""
+    resolved serves the others.
+    """
 
     def __init__(self, user: str, vhost: VirtualHost, access: Access) -> None:
         self.user: str = user

@@ -1,5 +1,6 @@
 """The outgoing half of a channel: delivery tags, the channel's own prefetch limit, and what waits
-for acknowledgement."""
+for acknowledgement.
+"""
 
 from typing import Final
 

@@ -58,9 +58,7 @@ def credentials(method: ConnectionStartOk) -> tuple[str, str]:
         if mechanism == "AMQPLAIN":
             return parse_amqplain(method.response)
     except Malformed as error:
-        raise ConnectionFault(
-            ACCESS_REFUSED, f"malformed {mechanism} response: {error}"
-        ) from error
+        raise ConnectionFault(ACCESS_REFUSED, f"malformed {mechanism} response: {error}") from error
     raise ConnectionFault(
         NOT_ALLOWED,
         f"unsupported authentication mechanism '{mechanism}', use one of {MECHANISMS.decode()}",

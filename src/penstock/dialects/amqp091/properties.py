@@ -34,9 +34,7 @@ _NO_HEADERS: Final[dict[str, object]] = {}
 class MessageProperties(Properties):
     """Shared and never changed, but for what is decoded when first asked for."""
 
-    def __init__(
-        self, header: bytes, persistent: bool, priority: int, expiration_ms: int
-    ) -> None:
+    def __init__(self, header: bytes, persistent: bool, priority: int, expiration_ms: int) -> None:
         super().__init__(persistent, priority, expiration_ms)
         self.header: bytes = header
         self.user_id: str | None = None

@@ -122,9 +122,7 @@ def _publish_carefully(
         message.publisher = None
 
 
-def route_and_enqueue(
-    channel: Channel, target: PublishTarget, message: Message, now: int
-) -> bool:
+def route_and_enqueue(channel: Channel, target: PublishTarget, message: Message, now: int) -> bool:
     """Route one message with all the rules. False when a queue, or an interceptor, refused it."""
     vhost = channel.vhost
     address = message.address
@@ -195,9 +193,7 @@ class DelayedPublish(Timer):
         enqueue_all(route.queues, message, now)
 
 
-def hold_back(
-    vhost: VirtualHost, exchange: DelayedExchange, message: Message, now: int
-) -> None:
+def hold_back(vhost: VirtualHost, exchange: DelayedExchange, message: Message, now: int) -> None:
     """Keep a message until its delay is over, then let the exchange route it."""
     delay = exchange.delay_of(message.properties)
     vhost.timers.schedule(DelayedPublish(vhost, exchange, message), now + delay)

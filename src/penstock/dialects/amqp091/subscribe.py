@@ -163,7 +163,8 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
 
 def set_prefetch(channel: Channel, method: BasicQos) -> None:
     """Without `global` the count holds for consumers to come, with it for the whole channel, which
-    is RabbitMQ's reading of the flag."""
+    is RabbitMQ's reading of the flag.
+    """
     if method.prefetch_size:
         raise ConnectionFault(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:

@@ -46,9 +46,7 @@ def delete_exchange(channel: Channel, method: wire.ExchangeDelete, now: int) -> 
 
 
 def bind_exchange(channel: Channel, method: wire.ExchangeBind, now: int) -> None:
-    command = BindExchange(
-        method.destination, method.source, method.routing_key, method.arguments
-    )
+    command = BindExchange(method.destination, method.source, method.routing_key, method.arguments)
     _apply(channel, command, now)
     _reply(channel, method.no_wait, wire.ExchangeBindOk())
 

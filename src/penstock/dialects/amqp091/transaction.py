@@ -47,9 +47,7 @@ def commit(channel: Channel, now: int) -> None:
     for settlement in settlements:
         settle(channel.deliveries, settlement.tag, settlement.multiple, settlement.outcome, now)
     if not accepted:
-        raise ChannelFault(
-            PRECONDITION_FAILED, "partial tx completion: a queue refused a message"
-        )
+        raise ChannelFault(PRECONDITION_FAILED, "partial tx completion: a queue refused a message")
     channel.wire.send_method(channel.number, TxCommitOk())
 
 

@@ -19,9 +19,7 @@ _ANSWERED_BY_THE_WIRE: Final = (
 )
 
 
-def settle_or_stage(
-    channel: Channel, tag: int, multiple: bool, outcome: Outcome, now: int
-) -> None:
+def settle_or_stage(channel: Channel, tag: int, multiple: bool, outcome: Outcome, now: int) -> None:
     """Acknowledgements inside a transaction wait for its commit."""
     if channel.transaction is None:
         settle(channel.deliveries, tag, multiple, outcome, now)

@@ -238,7 +238,8 @@ class Connection(Speaker):
                 number,
                 data[position + FRAME_HEAD_SIZE : header - 1],
                 data[header + FRAME_HEAD_SIZE : body - 1],
-                data[body + FRAME_HEAD_SIZE : after - 1],
+                # mypyc does not take a slice that ends before it starts for an empty one.
+                data[body + FRAME_HEAD_SIZE : after - 1] if body_size else b"",
             )
         except (Fault, Malformed) as error:
             self._fail(number, error, read_u32(data, position + FRAME_HEAD_SIZE))

@@ -68,7 +68,8 @@ class Timestamp:
 
 class Long:
     """An integer to be written in 64 bits however small it is: some clients cast without asking
-    (the count in `x-death`). Read back it is a plain int."""
+    (the count in `x-death`). Read back it is a plain int.
+    """
 
     def __init__(self, value: int) -> None:
         self.value: int = value

@@ -1,0 +1,110 @@
+"""The configuration file: TOML, every key optional, every mistake named with its place.
+
+[listen]
+host = "127.0.0.1"
+port = 5672
+
+[limits]
+connections = 65536
+channels_per_connection = 2047
+frame_bytes = 131072
+message_bytes = 134217728
+heartbeat_seconds = 60
+handshake_seconds = 10
+
+[memory]
+publishers_wait_above_bytes = 0    # 0 is 40 % of the machine's memory
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from penstock.node.configuration import CONNECTIONS_MAX
+from penstock.server.launch import ServerConfiguration
+from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
+
+_DEFAULTS: Final = Limits()
+_PORT_MAX: Final = 65_535
+
+
+class ConfigurationError(Exception):
+    """The file cannot be used; the text says where and why."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ListenTable(_Table):
+    host: str = "127.0.0.1"
+    port: int = Field(default=5672, ge=0, le=_PORT_MAX)
+
+
+class LimitsTable(_Table):
+    connections: int = Field(default=CONNECTIONS_MAX, ge=1)
+    channels_per_connection: int = Field(default=_DEFAULTS.channel_max, ge=1, le=65_535)
+    frame_bytes: int = Field(default=_DEFAULTS.frame_max, ge=FRAME_MAX_FLOOR, le=16 * 1024 * 1024)
+    message_bytes: int = Field(default=_DEFAULTS.message_bytes_max, ge=1)
+    heartbeat_seconds: int = Field(default=_DEFAULTS.heartbeat_seconds, ge=0, le=65_535)
+    handshake_seconds: int = Field(default=_DEFAULTS.handshake_ms // 1000, ge=1, le=3600)
+
+
+class MemoryTable(_Table):
+    publishers_wait_above_bytes: int = Field(default=0, ge=0)
+
+
+class ConfigurationFile(_Table):
+    """The whole file."""
+
+    listen: ListenTable = ListenTable()
+    limits: LimitsTable = LimitsTable()
+    memory: MemoryTable = MemoryTable()
+
+
+def read_configuration(path: Path) -> ServerConfiguration:
+    """Raises ConfigurationError with everything that is wrong, not only the first of it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the configuration file {path}: {error}") from error
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path} is not a TOML file: {error}") from error
+    try:
+        read = ConfigurationFile.model_validate(table)
+    except ValidationError as error:
+        lines = [f"{path} has {error.error_count()} mistakes:"]
+        for mistake in error.errors():
+            place = ".".join(str(part) for part in mistake["loc"])
+            lines.append(f"  {place}: {_explained(mistake['type'], mistake['msg'])}")
+        raise ConfigurationError("\n".join(lines)) from error
+    return _configured(read)
+
+
+def _explained(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "no such key; see `penstock serve --help` and docs/CONFIGURATION.md"
+    return message
+
+
+def _configured(read: ConfigurationFile) -> ServerConfiguration:
+    limits = read.limits
+    return ServerConfiguration(
+        host=read.listen.host,
+        port=read.listen.port,
+        limits=Limits(
+            frame_max=limits.frame_bytes,
+            channel_max=limits.channels_per_connection,
+            heartbeat_seconds=limits.heartbeat_seconds,
+            handshake_ms=limits.handshake_seconds * 1000,
+            message_bytes_max=limits.message_bytes,
+        ),
+        connections_max=limits.connections,
+        memory_bytes_max=read.memory.publishers_wait_above_bytes,
+    )

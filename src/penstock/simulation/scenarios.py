@@ -1,0 +1,183 @@
+"""The kinds of runs there are: which queues and bindings, how many clients, what goes wrong.
+
+A topology here is also the model that deliveries are checked against, so it routes by itself: what
+a message's queues are is computed twice, once by the node and once by `Topology.queues_for`.
+"""
+
+from dataclasses import dataclass, field
+
+from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, VhostCommand
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """One queue. `dead_queue` is where what dies in it must turn up."""
+
+    name: str
+    arguments: dict[str, object] = field(default_factory=dict)
+    dead_queue: str = ""
+    # Nobody consumes from it: at the end everything must still be there.
+    is_unread: bool = False
+    # What it drops is lost on purpose: a length limit without dead-lettering.
+    may_drop: bool = False
+    # Publishes may be refused: `x-overflow` is reject-publish.
+    may_refuse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPlan:
+    exchange: str
+    key: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    exchanges: dict[str, str]
+    queues: tuple[QueuePlan, ...]
+    bindings: tuple[BindingPlan, ...]
+    # What publishers may use; some of it reaches no queue.
+    routes: tuple[tuple[str, str], ...]
+
+    def queues_for(self, exchange: str, key: str) -> tuple[str, ...]:
+        if not exchange:
+            return tuple(plan.name for plan in self.queues if plan.name == key)
+        kind = self.exchanges[exchange]
+        found = [
+            binding.queue
+            for binding in self.bindings
+            if binding.exchange == exchange and matches(kind, binding.key, key)
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def commands(self) -> list[VhostCommand]:
+        """What an operator says to a new node to get all of it."""
+        commands: list[VhostCommand] = []
+        for name, kind in self.exchanges.items():
+            commands.append(DeclareExchange(name, kind, durable=True))
+        for plan in self.queues:
+            commands.append(DeclareQueue(plan.name, durable=True, arguments=dict(plan.arguments)))
+        for binding in self.bindings:
+            commands.append(BindQueue(binding.queue, binding.exchange, binding.key))
+        return commands
+
+
+def matches(kind: str, pattern: str, key: str) -> bool:
+    """Deliberately not the broker's trie: the plainest code that follows the specification."""
+    if kind == "fanout":
+        return True
+    if kind == "direct":
+        return pattern == key
+    return _topic_matches(pattern.split("."), key.split(".") if key else [])
+
+
+def _topic_matches(pattern: list[str], words: list[str]) -> bool:
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(_topic_matches(pattern[1:], words[skip:]) for skip in range(len(words) + 1))
+    return bool(words) and pattern[0] in {"*", words[0]} and _topic_matches(pattern[1:], words[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All numbers of a kind of run; what varies within it is drawn from the seed."""
+
+    topology: Topology
+    host_count: int = 1
+    publisher_count: int = 3
+    # For each queue that is read.
+    consumers_per_queue: int = 2
+    messages_per_publisher: int = 50
+    body_bytes_max: int = 300
+    frame_max: int = 131_072
+    prefetch_max: int = 20
+    # Consumers now and then stop reading for a while.
+    consumers_pause: bool = False
+    # Mean time between faults, in milliseconds. Recovery takes from a tenth of a second (a reset)
+    # to some four seconds (a cut), so most faults meet a stage that has recovered.
+    fault_interval_ms: int = 1_500
+    alarm_weight: int = 1
+
+
+def dead_lettering(queue: str, **arguments: object) -> QueuePlan:
+    """A queue whose dead messages go to a queue of its own, so that each can be followed."""
+    said = {name.replace("_", "-"): value for name, value in arguments.items()}
+    said["x-dead-letter-exchange"] = ""
+    said["x-dead-letter-routing-key"] = f"dead.{queue}"
+    return QueuePlan(queue, said, dead_queue=f"dead.{queue}")
+
+
+EXCHANGES = {"orders": "direct", "news": "fanout", "metrics": "topic"}
+BINDINGS = (
+    BindingPlan("orders", "new", "alpha"),
+    BindingPlan("orders", "old", "beta"),
+    BindingPlan("orders", "both", "alpha"),
+    BindingPlan("orders", "both", "beta"),
+    BindingPlan("news", "", "beta"),
+    BindingPlan("news", "", "gamma"),
+    BindingPlan("metrics", "cpu.#", "gamma"),
+    BindingPlan("metrics", "*.load", "alpha"),
+)
+ROUTES = (
+    ("", "alpha"),
+    ("", "gamma"),
+    ("orders", "new"),
+    ("orders", "old"),
+    ("orders", "both"),
+    ("orders", "nobody"),
+    ("news", ""),
+    ("metrics", "cpu"),
+    ("metrics", "cpu.load"),
+    ("metrics", "disk.load"),
+    ("metrics", "disk.free"),
+)
+
+PLAIN = Topology(
+    EXCHANGES,
+    (
+        QueuePlan("alpha"),
+        QueuePlan("beta", {"x-single-active-consumer": True}),
+        QueuePlan("gamma", {"x-queue-type": "quorum"}),
+        QueuePlan("attic", is_unread=True),
+    ),
+    (*BINDINGS, BindingPlan("orders", "old", "attic")),
+    ROUTES,
+)
+
+LIMITED = Topology(
+    EXCHANGES,
+    (
+        dead_lettering("alpha", x_message_ttl=400),
+        dead_lettering("beta", x_max_length=8),
+        QueuePlan("gamma", {"x-max-length": 5, "x-overflow": "reject-publish"}, may_refuse=True),
+        QueuePlan("delta", {"x-max-length": 6, "x-overflow": "reject-publish"}, may_refuse=True),
+        QueuePlan("epsilon", {"x-max-length-bytes": 2_000}, may_drop=True),
+        QueuePlan("dead.alpha"),
+        QueuePlan("dead.beta"),
+    ),
+    (
+        *BINDINGS,
+        BindingPlan("news", "", "delta"),
+        BindingPlan("metrics", "disk.*", "epsilon"),
+        BindingPlan("orders", "new", "epsilon"),
+    ),
+    ROUTES,
+)
+
+SCENARIOS: dict[str, Scenario] = {
+    "plain": Scenario(PLAIN),
+    "stormy": Scenario(PLAIN, fault_interval_ms=400, messages_per_publisher=40),
+    "alarms": Scenario(PLAIN, alarm_weight=12, fault_interval_ms=700),
+    "limited": Scenario(LIMITED, prefetch_max=4, consumers_per_queue=1, publisher_count=4),
+    "heavy": Scenario(
+        PLAIN,
+        publisher_count=2,
+        messages_per_publisher=30,
+        body_bytes_max=20_000,
+        frame_max=4096,
+        prefetch_max=60,
+        consumers_pause=True,
+    ),
+    "two-nodes": Scenario(PLAIN, host_count=2, publisher_count=2, consumers_per_queue=1),
+}
