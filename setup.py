@@ -102,7 +102,7 @@ class BuildSideBySide(build_ext):  # type: ignore[misc]
         except Exception as problem:
             if REQUIRED:
                 raise
-            pure_instead(f"the C compiler failed ({problem})")
+            pure_instead(f"{type(problem).__name__} in the C compiler, see above")
             self.extensions = []
 
     def build_extensions(self) -> None:

@@ -2,7 +2,8 @@
 
 One thread for all consuming lanes. All deliveries of a lane have the same length, so they are
 counted by bytes. That the count is right is checked on every read: the delivery tag of the last
-whole delivery must equal it, since tags of a channel run 1, 2, 3 without gaps.
+whole delivery must equal it, since tags of a channel run 1, 2, 3 without gaps, and its body must
+be the one that was published.
 """
 
 import select
@@ -69,6 +70,8 @@ class ConsumingLane:
         self._index = index
         self._board = board
         self._manual_acks = not plan.automatic_acks
+        # What every body must be; empty when it is not the same in all.
+        self._body = plan.filler
         self._size = 0
         self._tail = b""
         self._count = 0
@@ -87,7 +90,7 @@ class ConsumingLane:
         self._tail = bytes(data[whole * self._size :])
         if whole:
             self._count += whole
-            self.check(data[(whole - 1) * self._size :])
+            self.check(data[(whole - 1) * self._size : whole * self._size])
             self.delivered(data[: whole * self._size])
             self._board.delivered[self._index] = self._count
             if self._manual_acks and self._count - self._acknowledged >= ACK_EVERY:
@@ -99,6 +102,8 @@ class ConsumingLane:
         tag = delivery_tag(last)
         if tag != self._count:
             raise MiscountedDeliveriesError(f"counted {self._count} deliveries, the tag says {tag}")
+        if self._body and last[-1 - len(self._body) : -1] != self._body:
+            raise MiscountedDeliveriesError(f"delivery {tag} has another body than was published")
 
     def delivered(self, deliveries: memoryview) -> None:
         """For lanes that look inside; this one only counts."""

@@ -66,6 +66,10 @@ class LoadPlan:
         return tuple({lane.exchange: None for lane in self.publishers if lane.exchange})
 
     @property
+    def filler(self) -> bytes:
+        return b"x" * self.size
+
+    @property
     def lane_in_flight_max(self) -> int:
         return max(2, self.in_flight_max // len(self.consumers))
 

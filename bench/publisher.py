@@ -35,7 +35,7 @@ CHUNKS_PER_BOUND = 4
 
 def build_chunks(plan: LoadPlan, lane: PublisherLane) -> tuple[list[bytes], int]:
     """The chunks to send in turn, covering every routing key, and the messages in each."""
-    content = frames.content(b"x" * plan.size, persistent=plan.durable)
+    content = frames.content(plan.filler, persistent=plan.durable)
     messages = [
         frames.publish_method(lane.exchange, routing_key) + content
         for routing_key in lane.routing_keys

@@ -22,6 +22,7 @@ class TimingLane(ConsumingLane):
 
     def __init__(self, plan: LoadPlan, index: int, board: Board) -> None:
         super().__init__(plan, index, board)
+        self._body = b""
         self.latencies = array("q")
         self._body_size = plan.size
         self._first_stamp = 0

@@ -228,7 +228,8 @@ def test_update_secret_is_acknowledged_and_the_connection_goes_on(
     connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
 
 
-def test_heartbeats_come_twice_per_interval(broker: BrokerUnderTest) -> None:
+def test_the_server_sends_heartbeats_at_the_interval_agreed(broker: BrokerUnderTest) -> None:
+    # RabbitMQ sends two per interval.
     connection = broker.raw_open(heartbeat=1)
     assert isinstance(connection.read_frame(1.5), pika.frame.Heartbeat)
 

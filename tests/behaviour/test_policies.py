@@ -115,9 +115,11 @@ def test_the_highest_priority_applies_alone(
     broker: BrokerUnderTest, channel: BlockingChannel, set_policy: SetPolicy
 ) -> None:
     queue = broker.queue(channel)
-    set_policy(f"^{queue}$", {"max-length": 1}, 1)
-    set_policy(f"^{queue}$", {"message-ttl": 60_000}, 5)
     set_policy(f"^{queue}$", {"max-length": 2}, 3)
+    eventually(lambda: fill(channel, queue, 4) == 2)
+    set_policy(f"^{queue}$", {"max-length": 1}, 1)
+    assert fill(channel, queue, 4) == 2
+    set_policy(f"^{queue}$", {"message-ttl": 60_000}, 5)
     # Definitions are not merged: the one that applies says nothing about length.
     eventually(lambda: fill(channel, queue, 4) == 4)
 

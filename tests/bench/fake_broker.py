@@ -48,11 +48,14 @@ class FakeBroker:
         *,
         losing: int = 0,
         skipping_tag: int = 0,
+        spoiling: int = 0,
     ) -> None:
         self.confirming = confirming
-        # The delivery with this number is not made, or made under the tag after its own.
+        # The delivery with this number is not made, or made under the tag after its own; from the
+        # last of the three on, bodies are spoilt.
         self.losing = losing
         self.skipping_tag = skipping_tag
+        self.spoiling = spoiling
         self.lock = threading.Lock()
         self.queues: set[str] = set()
         self.bindings: dict[str, list[str]] = {}
@@ -108,6 +111,8 @@ class Consumer:
         self.made += 1
         if self.made == self.broker.losing:
             return
+        if 0 < self.broker.spoiling <= self.made:
+            content = content.replace(b"xx", b"xy")
         self.tag += 2 if self.made == self.broker.skipping_tag else 1
         arguments = frames.short_string(consumer_tag) + struct.pack(">QB", self.tag, 0)
         arguments += frames.short_string(exchange) + frames.short_string(routing_key)

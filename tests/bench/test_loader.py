@@ -69,6 +69,13 @@ def test_a_delivery_tag_that_does_not_match_the_count_refuses_the_sample() -> No
             measure(plan, os.getpid(), seconds=5, warm_up=0.1)
 
 
+def test_a_body_that_is_not_the_one_published_refuses_the_sample() -> None:
+    with FakeBroker(spoiling=500) as broker:
+        plan = Case("transient", 100, 1).plan(HOST, broker.port, "t")
+        with pytest.raises(LoadFailedError, match="another body"):
+            measure(plan, os.getpid(), seconds=5, warm_up=0.1)
+
+
 def test_latency_is_measured_at_the_rate_asked_for() -> None:
     with FakeBroker() as broker:
         sample = measure_latency(HOST, broker.port, "l", size=100, rate=500, seconds=0.4)

@@ -59,13 +59,6 @@ def queue(channel: BlockingChannel) -> str:
     return channel.call(declare_queue(exclusive=True)).queue
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def test_a_message_goes_in_and_comes_out(channel: BlockingChannel, queue: str) -> None:
     channel.publish("", queue, b"hello", BasicProperties(message_id="one"))
     message = channel.get(queue)
@@ -185,7 +178,9 @@ def test_a_closed_channel_says_why_and_the_connection_goes_on(
     assert connection.channel().call(declare_queue(exclusive=True)).queue
 
 
-def test_a_mandatory_message_without_a_queue_comes_back(channel: BlockingChannel) -> None:
+def test_a_mandatory_message_without_a_queue_comes_back(
+    connection: BlockingConnection, channel: BlockingChannel
+) -> None:
     channel.select_confirms()
     channel.publish("", "no such queue", b"body", mandatory=True)
     with pytest.raises(PublishReturned) as caught:
@@ -193,7 +188,7 @@ def test_a_mandatory_message_without_a_queue_comes_back(channel: BlockingChannel
     assert caught.value.code == 312
     channel.publish("", "no such queue", b"body", mandatory=True)
     while not (returned := channel.take_returned()):
-        channel.receive_batch(1)
+        connection.turn(1)
     assert returned[0].body == b"body"
     channel.wait_for_confirms()
 
@@ -277,20 +272,19 @@ def test_a_broker_that_closes_the_connection_says_why(
         connection.turn()
 
 
-def test_the_first_address_that_answers_is_taken(broker: Broker) -> None:
-    dead = f"amqp://127.0.0.1:{closed_port()}"
+def test_the_first_address_that_answers_is_taken(broker: Broker, unused_port: int) -> None:
+    dead = f"amqp://127.0.0.1:{unused_port}"
     with blocking.connect([dead, broker.url]) as connection:
         assert connection.address.port == broker.port
         assert connection.server_properties
         assert connection.frame_max > 0
 
 
-def test_no_address_that_answers_names_all_that_were_tried() -> None:
-    port = closed_port()
+def test_no_address_that_answers_names_all_that_were_tried(unused_port: int) -> None:
     with pytest.raises(ConnectFailed) as caught:
-        blocking.connect([f"amqp://127.0.0.1:{port}", f"amqp://localhost:{port}"])
+        blocking.connect([f"amqp://127.0.0.1:{unused_port}", f"amqp://localhost:{unused_port}"])
     assert len(caught.value.attempts) == 2
-    assert str(port) in str(caught.value)
+    assert str(unused_port) in str(caught.value)
 
 
 def test_no_address_at_all_is_refused() -> None:

@@ -300,7 +300,10 @@ def test_encoded_batches_are_counted_like_single_publishes() -> None:
     assert stage.server.named("content") == [(1, method, header, body)] * 3
     event = only(stage.say(1, m.BasicAck(3, multiple=True)))
     assert isinstance(event, Confirmed)
-    assert [(part.note, list(part.tags)) for part in event.settled] == [(None, [1]), ("batch", [2, 3])]
+    assert [(part.note, list(part.tags)) for part in event.settled] == [
+        (None, [1]),
+        ("batch", [2, 3]),
+    ]
 
 
 def test_an_encoded_body_larger_than_a_frame_is_split() -> None:

@@ -13,35 +13,25 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
+from penstock import Broker
 from tests.interop import foreign_clients
 
 
-class DroppableBroker(Protocol):
-    """What these tests ask of the in-process broker."""
-
-    url: str
-
-    def drop_connections(self) -> object: ...
-
-
 @pytest.fixture(scope="session")
-def broker() -> Iterator[DroppableBroker | None]:
+def broker() -> Iterator[Broker | None]:
     """The in-process broker, or None when an outside one was named."""
     if os.environ.get("PENSTOCK_BEHAVIOUR_URL"):
         yield None
         return
-    from penstock import Broker
-
     with Broker() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def broker_url(broker: DroppableBroker | None) -> str:
+def broker_url(broker: Broker | None) -> str:
     """An AMQP URL without a path: clients disagree on what an empty path means."""
     url = os.environ["PENSTOCK_BEHAVIOUR_URL"] if broker is None else broker.url
     scheme, _, rest = url.partition("://")
@@ -49,7 +39,7 @@ def broker_url(broker: DroppableBroker | None) -> str:
 
 
 @pytest.fixture
-def drop_connections(broker: DroppableBroker | None) -> Callable[[], object]:
+def drop_connections(broker: Broker | None) -> Callable[[], object]:
     """Makes the broker cut every connection, as a crash or a failing network would."""
     if broker is not None:
         return broker.drop_connections

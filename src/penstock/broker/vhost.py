@@ -17,7 +17,7 @@ from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.policy import Policy, definition_of
-from penstock.broker.queues.dead_letter import dead_letter
+from penstock.broker.dead_letter import dead_letter
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timers

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -15,59 +15,96 @@ from penstock.cli.loading.plan import Mode, Plan, PlanRefused, make_plan
 from penstock.client.errors import ClientError, ConnectFailed, LoginRefused
 
 # Exit codes: a broken promise must not look like a mistyped option (2) or a success.
-BROKEN_PROMISE = 1
-COULD_NOT_RUN = 3
+BROKEN_PROMISE: Final = 1
+COULD_NOT_RUN: Final = 3
+
+
+UriOption = Annotated[str, typer.Option("--uri", help="The broker.")]
+ModeOption = Annotated[
+    Mode,
+    typer.Option(
+        "--mode",
+        help="transient: no confirms, no acks. confirm: both. durable: confirm, persistent, "
+        "durable queues. fanout: one faucet into many bounded sinks nobody consumes (ISR).",
+    ),
+]
+SizeOption = Annotated[int, typer.Option("--size", help="Octets of each body.")]
+SecondsOption = Annotated[
+    float | None, typer.Option("--seconds", min=0.1, help="Publish this long (default 5).")
+]
+MessagesOption = Annotated[
+    int | None, typer.Option("--messages", min=1, help="Publish this many in all.")
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option("--rate", min=0.1, help="At most this many publishes per second in all."),
+]
+PairsOption = Annotated[
+    int | None,
+    typer.Option("--pairs", min=1, help="Publishers, each with its own queue and consumer."),
+]
+PublishersOption = Annotated[
+    int | None, typer.Option("--publishers", min=1, help="Publishing connections.")
+]
+ConsumersOption = Annotated[
+    int | None, typer.Option("--consumers", min=0, help="Consuming connections; 0 for none.")
+]
+QueuesOption = Annotated[
+    int | None, typer.Option("--queues", min=1, help="Sinks that every publish is switched into.")
+]
+ConfirmOption = Annotated[
+    int | None,
+    typer.Option("--confirm", min=0, help="Publishes in flight without a confirm; 0: no confirms."),
+]
+NoAckOption = Annotated[
+    bool | None, typer.Option("--no-ack/--ack", help="Consume without acknowledgements.")
+]
+PrefetchOption = Annotated[
+    int | None, typer.Option("--prefetch", min=0, help="Unacknowledged deliveries at most.")
+]
+PersistentOption = Annotated[
+    bool | None, typer.Option("--persistent/--transient", help="Delivery mode of messages.")
+]
+ExchangeOption = Annotated[
+    str | None, typer.Option("--exchange", help="Publish here; made (fanout) when missing.")
+]
+RoutingKeyOption = Annotated[
+    str | None, typer.Option("--routing-key", help="Routing key of every publish.")
+]
+QueueOption = Annotated[
+    str | None,
+    typer.Option("--queue", help="Name of the queue, or prefix of several; kept afterwards."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def command(
-    uri: Annotated[str, typer.Option(help="The broker.")] = "amqp://guest:guest@localhost:5672",
-    mode: Annotated[
-        Mode,
-        typer.Option(
-            help="transient: no confirms, no acks. confirm: both. durable: confirm, persistent, "
-            "durable queues. fanout: one faucet into many bounded sinks nobody consumes (ISR)."
-        ),
-    ] = Mode.CONFIRM,
-    size: Annotated[int, typer.Option(help="Octets of each body.")] = 100,
-    seconds: Annotated[float | None, typer.Option(help="Publish this long (default 5).")] = None,
-    messages: Annotated[int | None, typer.Option(help="Publish this many in all.")] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="At most this many publishes per second in all.")
-    ] = None,
-    pairs: Annotated[
-        int | None, typer.Option(help="So many publishers, each with its own queue and consumer.")
-    ] = None,
-    publishers: Annotated[int | None, typer.Option(help="Publishing connections.")] = None,
-    consumers: Annotated[int | None, typer.Option(help="Consuming connections; 0 for none.")] = None,
-    queues: Annotated[
-        int | None, typer.Option(help="Sinks that every publish is switched into.")
-    ] = None,
-    confirm: Annotated[
-        int | None, typer.Option(help="Publishes in flight without a confirm; 0: no confirms.")
-    ] = None,
-    no_ack: Annotated[
-        bool | None, typer.Option("--no-ack/--ack", help="Consume without acknowledgements.")
-    ] = None,
-    prefetch: Annotated[int | None, typer.Option(help="Unacknowledged deliveries at most.")] = None,
-    persistent: Annotated[
-        bool | None, typer.Option("--persistent/--transient", help="Delivery mode of messages.")
-    ] = None,
-    exchange: Annotated[
-        str | None, typer.Option(help="Publish here; made (fanout) when missing.")
-    ] = None,
-    routing_key: Annotated[str | None, typer.Option(help="Routing key of every publish.")] = None,
-    queue: Annotated[
-        str | None, typer.Option(help="Name of the queue, or prefix of several; kept afterwards.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    uri: UriOption = "amqp://guest:guest@localhost:5672",
+    mode: ModeOption = Mode.CONFIRM,
+    size: SizeOption = 100,
+    seconds: SecondsOption = None,
+    messages: MessagesOption = None,
+    rate: RateOption = None,
+    pairs: PairsOption = None,
+    publishers: PublishersOption = None,
+    consumers: ConsumersOption = None,
+    queues: QueuesOption = None,
+    confirm: ConfirmOption = None,
+    no_ack: NoAckOption = None,
+    prefetch: PrefetchOption = None,
+    persistent: PersistentOption = None,
+    exchange: ExchangeOption = None,
+    routing_key: RoutingKeyOption = None,
+    queue: QueueOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Put a measured load on a broker and account for every message.
 
     Prints the publish rate, the internal switching rate (publishes times the queues each one
     reaches), the external switching rate (what leaves to consumers), latencies and the account:
-    lost, duplicated, out of order. Ends with code 1 when something confirmed was lost.
+    lost, duplicated, out of order. Ends with code 1 when something confirmed was lost, with 3
+    when the run could not be made.
     """
-    errors = Console(stderr=True)
     try:
         plan = make_plan(
             uri=uri,
@@ -91,19 +128,24 @@ def command(
         )
     except PlanRefused as refused:
         raise typer.BadParameter(str(refused)) from refused
+    raise typer.Exit(run_and_print(plan, as_json=as_json))
+
+
+def run_and_print(plan: Plan, *, as_json: bool) -> int:
+    """The exit code."""
+    errors = Console(stderr=True)
     try:
         outcome = run_shown(plan, errors, live=not as_json)
     except (ClientError, RunFailed) as error:
         errors.print(explained(error), style="red", highlight=False)
-        raise typer.Exit(COULD_NOT_RUN) from error
+        return COULD_NOT_RUN
     if as_json:
         print(json.dumps({"plan": described(plan), **outcome.as_json()}))
     else:
         Console().print(outcome_table(plan, outcome, f"penstock load, {plan.mode}"))
     if outcome.broke_a_promise:
-        raise typer.Exit(BROKEN_PROMISE)
-    if outcome.faults:
-        raise typer.Exit(COULD_NOT_RUN)
+        return BROKEN_PROMISE
+    return COULD_NOT_RUN if outcome.faults else 0
 
 
 def run_shown(plan: Plan, console: Console, *, live: bool) -> Outcome:

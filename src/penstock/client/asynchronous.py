@@ -10,7 +10,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from penstock.client.asynchronous_channel import AsyncChannel
 from penstock.client.asynchronous_line import AsyncLine, LineOwner, open_line
@@ -75,7 +75,7 @@ class AsyncConnection(LineOwner):
         self._line.flush_soon()
         await self.wait_ended()
 
-    async def __aenter__(self) -> "AsyncConnection":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

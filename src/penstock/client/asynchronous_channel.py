@@ -5,7 +5,7 @@ what was set up on it is said again, and publishes without an answer are sent ag
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Final, Self
 
 from penstock.client.asynchronous_line import AsyncLine
 from penstock.client.asynchronous_publish import Publish
@@ -159,7 +159,7 @@ class AsyncChannel:
             self._news.clear()
             await self._news.wait()
 
-    async def __aenter__(self) -> "AsyncChannel":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -314,7 +314,11 @@ class AsyncChannel:
             # Under the same tag again, also when the broker chose it.
             assert isinstance(answer, m.BasicConsumeOk)
             method.consumer_tag = answer.consumer_tag
-        if self._setup and isinstance(method, m.BasicQos) and isinstance(self._setup[-1], m.BasicQos):
+        if (
+            self._setup
+            and isinstance(method, m.BasicQos)
+            and isinstance(self._setup[-1], m.BasicQos)
+        ):
             self._setup.pop()  # no consumer lies between them, so the later limit alone counts
         self._setup.append(method)
 

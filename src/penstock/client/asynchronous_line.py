@@ -83,7 +83,7 @@ class AsyncLine(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._report(self.conversation.receive(data, _now()))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 the wire says it
+    def connection_lost(self, exc: Exception | None) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
         self.writable.set()

@@ -9,6 +9,7 @@ acknowledged come again, flagged by the broker; acknowledging the old ones does 
 import asyncio
 import os
 from collections.abc import Sequence
+from typing import Self
 
 from penstock.client.asynchronous import AsyncConnection, addresses_of
 from penstock.client.asynchronous_channel import AsyncChannel
@@ -94,7 +95,7 @@ class LastingConnection:
             await self._connection.close()
         self._give_up(ConnectionClosedError(NO_REPLY_CODE, "the connection is closed"))
 
-    async def __aenter__(self) -> "LastingConnection":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

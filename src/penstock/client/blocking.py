@@ -1,13 +1,13 @@
 """The blocking skin: for Spark's executors, the command line and scripts.
 
-    with blocking.connect("amqp://localhost") as connection, connection.channel() as channel:
-        queue = channel.call(declare_queue(exclusive=True)).queue
-        channel.publish("", queue, b"hello")
-        print(channel.get(queue, no_ack=True).body)
+with blocking.connect("amqp://localhost") as connection, connection.channel() as channel:
+    queue = channel.call(declare_queue(exclusive=True)).queue
+    channel.publish("", queue, b"hello")
+    print(channel.get(queue, no_ack=True).body)
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.blocking_pump import Pump, deadline_after, remaining
@@ -69,7 +69,7 @@ class BlockingConnection:
         finally:
             self._pump.end()
 
-    def __enter__(self) -> "BlockingConnection":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,7 +5,7 @@ publish that was refused, returned or left in doubt is reported by an error, nev
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Self
 
 from penstock.client.blocking_pump import Pump, deadline_after, remaining, seconds_until
 from penstock.client.calls import Answer, Call, select_confirms
@@ -179,7 +179,7 @@ class BlockingChannel:
         while not self._inbox.closed:
             self._pump.turn(remaining(deadline))
 
-    def __enter__(self) -> "BlockingChannel":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -27,9 +27,7 @@ class Pump:
         line, self.address = open_line(addresses)
         self._line: Line = line
         self._flush_list: list[Outgoing] = []
-        self.conversation = Conversation(
-            self.address, Outgoing(self._flush_list, line), name=name
-        )
+        self.conversation = Conversation(self.address, Outgoing(self._flush_list, line), name=name)
         self.inboxes: dict[int, Inbox] = {}
         # The broker's reason while it does not read our publishes.
         self.blocked: str | None = None

@@ -273,9 +273,7 @@ class Conversation(ConnectionListener):
             tag = self._tags.get(octets)
             if tag is None:
                 tag = self._keep_tag(octets)
-            self._events.append(
-                Delivered(self.epoch, channel, tag, names_at, method, header, body)
-            )
+            self._events.append(Delivered(self.epoch, channel, tag, names_at, method, header, body))
         elif identity == m.BASIC_GET_OK:
             self._got(channel, method, header, body)
         elif identity == m.BASIC_RETURN:

@@ -75,9 +75,7 @@ def decode_uri(uri: str) -> Address:
         )
     vhost = _decoded(parts.path[1:], "virtual host") or "/"
     if "/" in parts.path[1:]:
-        raise UriInvalid(
-            f"the virtual host {parts.path[1:]!r} holds a bare '/'; write it as %2F"
-        )
+        raise UriInvalid(f"the virtual host {parts.path[1:]!r} holds a bare '/'; write it as %2F")
     secure = parts.scheme == "amqps"
     options = _options(parts.query, secure)
     return Address(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.broker.timers import NEVER
-from penstock.server.sockets import SocketProtocol, SocketTransport
+from penstock.server.sockets import SocketOwner, SocketProtocol, SocketTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ BACKLOG: Final = 4096
 STOP_SECONDS: Final = 5.0
 
 
-class Server:
+class Server(SocketOwner):
     """Held by `launch` and by the in-process broker; lives on one event loop."""
 
     def __init__(self, node: Node, clock: Clock) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, cast
 
 from penstock.world.network import Transport
 
 if TYPE_CHECKING:
     from penstock.dialects.amqp091.connection import Connection
-    from penstock.server.server import Server
 
 # Above the first mark a connection gets no more deliveries until the second is reached. One mark
 # is two ticks' worth of deliveries, so the socket does not run dry while we wait for it.
@@ -24,6 +24,23 @@ WRITE_BYTES_LOW: Final = 256 * 1024
 # A peer that does not read at all while replies pile up is cut off here, so that it cannot make us
 # grow: it asks for more than it takes.
 WRITE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class SocketOwner(ABC):
+    """Who hears what sockets say: the server."""
+
+    @abstractmethod
+    def accepted(self, transport: SocketTransport, peer: tuple[str, int]) -> Connection | None:
+        """None refuses the peer."""
+
+    @abstractmethod
+    def received(self, connection: Connection, data: bytes) -> None: ...
+
+    @abstractmethod
+    def lost(self, connection: Connection) -> None: ...
+
+    @abstractmethod
+    def schedule_flush(self) -> None: ...
 
 
 class SocketTransport(Transport):
@@ -60,7 +77,7 @@ class SocketProtocol(asyncio.Protocol):
 
     __slots__ = ("_connection", "_server")
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: SocketOwner) -> None:
         self._server = server
         self._connection: Connection | None = None
 

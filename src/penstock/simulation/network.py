@@ -108,9 +108,9 @@ class Endpoint(Transport):
         if self.is_over:
             return
         self._history.add(f"{self._name} aborts")
-        self._unsent.clear()
+        self._end()
         self._tell_peer(self.peer._reset_arrived)
-        self._soon(self._lose)
+        self._soon(self._tell_user)
 
     def pause_reading(self) -> None:
         self._is_reading = False
@@ -235,11 +235,16 @@ class Endpoint(Transport):
             self._peer_has_gone = True
 
     def _lose(self) -> None:
-        if self.is_over:
-            return
+        if not self.is_over:
+            self._end()
+            self._tell_user()
+
+    def _end(self) -> None:
         self.is_over = True
         self._unsent.clear()
         self._unread.clear()
+
+    def _tell_user(self) -> None:
         self._history.add(f"{self._name} is lost")
         if self.user is not None:
             self.user.lost()

@@ -68,7 +68,7 @@ def test_a_challenge_may_stand_between_start_and_tune() -> None:
     challenger = Challenger()
     machine.connection.listener = challenger
     machine.receive(PROTOCOL_HEADER + method_frame(0, ConnectionStartOk({}, "X", b"", "en_US")))
-    assert machine.connection.state is ConnectionState.AUTHENTICATING
+    assert machine.state() is ConnectionState.AUTHENTICATING
     machine.connection.send_method(0, ConnectionSecure(b"who?"))
     machine.receive(method_frame(0, ConnectionSecureOk(b"me")))
     assert challenger.methods()[-1] == ConnectionSecureOk(b"me")
@@ -84,8 +84,8 @@ def test_a_wrong_header_is_answered_with_ours_and_the_connection_closes() -> Non
     machine = Machine(Role.SERVER)
     machine.receive(b"AMQP\x01\x01\x00\x0a")
     assert machine.flush() == PROTOCOL_HEADER
-    assert machine.transport.closed
-    (((code, text, _),),) = machine.listener.named("connection_ended")  # type: ignore[misc]
+    assert machine.hung_up()
+    code, text = machine.ended_with()
     assert code == 501
     assert "not spoken here" in text
 
@@ -94,16 +94,16 @@ def test_a_wrong_first_octet_is_enough() -> None:
     machine = Machine(Role.SERVER)
     machine.receive(b"\x00")
     assert machine.flush() == PROTOCOL_HEADER
-    assert machine.connection.state is ConnectionState.ENDED
+    assert machine.state() is ConnectionState.ENDED
 
 
 def test_a_client_understands_the_refusal_of_its_header() -> None:
     machine = Machine(Role.CLIENT)
     machine.connection.start()
     machine.receive(b"AMQ")
-    assert machine.connection.state is ConnectionState.AWAITING_START
+    assert machine.state() is ConnectionState.AWAITING_START
     machine.receive(b"P\x00\x01\x00\x00")
-    assert machine.connection.state is ConnectionState.ENDED
+    assert machine.state() is ConnectionState.ENDED
     assert "does not speak" in str(machine.listener.named("connection_ended"))
 
 
@@ -216,13 +216,13 @@ def test_a_connection_fault_of_the_listener_closes_the_connection(cut: int) -> N
     assert machine.said() == [
         (0, ConnectionClose(503, "COMMAND_INVALID - unknown exchange type 'bogus'", 60, 40))
     ]
-    assert machine.connection.state is ConnectionState.CLOSING
+    assert machine.state() is ConnectionState.CLOSING
     assert machine.listener.named("connection_ended") == [
         ((503, "unknown exchange type 'bogus'", False),)
     ]
     machine.receive(WHOLE + method_frame(0, ConnectionCloseOk()))
     machine.flush()
-    assert machine.transport.closed
+    assert machine.hung_up()
     assert len(machine.listener.named("content")) == 1
     assert len(machine.listener.named("connection_ended")) == 1
 
@@ -282,7 +282,7 @@ def test_the_peer_closing_the_connection_is_told_and_answered() -> None:
     machine.receive(method_frame(0, close) + WHOLE)
     assert machine.listener.calls == [("method", 0, close), ("connection_ended", None)]
     assert machine.said() == [(0, ConnectionCloseOk())]
-    assert machine.transport.closed
+    assert machine.hung_up()
 
 
 def test_the_peers_reason_for_closing_is_passed_on() -> None:
@@ -306,7 +306,7 @@ def test_connections_closed_by_both_sides_at_once_end_once() -> None:
     machine.receive(method_frame(0, ConnectionClose(200, "")))
     assert [type(m) for _, m in machine.said()] == [ConnectionClose, ConnectionCloseOk]
     assert machine.listener.named("connection_ended") == [((320, "shutdown", False),)]
-    assert machine.connection.state is ConnectionState.ENDED
+    assert machine.state() is ConnectionState.ENDED
 
 
 def test_a_message_over_the_limit_closes_the_channel_and_its_body_is_skipped() -> None:

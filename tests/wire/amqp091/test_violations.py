@@ -144,7 +144,7 @@ def test_a_violation_on_an_open_connection_has_its_code(name: str, piece: int) -
     assert channel == 0
     assert close.reply_code == code
     assert words in close.reply_text
-    assert machine.connection.state is ConnectionState.CLOSING
+    assert machine.state() is ConnectionState.CLOSING
     assert len(machine.listener.named("connection_ended")) == 1
     assert not machine.listener.named("content")
 
@@ -210,14 +210,14 @@ def test_after_a_framing_fault_nothing_is_heard_and_time_ends_it() -> None:
     machine = open_server(Limits(closing_ms=500))
     machine.receive(b"\x09")
     machine.receive(method_frame(0, ConnectionCloseOk()))
-    assert machine.connection.state is ConnectionState.CLOSING
+    assert machine.state() is ConnectionState.CLOSING
     machine.tick(1000)
     machine.tick(1499)
-    assert not machine.transport.closed
+    assert not machine.hung_up()
     machine.tick(1500)
     machine.flush()
-    assert machine.transport.closed
-    assert machine.connection.state is ConnectionState.ENDED
+    assert machine.hung_up()
+    assert machine.state() is ConnectionState.ENDED
 
 
 def test_a_client_refuses_what_only_clients_say() -> None:

@@ -42,7 +42,7 @@ LOOK_SECONDS: Final = 0.1
 JOIN_SECONDS_MAX: Final = 10.0
 
 
-class RunFailed(Exception):  # noqa: N818 a statement about the run
+class RunFailed(Exception):
     """The run could not begin or broke off; the text is for people."""
 
 
@@ -94,7 +94,9 @@ class Crew:
 
     def _run(self) -> tuple[list[FaucetFinished], list[SinkFinished]]:
         self._sinks = [_spawn(sink_process, self._plan, i) for i in range(self._plan.consumers)]
-        self._faucets = [_spawn(faucet_process, self._plan, i) for i in range(self._plan.publishers)]
+        self._faucets = [
+            _spawn(faucet_process, self._plan, i) for i in range(self._plan.publishers)
+        ]
         members = self._sinks + self._faucets
         self._listen_until(lambda: all(member.ready for member in members), "starting")
         self._started = time.monotonic()

@@ -137,4 +137,6 @@ def _time(microseconds: int | None) -> str:
         return "n/a"
     if microseconds < 1000:
         return f"{microseconds} µs"
-    return f"{microseconds / 1000:.1f} ms" if microseconds < 100_000 else f"{microseconds / 1e6:.2f} s"
+    return (
+        f"{microseconds / 1000:.1f} ms" if microseconds < 100_000 else f"{microseconds / 1e6:.2f} s"
+    )

@@ -89,9 +89,7 @@ def conclude(plan: Plan, faucets: list[FaucetFinished], sinks: list[SinkFinished
     )
 
 
-def settle_account(
-    plan: Plan, faucets: list[FaucetFinished], sinks: list[SinkFinished]
-) -> Account:
+def settle_account(plan: Plan, faucets: list[FaucetFinished], sinks: list[SinkFinished]) -> Account:
     account = Account()
     for faucet in faucets:
         unpromised = frozenset(faucet.unpromised)

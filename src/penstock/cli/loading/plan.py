@@ -19,6 +19,9 @@ UNCONSUMED_SINK_LENGTH_MAX: Final = 1000
 # more, and a mistyped number should not take it down.
 PROCESSES_MAX: Final = 64
 
+# The seed's own figure for one broker: "When Q is 16".
+FANOUT_QUEUES: Final = 16
+
 # The publisher's number travels in two octets and the names of queues must stay readable.
 QUEUES_MAX: Final = 10_000
 
@@ -44,7 +47,7 @@ class Plan:
     consumers: int
     queues: tuple[str, ...]
     exchange: str
-    # Empty: publisher i uses the name of queue i, through the default exchange.
+    # With an exchange only; without one, publisher i uses the name of queue i.
     routing_key: str
     confirm_window: int
     no_ack: bool
@@ -74,24 +77,17 @@ class Plan:
             raise PlanRefused(f"the number of queues must be from 1 to {QUEUES_MAX}")
 
     @property
-    def paired(self) -> bool:
-        """Publisher i feeds queue i alone; otherwise every publish goes to all queues."""
-        return not self.exchange and not self.routing_key
-
-    @property
     def queues_reached(self) -> int:
         """How many queues one publish is switched into."""
-        return 1 if not self.exchange else len(self.queues)
+        return len(self.queues) if self.exchange else 1
 
     def key_of(self, publisher: int) -> str:
-        return self.routing_key or (
-            "" if self.exchange else self.queues[publisher % len(self.queues)]
-        )
+        if self.exchange:
+            return self.routing_key
+        return self.queues[publisher % len(self.queues)]
 
     def queues_of_publisher(self, publisher: int) -> tuple[str, ...]:
-        if self.exchange:
-            return self.queues
-        return (self.key_of(publisher),)
+        return self.queues if self.exchange else (self.key_of(publisher),)
 
     def queues_of_consumer(self, consumer: int) -> tuple[str, ...]:
         """Every queue has a consumer when there is one at all; spare consumers share queues."""
@@ -132,34 +128,37 @@ def make_plan(
     seconds: float | None = None,
 ) -> Plan:
     """Fill in what the user left open from the mode and from what the user did say."""
-    if pairs is not None and (publishers or consumers or queues):
+    if pairs is not None and not publishers is consumers is queues is exchange is None:
         raise PlanRefused("--pairs sets publishers, consumers and queues; give it alone")
+    if routing_key and not exchange:
+        raise PlanRefused("--routing-key needs --exchange; without one the queue's name is used")
     fanout = mode is Mode.FANOUT
-    queue_count = queues or pairs or (16 if fanout else 1)
-    name = queue or f"penstock.load.{run:08x}"
-    names = (name,) if queue_count == 1 else tuple(f"{name}.{i}" for i in range(queue_count))
-    spread = exchange is not None or (pairs is None and queue_count > 1)
-    if mode in {Mode.TRANSIENT}:
-        window_default = 0
-    else:
-        window_default = 1000
+    transient = mode is Mode.TRANSIENT
+    own_name = f"penstock.load.{run:08x}"
+    queue_count = queues or pairs or (FANOUT_QUEUES if fanout else 1)
+    # Every publish goes to all queues, through an exchange, unless each publisher has its own.
+    spread = not exchange and pairs is None and queue_count > 1
     return Plan(
         uri=uri,
         run=run,
         mode=mode,
         size=size,
-        publishers=publishers if publishers is not None else (pairs or 1),
-        consumers=consumers if consumers is not None else (pairs or (0 if fanout else 1)),
-        queues=names,
-        exchange=exchange if exchange is not None else (f"penstock.load.{run:08x}" if spread else ""),
+        publishers=publishers or pairs or 1,
+        consumers=consumers if consumers is not None else pairs or (0 if fanout else 1),
+        queues=_names(queue or own_name, queue_count),
+        exchange=own_name if spread else exchange or "",
         routing_key=routing_key or "",
-        confirm_window=window_default if confirm_window is None else confirm_window,
-        no_ack=mode is Mode.TRANSIENT if no_ack is None else no_ack,
+        confirm_window=confirm_window if confirm_window is not None else 0 if transient else 1000,
+        no_ack=transient if no_ack is None else no_ack,
         prefetch=2000 if prefetch is None else prefetch,
         persistent=mode is Mode.DURABLE if persistent is None else persistent,
         rate=rate,
         messages=messages,
-        seconds=seconds if seconds is not None or messages is not None else 5.0,
-        owns_exchange=spread and exchange is None,
+        seconds=5.0 if seconds is None and messages is None else seconds,
+        owns_exchange=spread,
         owns_queues=queue is None,
     )
+
+
+def _names(name: str, count: int) -> tuple[str, ...]:
+    return (name,) if count == 1 else tuple(f"{name}.{index}" for index in range(count))

@@ -22,15 +22,8 @@ class Outcome(Enum):
 
 
 def check_tag(deliveries: Deliveries, tag: int, multiple: bool) -> None:
-    """Refuse a tag that is not outstanding. With `multiple` any tag up to the newest will do that
-    still has something outstanding at or below it; 0 stands for all.
-    """
-    unacknowledged = deliveries.unacknowledged
-    if multiple and tag == 0:
-        return
-    if multiple and unacknowledged.count and unacknowledged.covers(tag):
-        return
-    if unacknowledged.holds(tag):
+    """Refuse a tag that is not outstanding; 0 with `multiple` stands for all there are."""
+    if (multiple and tag == 0) or deliveries.unacknowledged.holds(tag):
         return
     raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}", 0, 0)
 

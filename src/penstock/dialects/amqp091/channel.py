@@ -76,12 +76,11 @@ class Channel(CancelListener):
         if self.reply_consumer is not None:
             self.container.reply_consumers.remove(self.reply_consumer)
             self.reply_consumer = None
+        # First of all, or the consumers would get again what they give back.
+        self.deliveries.close()
         consumers = list(self.consumers.values())
         self.consumers.clear()
-        # Consumers leave before their deliveries are requeued, or they would get them again.
         # A queue that deletes itself with its last consumer must see the requeue first.
-        for consumer in consumers:
-            consumer.credit = 0
         requeue_all(self.deliveries, now)
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer, now)

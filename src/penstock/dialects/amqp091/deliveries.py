@@ -11,6 +11,8 @@ from penstock.wire.amqp091.framing import FRAME_OVERHEAD
 from penstock.wire.outgoing import Outgoing
 
 NO_LIMIT: Final = 0
+# Credit of a channel that has ended: settling what is out cannot lift it above zero again.
+CLOSED: Final = -UNLIMITED
 
 
 class Deliveries:
@@ -27,6 +29,10 @@ class Deliveries:
         # How many more the channel as a whole may have unacknowledged (basic.qos with global).
         self.credit: int = UNLIMITED
         self.has_limit: bool = False
+
+    def close(self) -> None:
+        """The channel has ended: its consumers take nothing more, whatever is given back."""
+        self.credit = CLOSED
 
     def set_limit(self, count: int) -> None:
         """Limit the whole channel, counting what is out already; NO_LIMIT lifts it."""

@@ -65,11 +65,6 @@ class Unacknowledged:
         slot = tag - self._first_tag
         return self._head <= slot < len(self._entries) and self._entries[slot] is not None
 
-    def covers(self, tag: int) -> bool:
-        """Whether an outstanding tag is at or below this one, and none above it was given out."""
-        slot = tag - self._first_tag
-        return self._head <= slot < len(self._entries)
-
     def end_of(self, tag: int) -> int:
         """One past the slot of a tag; 0 stands for every tag."""
         return len(self._entries) if tag == 0 else tag - self._first_tag + 1

@@ -1,0 +1,132 @@
+"""What must be true when a run is over. Each checker returns its complaints."""
+
+from penstock.broker.queues.queue import Queue
+from penstock.broker.state import DEFAULT_VHOST
+from penstock.broker.timers import NEVER
+from penstock.node.node import Node
+from penstock.simulation.copies import Copy, Fate, name_in
+from penstock.simulation.ledger import Ledger
+
+# Enough to see everything that a run leaves in a queue.
+BROWSE_MAX = 1_000_000
+
+
+def queues_of(node: Node) -> dict[str, Queue]:
+    return node.state.vhost(DEFAULT_VHOST).queues
+
+
+def confirmed_and_missing(ledger: Ledger, node: Node) -> list[str]:
+    """Every confirmed message is settled by a consumer or still queued, in every queue it was
+    routed to, or in the queue where that one's dead messages go."""
+    queues = queues_of(node)
+    queued = {
+        name: {name_in(entry.message.body) for entry in queue.browse(BROWSE_MAX)}
+        for name, queue in queues.items()
+    }
+    complaints: list[str] = []
+    for copy in ledger.copies.values():
+        if copy.fate is not Fate.CONFIRMED:
+            continue
+        for queue in copy.queues:
+            plan = ledger.watches[queue].plan
+            places = [place for place in (queue, plan.dead_queue) if place]
+            is_safe = any(
+                (place, copy.name) in ledger.settled or copy.name in queued[place]
+                for place in places
+            )
+            if not is_safe and not plan.may_drop:
+                complaints.append(f"confirmed {copy.name!r} is neither settled nor in {queue}")
+    return complaints
+
+
+def refused_and_kept(ledger: Ledger) -> list[str]:
+    """A refused message that had one queue to go to is not in it."""
+    return [
+        f"refused {copy.name!r} is in {copy.queues[0]}"
+        for copy in ledger.copies.values()
+        if copy.fate is Fate.REFUSED
+        and len(copy.queues) == 1
+        and copy.name in ledger.watches[copy.queues[0]].enqueued_names
+    ]
+
+
+def dead_and_not_buried(ledger: Ledger) -> list[str]:
+    """What died in a queue with dead-lettering reached its dead queue, and nothing else did."""
+    complaints: list[str] = []
+    for watch in ledger.watches.values():
+        if not watch.plan.dead_queue:
+            continue
+        buried = ledger.watches[watch.plan.dead_queue].enqueued_names
+        for name in sorted(watch.dead_names ^ buried):
+            complaints.append(f"{name!r} died in {watch.plan.name} or lies in its dead queue only")
+    return complaints
+
+
+def dropped_without_reason(ledger: Ledger) -> list[str]:
+    """What left a queue without limits was acknowledged or rejected by a consumer."""
+    complaints: list[str] = []
+    for queue, watch in ledger.watches.items():
+        if watch.plan.may_drop or watch.plan.dead_queue:
+            continue
+        for name in sorted(watch.dead_names):
+            if (queue, name) not in ledger.settled:
+                complaints.append(f"{queue} dropped {name!r}")
+    return complaints
+
+
+def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
+    """The node's own counters agree with what observers saw. Holds at every moment."""
+    complaints: list[str] = []
+    for name, queue in queues_of(node).items():
+        watch = ledger.watches[name]
+        counted = {
+            "held": (queue.message_count + queue.unacked_count, len(watch.held)),
+            "published": (queue.published_total, len(watch.enqueued_names)),
+            "acknowledged": (queue.acknowledged_total, len(watch.acknowledged_names)),
+            "delivered": (queue.delivered_total, sum(watch.deliveries.values())),
+            "ready bytes": (
+                queue.ready_bytes,
+                sum(len(entry.message.body) for entry in queue.browse(BROWSE_MAX)),
+            ),
+        }
+        for what, (theirs, ours) in counted.items():
+            if theirs != ours:
+                complaints.append(f"{name} counts {theirs} {what}, observers {ours}")
+        # A queue that refuses publishes may be overfull with what came back to it.
+        limit = -1 if watch.plan.may_refuse else queue.settings.max_length
+        if 0 <= limit < queue.message_count:
+            complaints.append(f"{name} holds {queue.message_count}, more than {limit}")
+    return complaints
+
+
+def not_drained(ledger: Ledger, node: Node) -> list[str]:
+    """Everything that is read is empty once nothing goes wrong any more."""
+    return [
+        f"{name} still holds {queue.message_count} ready and {queue.unacked_count} unacknowledged"
+        for name, queue in queues_of(node).items()
+        if not ledger.watches[name].plan.is_unread and (queue.message_count or queue.unacked_count)
+    ]
+
+
+def left_behind(ledger: Ledger, node: Node) -> list[str]:
+    """Once everybody has left, a node remembers nothing of them."""
+    container = node.container
+    due = node.timers.next_due()
+    left = {
+        "connections": len(node.connections),
+        "touched queues": len(node.state.touched),
+        "outputs to flush": len(container.flush_list),
+        "confirms to flush": len(container.confirm_list),
+        "open virtual hosts": sum(container.connection_counts.values()),
+        "timers": 0 if due == NEVER else 1,
+    }
+    for name, queue in queues_of(node).items():
+        left[f"consumers of {name}"] = queue.consumer_count
+        left[f"unacknowledged in {name}"] = queue.unacked_count
+        is_held_back = len(ledger.watches[name].held) - queue.message_count
+        left[f"entries observers miss in {name}"] = is_held_back
+    return [f"{count} {what} left behind" for what, count in left.items() if count]
+
+
+def in_doubt(ledger: Ledger) -> list[Copy]:
+    return [copy for copy in ledger.copies.values() if copy.fate is Fate.IN_DOUBT]

@@ -1,0 +1,51 @@
+"""Messages that can be told apart: every publish is one copy, a publish that is repeated another.
+
+A copy's name stands at the front of its body and the rest of the body follows from the name, so a
+delivery proves by itself which publish it belongs to and that no octet of it was changed.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+SEPARATOR: Final = b"|"
+_FILLING: Final = bytes(range(256))
+
+
+class Fate(Enum):
+    """What a publisher knows about a copy."""
+
+    SENT = "sent"
+    CONFIRMED = "confirmed"
+    REFUSED = "refused"
+    IN_DOUBT = "in doubt"
+
+
+@dataclass(slots=True)
+class Copy:
+    """One publish. Held by its publisher and by the ledger."""
+
+    name: bytes
+    publisher: str
+    # Which of the publisher's connections said it; order is promised within one channel only.
+    epoch: int
+    serial: int
+    exchange: str
+    key: str
+    body: bytes
+    # Where it must arrive, by the model.
+    queues: tuple[str, ...]
+    is_mandatory: bool
+    fate: Fate = Fate.SENT
+    was_returned: bool = False
+
+
+def body_of(name: bytes, size: int) -> bytes:
+    """The name, and a filling up to a size that depends on both."""
+    start = sum(name) % 256
+    filling = (_FILLING[start:] + _FILLING * (size // 256 + 1))[: max(0, size - len(name))]
+    return name + SEPARATOR + filling
+
+
+def name_in(body: bytes) -> bytes:
+    return body.partition(SEPARATOR)[0]

@@ -1,0 +1,173 @@
+"""Who said and saw what: the clients' side and the broker's side, compared as it happens.
+
+The clients' side is what programs report; the broker's side comes from an observer on every queue.
+What must be true at every moment is checked here, at once; what must be true at the end is in
+`checkers`.
+"""
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.observers import QueueObserver
+from penstock.simulation.copies import Copy, Fate, name_in
+from penstock.simulation.history import History
+from penstock.simulation.scenarios import QueuePlan, Topology
+
+
+class Ledger:
+    """Held by the stage, one for each node, and by the programs that use that node."""
+
+    def __init__(self, name: str, topology: Topology, history: History) -> None:
+        self.name = name
+        self.topology = topology
+        self.history = history
+        self.violations: list[str] = []
+        self.copies: dict[bytes, Copy] = {}
+        self.watches: dict[str, QueueWatch] = {
+            plan.name: QueueWatch(self, plan) for plan in topology.queues
+        }
+        # (queue, copy) by what clients did with a delivery of it, with how often.
+        self.seen: dict[tuple[str, bytes], int] = {}
+        self.unflagged: set[tuple[str, bytes]] = set()
+        self.settled: set[tuple[str, bytes]] = set()
+        # The last first delivery of a (queue, consumer, publisher, epoch).
+        self._last_serials: dict[tuple[str, str, str, int], int] = {}
+
+    def violated(self, what: str) -> None:
+        self.violations.append(what)
+        self.history.add(f"VIOLATION {what}")
+
+    # Publishers say.
+
+    def published(self, copy: Copy) -> None:
+        self.copies[copy.name] = copy
+
+    def returned(self, body: bytes) -> None:
+        copy = self.copies.get(name_in(body))
+        if copy is None or copy.body != body:
+            self.violated(f"a message was returned that nobody published: {body[:40]!r}")
+            return
+        if copy.queues or not copy.is_mandatory:
+            self.violated(f"{copy.name!r} was returned though it had to be routed")
+        copy.was_returned = True
+
+    def confirmed(self, copy: Copy, refused: bool) -> None:
+        if copy.fate is not Fate.SENT:
+            self.violated(f"{copy.name!r} was confirmed while {copy.fate.value}")
+        copy.fate = Fate.REFUSED if refused else Fate.CONFIRMED
+        if refused and not any(self.watches[queue].plan.may_refuse for queue in copy.queues):
+            self.violated(f"{copy.name!r} was refused, and no queue of it may refuse")
+        for queue in copy.queues if not refused else ():
+            if copy.name not in self.watches[queue].enqueued_names:
+                self.violated(f"{copy.name!r} was confirmed, but never reached {queue}")
+        if copy.is_mandatory and not copy.queues and not copy.was_returned:
+            self.violated(f"{copy.name!r} was confirmed before it was returned")
+
+    def doubted(self, copy: Copy) -> None:
+        copy.fate = Fate.IN_DOUBT
+
+    # Consumers say.
+
+    def delivered(self, queue: str, consumer: str, body: bytes, redelivered: bool) -> bytes:
+        name = name_in(body)
+        copy = self.copies.get(name)
+        if copy is None or copy.body != body:
+            self.violated(f"{consumer} got from {queue} what nobody published: {body[:40]!r}")
+            return name
+        watch = self.watches[queue]
+        if not watch.may_hold(copy):
+            self.violated(f"{name!r} came from {queue}, where it was not routed")
+        self.seen[queue, name] = self.seen.get((queue, name), 0) + 1
+        if redelivered:
+            self.history.sighted("a redelivery")
+            if watch.deliveries.get(name, 0) < 2:
+                self.violated(f"{name!r} from {queue} was flagged on its first delivery")
+            return name
+        if (queue, name) in self.unflagged:
+            self.violated(f"{name!r} was delivered twice from {queue} without the flag")
+        self.unflagged.add((queue, name))
+        if not watch.is_dead_queue:
+            self._check_order(queue, consumer, copy)
+        return name
+
+    def _check_order(self, queue: str, consumer: str, copy: Copy) -> None:
+        key = (queue, consumer, copy.publisher, copy.epoch)
+        last = self._last_serials.get(key, -1)
+        if copy.serial <= last:
+            self.violated(f"{consumer} got {copy.name!r} from {queue} after number {last}")
+        self._last_serials[key] = copy.serial
+
+    def acknowledged(self, queue: str, name: bytes) -> None:
+        self.settled.add((queue, name))
+
+    def rejected(self, queue: str, name: bytes) -> None:
+        """Rejected for good: lost on purpose, or a dead letter."""
+        self.settled.add((queue, name))
+        self.history.sighted("a consumer rejects")
+
+
+class QueueWatch(QueueObserver):
+    """The broker's side of one queue. Held by the ledger and by the queue."""
+
+    def __init__(self, ledger: Ledger, plan: QueuePlan) -> None:
+        self._ledger = ledger
+        self.plan = plan
+        self._sources = [
+            other.name for other in ledger.topology.queues if other.dead_queue == plan.name
+        ]
+        # Everything that was ever enqueued, and what is still there, ready or unacknowledged.
+        self.enqueued_names: set[bytes] = set()
+        self.held: dict[bytes, QueueEntry] = {}
+        self.deliveries: dict[bytes, int] = {}
+        self.acknowledged_names: set[bytes] = set()
+        # Gone without an acknowledgement: rejected, expired, dropped.
+        self.dead_names: set[bytes] = set()
+        self._last_serials: dict[tuple[str, int], int] = {}
+
+    @property
+    def is_dead_queue(self) -> bool:
+        return bool(self._sources)
+
+    def may_hold(self, copy: Copy) -> bool:
+        return self.plan.name in copy.queues or any(
+            source in copy.queues for source in self._sources
+        )
+
+    def enqueued(self, entry: QueueEntry) -> None:
+        name = name_in(entry.message.body)
+        copy = self._ledger.copies.get(name)
+        if copy is None or not self.may_hold(copy):
+            self._violated(f"took {name!r}, which was not routed there")
+        if name in self.enqueued_names:
+            self._violated(f"took {name!r} twice")
+        self.enqueued_names.add(name)
+        self.held[name] = entry
+
+    def delivered(self, entry: QueueEntry) -> None:
+        name = name_in(entry.message.body)
+        if name not in self.held:
+            self._violated(f"delivered {name!r}, which it does not hold")
+        if name in self.acknowledged_names:
+            self._violated(f"delivered {name!r} after its acknowledgement")
+        count = self.deliveries.get(name, 0) + 1
+        self.deliveries[name] = count
+        copy = self._ledger.copies.get(name)
+        if count == 1 and copy is not None and not self.is_dead_queue:
+            key = (copy.publisher, copy.epoch)
+            if copy.serial <= self._last_serials.get(key, -1):
+                self._violated(f"delivered {name!r} out of order")
+            self._last_serials[key] = copy.serial
+
+    def acknowledged(self, entry: QueueEntry) -> None:
+        name = name_in(entry.message.body)
+        if name in self.acknowledged_names:
+            self._violated(f"took two acknowledgements of {name!r}")
+        self.acknowledged_names.add(name)
+
+    def dequeued(self, entry: QueueEntry) -> None:
+        name = name_in(entry.message.body)
+        if self.held.pop(name, None) is None:
+            self._violated(f"let go of {name!r}, which it did not hold")
+        if name not in self.acknowledged_names:
+            self.dead_names.add(name)
+
+    def _violated(self, what: str) -> None:
+        self._ledger.violated(f"{self._ledger.name}: {self.plan.name} {what}")

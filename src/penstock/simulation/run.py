@@ -1,0 +1,65 @@
+"""A seed in, a verdict out. The only place in this room where dice are made."""
+
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.simulation.dice import Dice
+from penstock.simulation.host import Host
+from penstock.simulation.scenarios import SCENARIOS
+from penstock.simulation.stage import HostFactory, Stage
+
+# Long enough for half a dozen faults and for publishers to say most of what they have to say.
+SECONDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a run went."""
+
+    seed: int
+    scenario: str
+    violations: tuple[str, ...]
+    digest: str
+    lines: tuple[str, ...]
+    sightings: dict[str, int]
+    virtual_seconds: float
+
+    @property
+    def is_good(self) -> bool:
+        return not self.violations
+
+
+def make_source(name: str) -> Callable[[], float]:
+    # A text as seed is hashed by the library itself, so PYTHONHASHSEED does not matter.
+    return random.Random(name).random
+
+
+def run_seed(
+    seed: int, scenario: str, seconds: int = SECONDS, make_host: HostFactory = Host
+) -> Verdict:
+    """Play one run. A defect that raises is a violation like any other."""
+    stage = Stage(SCENARIOS[scenario], Dice(make_source, f"{scenario}/{seed}"), make_host)
+    violations: list[str] = []
+    try:
+        stage.play(seconds)
+    except Exception as error:
+        violations.append("".join(traceback.format_exception(error)))
+    violations += stage.violations()
+    history = stage.history
+    return Verdict(
+        seed,
+        scenario,
+        tuple(violations),
+        history.digest(),
+        tuple(history.lines),
+        dict(history.sightings),
+        stage.clock.microseconds / 1_000_000,
+    )
+
+
+def scenario_of(seed: int) -> str:
+    """Which scenario a seed plays when nobody names one: all in turn."""
+    names = list(SCENARIOS)
+    return names[seed % len(names)]

@@ -1,0 +1,160 @@
+"""One run: nodes, clients and a world that breaks, from the first connection to the last check.
+
+A run has four acts: trouble (for as long as it was told), healing (nothing new goes wrong; publishers
+finish and queues drain, or the run fails), farewell (all clients leave), and the reckoning.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from penstock.client.uri import Address
+from penstock.simulation import checkers
+from penstock.simulation.clock import VirtualClock
+from penstock.simulation.consumer import Consumer
+from penstock.simulation.dice import Dice
+from penstock.simulation.faults import Faults
+from penstock.simulation.history import History
+from penstock.simulation.host import Host
+from penstock.simulation.ledger import Ledger
+from penstock.simulation.network import Network
+from penstock.simulation.program import HEARTBEAT_SECONDS, Program
+from penstock.simulation.publisher import Publisher
+from penstock.simulation.scenarios import Scenario
+from penstock.wire.amqp091.limits import Limits
+
+SECOND_US: Final = 1_000_000
+# How often counters are compared during a run, and how often somebody looks whether it is done.
+LOOK_US: Final = 500_000
+# The longest recovery is a cut line that nobody writes to: heartbeats end it within some seconds.
+# The rest is for the backlog; who needs more has stopped working.
+HEAL_SECONDS_MAX: Final = 60
+# Lines that were cut are given up by the system at last, and the node must have heard of it.
+FAREWELL_SECONDS_MAX: Final = 30
+
+HostFactory = Callable[[str, VirtualClock, Dice, History, Limits], Host]
+
+
+class Stage:
+    """Held by `run`, for one run."""
+
+    def __init__(self, scenario: Scenario, dice: Dice, make_host: HostFactory = Host) -> None:
+        self._scenario = scenario
+        self.clock = VirtualClock()
+        self.history = History(self.clock)
+        self._network = Network(self.clock, dice.fork("network"), self.history)
+        self._hosts: list[Host] = []
+        self._ledgers: list[Ledger] = []
+        self._publishers: list[Publisher] = []
+        self._programs: list[Program] = []
+        for number in range(scenario.host_count):
+            self._build(f"node{number}", dice, make_host)
+        self._faults = Faults(
+            scenario, self.clock, dice.fork("faults"), self.history, self._network, self._hosts
+        )
+
+    def _build(self, name: str, dice: Dice, make_host: HostFactory) -> None:
+        scenario = self._scenario
+        limits = Limits(frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
+        host = make_host(name, self.clock, dice.fork(name), self.history, limits)
+        ledger = Ledger(name, scenario.topology, self.history)
+        for command in scenario.topology.commands():
+            host.node.apply_to_vhost("/", command, self.clock.now())
+        for queue_name, queue in checkers.queues_of(host.node).items():
+            queue.observers.append(ledger.watches[queue_name])
+        self._network.listen(name, host)
+        self._hosts.append(host)
+        self._ledgers.append(ledger)
+        address = Address(
+            name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS
+        )
+        self._add_programs(name, address, dice, ledger)
+
+    def _add_programs(self, node: str, address: Address, dice: Dice, ledger: Ledger) -> None:
+        scenario = self._scenario
+        clock = self.clock
+        network = self._network
+        for number in range(scenario.publisher_count):
+            name = f"{node}p{number}"
+            publisher = Publisher(
+                name, address, clock, dice.fork(name), network, ledger, scenario
+            )
+            self._publishers.append(publisher)
+            self._programs.append(publisher)
+        read = [plan.name for plan in scenario.topology.queues if not plan.is_unread]
+        for queue in read:
+            for number in range(scenario.consumers_per_queue):
+                name = f"{node}c{queue}{number}"
+                self._programs.append(
+                    Consumer(
+                        name, address, clock, dice.fork(name), network, ledger, scenario, queue
+                    )
+                )
+        for program in self._programs:
+            if program.ledger is ledger:
+                program.connect()
+
+    def violations(self) -> list[str]:
+        return [violation for ledger in self._ledgers for violation in ledger.violations]
+
+    def play(self, seconds: int) -> None:
+        """All four acts; stops early when something is already wrong."""
+        self._run(seconds, self._has_failed)
+        self._faults.heal()
+        for program in self._programs:
+            program.is_calm = True
+        if not self._run(HEAL_SECONDS_MAX, self._is_settled):
+            self._complain_of_standstill()
+        if self.violations():
+            return
+        for program in self._programs:
+            program.leave()
+        self._run(FAREWELL_SECONDS_MAX, self._is_deserted)
+        self._reckon()
+
+    def _run(self, seconds: int, is_done: Callable[[], bool]) -> bool:
+        """Let time pass until then or until the time is over; says whether it was done."""
+        for _ in range(seconds * SECOND_US // LOOK_US):
+            self.clock.run(LOOK_US)
+            for ledger, host in zip(self._ledgers, self._hosts, strict=True):
+                for complaint in checkers.counters_that_differ(ledger, host.node):
+                    ledger.violated(complaint)
+            if is_done() or self.violations():
+                return True
+        return False
+
+    def _has_failed(self) -> bool:
+        return bool(self.violations())
+
+    def _is_settled(self) -> bool:
+        return all(publisher.is_done for publisher in self._publishers) and not any(
+            checkers.not_drained(ledger, host.node)
+            for ledger, host in zip(self._ledgers, self._hosts, strict=True)
+        )
+
+    def _is_deserted(self) -> bool:
+        return all(program.is_gone for program in self._programs) and not any(
+            host.node.connections or host.node.has_work() for host in self._hosts
+        )
+
+    def _complain_of_standstill(self) -> None:
+        for publisher in self._publishers:
+            if not publisher.is_done:
+                publisher.ledger.violated(f"{publisher.name} never got all its confirms")
+        for ledger, host in zip(self._ledgers, self._hosts, strict=True):
+            for complaint in checkers.not_drained(ledger, host.node):
+                ledger.violated(complaint)
+
+    def _reckon(self) -> None:
+        for ledger, host in zip(self._ledgers, self._hosts, strict=True):
+            complaints = [
+                *checkers.confirmed_and_missing(ledger, host.node),
+                *checkers.refused_and_kept(ledger),
+                *checkers.dead_and_not_buried(ledger),
+                *checkers.dropped_without_reason(ledger),
+                *checkers.left_behind(ledger, host.node),
+            ]
+            for program in self._programs:
+                if program.ledger is ledger and not program.is_gone:
+                    complaints.append(f"{program.name} could not leave")
+            for complaint in complaints:
+                ledger.violated(complaint)

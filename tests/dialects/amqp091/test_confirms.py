@@ -1,0 +1,112 @@
+"""Publisher confirms: every publish is answered once, in order, with as few frames as can be."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.dialects.amqp091.confirms import Confirms
+from penstock.wire.amqp091.methods_generated import BasicAck, BasicNack, decode_method
+from penstock.wire.outgoing import Outgoing
+from tests.dialects.amqp091.doubles import RecordingTransport
+
+
+def make_confirms() -> tuple[Confirms, Outgoing]:
+    flush_list: list[Outgoing] = []
+    outgoing = Outgoing(flush_list, RecordingTransport())
+    return Confirms([], outgoing, 1), outgoing
+
+
+def said(outgoing: Outgoing) -> list[str]:
+    """The frames that are pending, in words."""
+    found = []
+    for frame in outgoing.pieces:
+        method = decode_method(frame[7:-1])
+        assert isinstance(method, (BasicAck, BasicNack))
+        word = "ack" if isinstance(method, BasicAck) else "nack"
+        found.append(f"{word} {method.delivery_tag}{' multiple' if method.multiple else ''}")
+    outgoing.pieces.clear()
+    return found
+
+
+def test_many_publishes_are_confirmed_with_one_frame() -> None:
+    confirms, outgoing = make_confirms()
+    for _ in range(100):
+        confirms.next()
+    confirms.flush()
+    assert said(outgoing) == ["ack 100 multiple"]
+    confirms.next()
+    confirms.flush()
+    assert said(outgoing) == ["ack 101"]
+    confirms.flush()
+    assert said(outgoing) == []
+
+
+def test_a_held_message_keeps_later_confirms_back() -> None:
+    confirms, outgoing = make_confirms()
+    for _ in range(3):
+        confirms.next()
+    confirms.held(2)
+    confirms.flush()
+    assert said(outgoing) == ["ack 1"]
+    confirms.completed(2)
+    confirms.flush()
+    assert said(outgoing) == ["ack 3 multiple"]
+
+
+def test_a_refused_message_is_answered_negatively_between_the_others() -> None:
+    confirms, outgoing = make_confirms()
+    for _ in range(5):
+        confirms.next()
+    confirms.refused(3)
+    confirms.flush()
+    assert said(outgoing) == ["ack 2 multiple", "nack 3", "ack 5 multiple"]
+
+
+def test_a_closed_channel_says_nothing_more() -> None:
+    confirms, outgoing = make_confirms()
+    confirms.next()
+    confirms.closed = True
+    confirms.flush()
+    assert said(outgoing) == []
+
+
+@given(
+    fates=st.lists(st.sampled_from(["done", "held", "refused"]), max_size=60),
+    order=st.randoms(use_true_random=False),
+)
+def test_every_publish_is_answered_exactly_once_and_in_order(
+    fates: list[str], order: object
+) -> None:
+    import random  # noqa: PLC0415
+
+    assert isinstance(order, random.Random)
+    confirms, outgoing = make_confirms()
+    held: list[int] = []
+    answers: list[str] = []
+    for fate in fates:
+        sequence = confirms.next()
+        if fate == "held":
+            confirms.held(sequence)
+            held.append(sequence)
+        elif fate == "refused":
+            confirms.refused(sequence)
+        if order.random() < 0.3:
+            confirms.flush()
+            answers += said(outgoing)
+    order.shuffle(held)
+    for sequence in held:
+        confirms.completed(sequence)
+        if order.random() < 0.5:
+            confirms.flush()
+            answers += said(outgoing)
+    confirms.flush()
+    answers += said(outgoing)
+    answered = 0
+    for answer in answers:
+        word, number, *multiple = answer.split()
+        begin = answered + 1
+        answered = int(number)
+        assert multiple or begin == answered
+        expected = "nack" if word == "nack" else "ack"
+        for sequence in range(begin, answered + 1):
+            assert (fates[sequence - 1] == "refused") == (expected == "nack")
+    assert answered == len(fates)
