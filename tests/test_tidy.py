@@ -65,6 +65,9 @@ PYTHON_FILES = [path for path in FILES if path.suffix == ".py"]
 WRITTEN_FILES = [path for path in PYTHON_FILES if not path.stem.endswith("_generated")]
 TEST_FILES = [path for path in PYTHON_FILES if (ROOT / "tests") in path.parents]
 
+# Named for the module they are the twin of, and their tests are sentences.
+NAMED_TESTS = {path for path in TEST_FILES if path.stem.startswith("test_")}
+
 
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
@@ -79,7 +82,8 @@ def too_long(path: Path) -> Iterator[str]:
 def long_functions(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            # The parameter list is a table, not code: a command's options may fill a screen.
+            lines = (node.end_lineno or node.lineno) - node.body[0].lineno + 2
             if lines > FUNCTION_LINES_MAX:
                 yield f"{relative(path)}:{node.name} has {lines} lines"
 
@@ -129,7 +133,7 @@ Rule = Callable[[Path], Iterator[str]]
 RULES: list[tuple[Rule, list[Path], dict[str, str]]] = [
     (too_long, WRITTEN_FILES, LONG_FILES),
     (long_functions, WRITTEN_FILES, LONG_FUNCTIONS),
-    (missing_docstring, PYTHON_FILES, {}),
+    (missing_docstring, [path for path in PYTHON_FILES if path not in NAMED_TESTS], {}),
     (banned_names, PYTHON_FILES, {}),
     (patching, TEST_FILES, {}),
     (machine_places, FILES, {}),

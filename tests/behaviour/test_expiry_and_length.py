@@ -19,7 +19,8 @@ from tests.behaviour.expectations import (
 )
 from tests.behaviour.target import BrokerUnderTest
 
-SHORT_MILLISECONDS = 80
+# Long enough that a stalled machine still sees the message before it goes.
+SHORT_MILLISECONDS = 250
 LONG_MILLISECONDS = 60_000
 
 

@@ -33,6 +33,10 @@ class Consumer:
         """Whether credit, and room in the peer's buffer, allow one more message now."""
         raise NotImplementedError
 
+    def credit_count(self) -> int:
+        """How many more it could take as far as credit goes; asked after `can_take` said yes."""
+        return 1
+
     def wants(self, entry: QueueEntry) -> bool:
         """Whether a selective consumer wants this message (no-local, selectors)."""
         return True
@@ -40,6 +44,11 @@ class Consumer:
     def take(self, entry: QueueEntry) -> None:
         """Deliver one message. Must not block and must not call back into the queue."""
         raise NotImplementedError
+
+    def take_many(self, entries: list[QueueEntry]) -> None:
+        """Deliver several, no more than `credit_count` said."""
+        for entry in entries:
+            self.take(entry)
 
     def cancelled(self) -> None:
         """The queue is gone; tell the client."""

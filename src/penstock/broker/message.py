@@ -76,15 +76,17 @@ class Address:
 class Message:
     """One published message, however many queues it reaches."""
 
+    # Defaults stand on the class, which spares the interpreted build three stores per message.
+    publisher: Publisher | None = None
+    sequence: int = 0
+    holds: int = 0
+
     def __init__(self, address: Address, properties: Properties, body: bytes, origin: int) -> None:
         self.address: Address = address
         self.properties: Properties = properties
         self.body: bytes = body
         # Number of the publishing connection; consumers with no-local compare it.
         self.origin: int = origin
-        self.publisher: Publisher | None = None
-        self.sequence: int = 0
-        self.holds: int = 0
 
     def hold(self) -> None:
         """Delay completion: the publisher hears nothing until a matching `release`."""

@@ -11,13 +11,13 @@ Invariants
 
 from penstock.broker.arguments import check_queue_arguments, settings_of
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE, BoundExchanges, check_not_default
+from penstock.broker.dead_letter import dead_letter
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
 from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.policy import Policy, definition_of
-from penstock.broker.dead_letter import dead_letter
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timers

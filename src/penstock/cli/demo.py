@@ -26,7 +26,7 @@ READY: Final = "penstock ready "
 STOP_SECONDS_MAX: Final = 10.0
 
 
-class BrokerDidNotStart(Exception):  # noqa: N818 a statement about the broker
+class BrokerDidNotStart(Exception):
     """The child said something else than that it is ready."""
 
 

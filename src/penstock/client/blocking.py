@@ -1,9 +1,13 @@
 """The blocking skin: for Spark's executors, the command line and scripts.
 
-with blocking.connect("amqp://localhost") as connection, connection.channel() as channel:
-    queue = channel.call(declare_queue(exclusive=True)).queue
-    channel.publish("", queue, b"hello")
-    print(channel.get(queue, no_ack=True).body)
+A call waits for the broker's answer; a publish only until the kernel has it. For example:
+
+    with blocking.connect("amqp://localhost") as connection, connection.channel() as channel:
+        queue = channel.call(declare_queue(exclusive=True)).queue
+        channel.publish("", queue, b"hello")
+        print(channel.get(queue, no_ack=True).body)
+
+Everything happens in the caller's thread; `blocking_pump` says what that means for heartbeats.
 """
 
 from collections.abc import Sequence

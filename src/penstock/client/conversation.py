@@ -53,6 +53,9 @@ ROUTES_KEPT_MAX: Final = 1000
 # Consumer tags decoded once and kept; they are few and live long.
 TAGS_KEPT_MAX: Final = 1000
 
+# All contents are of class basic, whose method ids fill the lower of their two octets.
+_METHOD_ID_AT: Final = 3
+
 # Where a basic.deliver's payload holds its consumer tag, and where a get-ok's names begin.
 _CONSUMER_TAG_AT: Final = 4
 _GET_OK_NAMES_AT: Final = 13
@@ -266,17 +269,17 @@ class Conversation(ConnectionListener):
             raise ConnectionFault(NOT_IMPLEMENTED, f"{method!r} is not understood here")
 
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
-        identity = int.from_bytes(method[:4], "big")
-        if identity == m.BASIC_DELIVER:
+        kind = method[_METHOD_ID_AT]
+        if kind == m.BasicDeliver.METHOD_ID:
             names_at = _CONSUMER_TAG_AT + 1 + method[_CONSUMER_TAG_AT] + _TAG_AND_FLAG_SIZE
             octets = method[_CONSUMER_TAG_AT + 1 : names_at - _TAG_AND_FLAG_SIZE]
             tag = self._tags.get(octets)
             if tag is None:
                 tag = self._keep_tag(octets)
             self._events.append(Delivered(self.epoch, channel, tag, names_at, method, header, body))
-        elif identity == m.BASIC_GET_OK:
+        elif kind == m.BasicGetOk.METHOD_ID:
             self._got(channel, method, header, body)
-        elif identity == m.BASIC_RETURN:
+        elif kind == m.BasicReturn.METHOD_ID:
             returned = m.BasicReturn.decode(method)
             self._events.append(
                 Returned(

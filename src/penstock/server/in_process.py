@@ -26,6 +26,7 @@ from penstock.broker.topology import (
     SetPolicy,
 )
 from penstock.broker.users import hash_password
+from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.faults import FaultyPublishing
 from penstock.server.launch import Running, ServerConfiguration, start
 from penstock.server.world.entropy import MachineEntropy
@@ -48,9 +49,16 @@ class Broker:
     """A broker inside this process. Start it as a context manager, or with `start` and `stop`."""
 
     def __init__(
-        self, *, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        limits: Limits | None = None,
+        connections_max: int = CONNECTIONS_MAX,
     ) -> None:
-        self._configuration = ServerConfiguration(host=host, port=port, limits=limits or Limits())
+        self._configuration = ServerConfiguration(
+            host=host, port=port, limits=limits or Limits(), connections_max=connections_max
+        )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: Running | None = None

@@ -1,14 +1,16 @@
 """What must be true when a run is over. Each checker returns its complaints."""
 
+from typing import Final
+
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.timers import NEVER
 from penstock.node.node import Node
-from penstock.simulation.copies import Copy, Fate, name_in
+from penstock.simulation.copies import Fate, name_in
 from penstock.simulation.ledger import Ledger
 
 # Enough to see everything that a run leaves in a queue.
-BROWSE_MAX = 1_000_000
+BROWSE_MAX: Final = 1_000_000
 
 
 def queues_of(node: Node) -> dict[str, Queue]:
@@ -17,7 +19,8 @@ def queues_of(node: Node) -> dict[str, Queue]:
 
 def confirmed_and_missing(ledger: Ledger, node: Node) -> list[str]:
     """Every confirmed message is settled by a consumer or still queued, in every queue it was
-    routed to, or in the queue where that one's dead messages go."""
+    routed to, or in the queue where that one's dead messages go.
+    """
     queues = queues_of(node)
     queued = {
         name: {name_in(entry.message.body) for entry in queue.browse(BROWSE_MAX)}
@@ -126,7 +129,3 @@ def left_behind(ledger: Ledger, node: Node) -> list[str]:
         is_held_back = len(ledger.watches[name].held) - queue.message_count
         left[f"entries observers miss in {name}"] = is_held_back
     return [f"{count} {what} left behind" for what, count in left.items() if count]
-
-
-def in_doubt(ledger: Ledger) -> list[Copy]:
-    return [copy for copy in ledger.copies.values() if copy.fate is Fate.IN_DOUBT]

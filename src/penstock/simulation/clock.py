@@ -31,7 +31,8 @@ class Event:
 
 class VirtualClock(Clock):
     """Held by everybody on a stage. Counts microseconds inside, so that many things can happen in
-    one of the milliseconds that nodes see."""
+    one of the milliseconds that nodes see.
+    """
 
     def __init__(self) -> None:
         self.microseconds: int = START_US

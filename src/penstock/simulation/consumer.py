@@ -107,17 +107,21 @@ class Consumer(Program):
     def _delivered(self, message: Delivered) -> None:
         # Order is promised to one subscription, not across subscriptions.
         subscription = f"{self.name}.{self.epoch}.{message.consumer_tag}"
-        name = self.ledger.delivered(
-            self._queue, subscription, message.body, message.redelivered
-        )
+        name = self.ledger.delivered(self._queue, subscription, message.body, message.redelivered)
         if message.delivery_tag in self._held:
             self.ledger.violated(f"{self.name} got delivery tag {message.delivery_tag} twice")
         if not self._recovering_ticket:
             self._held[message.delivery_tag] = name
         if len(self._held) > self._prefetch and self._subscriptions_here == 1:
             self.ledger.violated(f"{self.name} holds more than its prefetch of {self._prefetch}")
+        self._look_for_death(message)
         flag = " again" if message.redelivered else ""
         self.history.add(f"{self.name} got {message.delivery_tag} {name.decode()}{flag}")
+
+    def _look_for_death(self, message: Delivered) -> None:
+        if self.ledger.watches[self._queue].is_dead_queue:
+            headers = message.properties.headers or {}
+            self.history.sighted(f"a dead letter: {headers.get('x-first-death-reason')}")
 
     # What is done with it.
 

@@ -1,5 +1,6 @@
 """Dice that a seed fixes. Every part of a stage has its own, so that one part's throws do not
-change another's."""
+change another's.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar

@@ -5,12 +5,8 @@ process and in both builds.
 """
 
 import hashlib
-from typing import Final
 
 from penstock.simulation.clock import VirtualClock
-
-# What a person gets to read of a failed run: the lines before its end.
-TAIL_LINES: Final = 40
 
 
 class History:
@@ -27,9 +23,6 @@ class History:
 
     def sighted(self, what: str) -> None:
         self.sightings[what] = self.sightings.get(what, 0) + 1
-
-    def tail(self) -> list[str]:
-        return self.lines[-TAIL_LINES:]
 
     def digest(self) -> str:
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()

@@ -15,9 +15,10 @@ from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.simulation.clock import Event, VirtualClock
 from penstock.simulation.dice import Dice
+from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.entropy import SeededEntropy
 from penstock.simulation.history import History
-from penstock.simulation.network import Endpoint, Listener, StreamUser
+from penstock.simulation.network import Listener
 from penstock.wire.amqp091.limits import Limits
 from penstock.world.network import Transport
 
@@ -53,14 +54,18 @@ class DelayedLoginChecker(LoginChecker):
 class HostedConnection(StreamUser):
     """What `server.sockets.SocketProtocol` is on the real world. Held by its endpoint."""
 
-    def __init__(self, host: "Host", connection: Connection) -> None:
+    def __init__(self, host: "Host", endpoint: Endpoint, connection: Connection) -> None:
         self._host = host
+        self._endpoint = endpoint
         self._connection = connection
 
     def received(self, data: bytes) -> None:
         self._host.received(self._connection, data)
 
     def lost(self) -> None:
+        if self._endpoint.was_aborted:
+            # Nothing but missed heartbeats makes a node give a line up.
+            self._host.history.sighted("a node notices a cut by missed heartbeats")
         self._host.lost(self._connection)
 
     def writable_changed(self, writable: bool) -> None:
@@ -100,7 +105,9 @@ class Host(Listener):
         transport = self.transport(endpoint)
         connection = self.node.connected(transport, peer_host, True, self.clock.now())
         self.schedule_flush()
-        return None if connection is None else HostedConnection(self, connection)
+        if connection is None:
+            return None
+        return HostedConnection(self, endpoint, connection)
 
     def transport(self, endpoint: Endpoint) -> Transport:
         """What the node writes to; a test that plants a defect puts something in between."""

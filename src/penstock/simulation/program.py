@@ -21,9 +21,10 @@ from penstock.client.reconnect import ReconnectPolicy
 from penstock.client.uri import Address
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
+from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.entropy import SeededEntropy
 from penstock.simulation.ledger import Ledger
-from penstock.simulation.network import Endpoint, Network, StreamUser
+from penstock.simulation.network import Network
 from penstock.wire.outgoing import Outgoing
 
 # As the client's skins.

@@ -115,8 +115,6 @@ class Publisher(Program):
         return self._blocked_epoch != self.epoch or self._ignores_blocked
 
     def _publish(self, conversation: Conversation) -> None:
-        if self._again:
-            self.history.sighted("a publish in doubt is repeated")
         exchange, key = (self._again or self._orders).popleft()
         self._serial += 1
         name = f"{self.name}.{self._serial}".encode()
@@ -182,6 +180,7 @@ class Publisher(Program):
             if event.nack:
                 self.history.sighted("a publish is refused")
                 if self.dice.chance(TRY_REFUSED_CHANCE):
+                    self.history.sighted("a refused publish is tried again")
                     self._again.append((copy.exchange, copy.key))
         names = b" ".join(copy.name for copy in copies).decode()
         self.history.add(f"{self.name} {'refused' if event.nack else 'confirmed'} {names}")
@@ -191,6 +190,7 @@ class Publisher(Program):
         if copies and event.error is not None:
             self.history.sighted("a line is lost during a confirm")
         for copy in copies:
+            self.history.sighted("a publish in doubt is repeated")
             self.ledger.doubted(copy)
             self._again.append((copy.exchange, copy.key))
         self._outstanding = 0

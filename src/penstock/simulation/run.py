@@ -4,6 +4,7 @@ import random
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.simulation.dice import Dice
 from penstock.simulation.host import Host
@@ -11,7 +12,9 @@ from penstock.simulation.scenarios import SCENARIOS
 from penstock.simulation.stage import HostFactory, Stage
 
 # Long enough for half a dozen faults and for publishers to say most of what they have to say.
-SECONDS = 8
+SECONDS: Final = 8
+# What a person gets to read of a failed run: the lines before its end.
+TAIL_LINES: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,10 @@ class Verdict:
     @property
     def is_good(self) -> bool:
         return not self.violations
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        return self.lines[-TAIL_LINES:]
 
 
 def make_source(name: str) -> Callable[[], float]:

@@ -5,6 +5,7 @@ a message's queues are is computed twice, once by the node and once by `Topology
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, VhostCommand
 
@@ -108,8 +109,8 @@ def dead_lettering(queue: str, **arguments: object) -> QueuePlan:
     return QueuePlan(queue, said, dead_queue=f"dead.{queue}")
 
 
-EXCHANGES = {"orders": "direct", "news": "fanout", "metrics": "topic"}
-BINDINGS = (
+EXCHANGES: Final = {"orders": "direct", "news": "fanout", "metrics": "topic"}
+BINDINGS: Final = (
     BindingPlan("orders", "new", "alpha"),
     BindingPlan("orders", "old", "beta"),
     BindingPlan("orders", "both", "alpha"),
@@ -119,7 +120,7 @@ BINDINGS = (
     BindingPlan("metrics", "cpu.#", "gamma"),
     BindingPlan("metrics", "*.load", "alpha"),
 )
-ROUTES = (
+ROUTES: Final = (
     ("", "alpha"),
     ("", "gamma"),
     ("orders", "new"),
@@ -133,7 +134,7 @@ ROUTES = (
     ("metrics", "disk.free"),
 )
 
-PLAIN = Topology(
+PLAIN: Final = Topology(
     EXCHANGES,
     (
         QueuePlan("alpha"),
@@ -145,7 +146,7 @@ PLAIN = Topology(
     ROUTES,
 )
 
-LIMITED = Topology(
+LIMITED: Final = Topology(
     EXCHANGES,
     (
         dead_lettering("alpha", x_message_ttl=400),
@@ -165,7 +166,7 @@ LIMITED = Topology(
     ROUTES,
 )
 
-SCENARIOS: dict[str, Scenario] = {
+SCENARIOS: Final[dict[str, Scenario]] = {
     "plain": Scenario(PLAIN),
     "stormy": Scenario(PLAIN, fault_interval_ms=400, messages_per_publisher=40),
     "alarms": Scenario(PLAIN, alarm_weight=12, fault_interval_ms=700),

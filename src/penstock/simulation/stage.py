@@ -64,9 +64,7 @@ class Stage:
         self._network.listen(name, host)
         self._hosts.append(host)
         self._ledgers.append(ledger)
-        address = Address(
-            name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS
-        )
+        address = Address(name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
         self._add_programs(name, address, dice, ledger)
 
     def _add_programs(self, node: str, address: Address, dice: Dice, ledger: Ledger) -> None:
@@ -75,9 +73,7 @@ class Stage:
         network = self._network
         for number in range(scenario.publisher_count):
             name = f"{node}p{number}"
-            publisher = Publisher(
-                name, address, clock, dice.fork(name), network, ledger, scenario
-            )
+            publisher = Publisher(name, address, clock, dice.fork(name), network, ledger, scenario)
             self._publishers.append(publisher)
             self._programs.append(publisher)
         read = [plan.name for plan in scenario.topology.queues if not plan.is_unread]

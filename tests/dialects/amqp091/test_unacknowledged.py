@@ -19,7 +19,7 @@ STEPS = st.lists(
 
 
 class Quiet(Receiver):
-    def settled(self) -> None:
+    def settled(self, count: int) -> None:
         pass
 
 

@@ -33,6 +33,9 @@ class PriorityReadyList(ReadyList):
         self.count -= 1
         return entry
 
+    def pop_many(self, count: int) -> list[QueueEntry]:
+        return [self.pop_first() for _ in range(count)]
+
     def insert(self, entry: QueueEntry) -> None:
         self._level_of(entry).insert(entry)
         self.count += 1

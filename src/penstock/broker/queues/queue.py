@@ -10,6 +10,8 @@ Invariants
 - entries leave the ready list in order of position, except for priorities and selective consumers.
 """
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import Overflow, QueueArguments, QueueType
@@ -24,6 +26,11 @@ from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
 from penstock.broker.queues.priority import PriorityReadyList
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.timers import Timers
+
+# A lone consumer gets up to this many messages, or about this many octets, before its socket's room
+# is asked for again.
+BATCH_COUNT_MAX: Final = 128
+BATCH_BYTES_MAX: Final = 64 * 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -194,15 +201,40 @@ class Queue(Expiring):
             consumer = consumers.next_available()
             if consumer is None:
                 break
-            alone = consumers.alone()
-            while True:
-                if expires and self._expire_head(now, False):
-                    break
+            if expires:
+                if not self._expire_head(now, False):
+                    self._deliver(ready.pop_first(), consumer)
+            elif consumers.alone():
+                self._deliver_many(ready, consumer)
+            else:
                 self._deliver(ready.pop_first(), consumer)
-                if not alone or ready.count == 0 or not consumer.can_take():
-                    break
         if expires:
             self._expire_head(now, True)
+
+    def _deliver_many(self, ready: ReadyList, consumer: Consumer) -> None:
+        """A batch for a consumer that shares the queue with nobody. It is kept to about
+        BATCH_BYTES_MAX by the average size of what is ready.
+        """
+        count = min(ready.count, consumer.credit_count(), BATCH_COUNT_MAX)
+        if self.ready_bytes > BATCH_BYTES_MAX:
+            count = min(count, max(1, BATCH_BYTES_MAX * ready.count // self.ready_bytes))
+        entries = ready.pop_many(count)
+        size = 0
+        for entry in entries:
+            size += len(entry.message.body)
+            if entry.delivery_count:
+                self.redelivered_total += 1
+        self.ready_bytes -= size
+        self.delivered_total += count
+        if not consumer.takes_ownership:
+            self.unacked_count += count
+        consumer.take_many(entries)
+        for observer in self.observers:
+            for entry in entries:
+                if consumer.takes_ownership:
+                    observer.dequeued(entry)
+                else:
+                    observer.delivered(entry)
 
     def _deliver(self, entry: QueueEntry, consumer: Consumer) -> None:
         self.ready_bytes -= len(entry.message.body)
@@ -273,6 +305,16 @@ class Queue(Expiring):
         return found
 
     # Settlement.
+
+    def acknowledge_many(self, entries: list[QueueEntry]) -> None:
+        count = len(entries)
+        assert self.unacked_count >= count or self.is_deleted, "acknowledged more than delivered"
+        self.unacked_count -= count
+        self.acknowledged_total += count
+        for observer in self.observers:
+            for entry in entries:
+                observer.acknowledged(entry)
+                observer.dequeued(entry)
 
     def acknowledge(self, entry: QueueEntry) -> None:
         assert self.unacked_count > 0 or self.is_deleted, "acknowledged more than was delivered"

@@ -50,6 +50,24 @@ class ReadyList:
             self._head = 0
         return entry
 
+    def pop_many(self, count: int) -> list[QueueEntry]:
+        """Take several from the head, at least one and no more than there are."""
+        head = self._head
+        end = head + count
+        taken = [entry for entry in self._slots[head:end] if entry is not None]
+        assert len(taken) == count, "no holes behind the head"
+        self.count -= count
+        if self.count == 0 and end >= KEEP_SLOTS_MAX:
+            self._slots = []
+            self._head = 0
+        elif end >= COMPACT_SLOTS_MIN and end * 2 >= len(self._slots):
+            del self._slots[:end]
+            self._head = 0
+        else:
+            self._slots[head:end] = [None] * count
+            self._head = end
+        return taken
+
     def insert(self, entry: QueueEntry) -> None:
         """Put a requeued entry back where its position belongs."""
         slots = self._slots

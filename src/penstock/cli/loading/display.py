@@ -1,5 +1,7 @@
 """A run as people see it: live figures while it lasts, a table at the end."""
 
+from typing import Self
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -35,7 +37,7 @@ class LiveDisplay:
         self._task: TaskID = self._progress.add_task("starting", total=_total(plan), rates="")
         self._last: Snapshot | None = None
 
-    def __enter__(self) -> "LiveDisplay":
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 

@@ -128,7 +128,7 @@ def make_plan(
     seconds: float | None = None,
 ) -> Plan:
     """Fill in what the user left open from the mode and from what the user did say."""
-    if pairs is not None and not publishers is consumers is queues is exchange is None:
+    if pairs is not None and (publishers, consumers, queues, exchange) != (None,) * 4:
         raise PlanRefused("--pairs sets publishers, consumers and queues; give it alone")
     if routing_key and not exchange:
         raise PlanRefused("--routing-key needs --exchange; without one the queue's name is used")

@@ -48,13 +48,22 @@ def settle(deliveries: Deliveries, tag: int, multiple: bool, outcome: Outcome, n
 
 def _acknowledge(deliveries: Deliveries, begin: int, end: int) -> None:
     unacknowledged = deliveries.unacknowledged
+    if begin >= end:
+        return
+    first = unacknowledged.consumer_at(begin)
+    entries = unacknowledged.settle_run(begin, end)
+    if entries and first is not None:
+        first.queue.acknowledge_many(entries)
+        first.settled(len(entries))
+        unacknowledged.trim()
+        return
     for slot in range(begin, end):
         entry = unacknowledged.entry_at(slot)
         consumer = unacknowledged.consumer_at(slot)
         if entry is not None and consumer is not None:
             unacknowledged.settle(slot)
             consumer.queue.acknowledge(entry)
-            consumer.settled()
+            consumer.settled(1)
     unacknowledged.trim()
 
 
@@ -66,7 +75,7 @@ def _reject(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
         if entry is not None and consumer is not None:
             unacknowledged.settle(slot)
             consumer.queue.reject(entry, now)
-            consumer.settled()
+            consumer.settled(1)
     unacknowledged.trim()
 
 
@@ -78,7 +87,7 @@ def _requeue(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
         consumer = unacknowledged.consumer_at(slot)
         if entry is not None and consumer is not None:
             unacknowledged.settle(slot)
-            consumer.settled()
+            consumer.settled(1)
             entries = returned.get(consumer.queue)
             if entries is None:
                 returned[consumer.queue] = [entry]

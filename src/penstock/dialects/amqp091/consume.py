@@ -7,7 +7,7 @@ The frames of one delivery are
     03 channel size | body                                            | CE
 
 and successive deliveries to one consumer mostly differ only in delivery tag and body. So the parts
-in between are kept: `_head` up to the last octet of the delivery tag (renewed every 256 tags) and
+in between are kept: `_head` up to the last octet of the delivery tag (renewed with the octets before it) and
 `_middle` from there to the body (renewed when address or header change). A delivery then costs five
 list appends and copies nothing.
 """
@@ -80,42 +80,86 @@ class ChannelConsumer(Receiver):
         self._properties: MessageProperties | None = None
         self._head: bytes = b""
         self._head_size: int = -1
+        # All but the last octet of the delivery tags that `_head` is good for.
+        self._upper: int = -1
+        # Whether messages like the last one have a body, and one that fits a frame.
+        self._is_repeatable: bool = False
         self._middle: bytes = b""
         self._size: int = 0
 
     def can_take(self) -> bool:
         return self.credit > 0 and self._deliveries.credit > 0 and self._outgoing.has_room()
 
+    def credit_count(self) -> int:
+        return min(self.credit, self._deliveries.credit)
+
     def wants(self, entry: QueueEntry) -> bool:
         return entry.message.origin != self.no_local_origin
 
-    def settled(self) -> None:
-        self.credit += 1
-        self._deliveries.credit += 1
+    def settled(self, count: int) -> None:
+        self.credit += count
+        self._deliveries.credit += count
         self.queue.touch()
 
     def take(self, entry: QueueEntry) -> None:
         deliveries = self._deliveries
         tag = deliveries.tag + 1
         deliveries.tag = tag
-        message = entry.message
         if not self.takes_ownership:
             deliveries.unacknowledged.add(tag, entry, self)
             self.credit -= 1
             deliveries.credit -= 1
+        self._write(entry, tag)
+
+    def take_many(self, entries: list[QueueEntry]) -> None:
+        deliveries = self._deliveries
+        tag = deliveries.tag + 1
+        count = len(entries)
+        deliveries.tag = tag + count - 1
+        if not self.takes_ownership:
+            deliveries.unacknowledged.add_many(tag, entries, self)
+            self.credit -= count
+            deliveries.credit -= count
+        outgoing = self._outgoing
+        pieces = outgoing.pieces
+        size = 0
+        for entry in entries:
+            message = entry.message
+            if (
+                entry.delivery_count == 0
+                and message.properties is self._properties
+                and message.address is self._address
+                and tag >> 8 == self._upper
+                and pieces
+                and self._is_repeatable
+            ):
+                # The same as `_write`, for all but the first of a run of like messages.
+                pieces.append(self._head)
+                pieces.append(LAST_OCTETS[tag & 0xFF])
+                pieces.append(self._middle)
+                pieces.append(message.body)
+                pieces.append(END)
+                size += self._size + len(message.body)
+            else:
+                self._write(entry, tag)
+            tag += 1
+        outgoing.size += size
+
+    def _write(self, entry: QueueEntry, tag: int) -> None:
+        message = entry.message
         if entry.delivery_count:
-            self._take_again(entry, tag)
+            self._write_again(entry, tag)
             return
-        properties = message.properties
-        if message.address is not self._address or properties is not self._properties:
+        if message.address is not self._address or message.properties is not self._properties:
             self._compose(message)
             self._compose_head(tag)
-        elif tag & 0xFF == 0:
+        elif tag >> 8 != self._upper:
+            # Tags are the channel's: other consumers may have used up the octet since.
             self._compose_head(tag)
         body = message.body
         length = len(body)
-        if length > deliveries.body_size_max:
-            self._take_in_pieces(message, tag)
+        if length > self._deliveries.body_size_max:
+            self._write_in_pieces(message, tag)
             return
         outgoing = self._outgoing
         pieces = outgoing.pieces
@@ -142,6 +186,7 @@ class ChannelConsumer(Receiver):
         self._middle = b"".join(parts)
         self._address = message.address
         self._properties = properties
+        self._is_repeatable = 0 < len(message.body) <= self._deliveries.body_size_max
         self._head_size = DELIVER_FIXED_SIZE + len(self._tag_octets) + len(address)
 
     def _compose_head(self, tag: int) -> None:
@@ -157,6 +202,7 @@ class ChannelConsumer(Receiver):
                 (tag >> 8).to_bytes(7, "big"),
             ]
         )
+        self._upper = tag >> 8
         self._size = len(self._head) + len(self._middle) + 2
 
     def _method(self, message: Message, tag: int, redelivered: bool) -> bytes:
@@ -171,7 +217,7 @@ class ChannelConsumer(Receiver):
             ]
         )
 
-    def _take_in_pieces(self, message: Message, tag: int) -> None:
+    def _write_in_pieces(self, message: Message, tag: int) -> None:
         """A body that does not fit one frame of this connection."""
         self._deliveries.wire.send_content(
             self._deliveries.number,
@@ -180,7 +226,7 @@ class ChannelConsumer(Receiver):
             message.body,
         )
 
-    def _take_again(self, entry: QueueEntry, tag: int) -> None:
+    def _write_again(self, entry: QueueEntry, tag: int) -> None:
         """A redelivery: flagged, and counted for queues that count deliveries."""
         message = entry.message
         properties = properties_of(message)
@@ -202,6 +248,6 @@ class Getter(ChannelConsumer):
     back and is not registered with its queue.
     """
 
-    def settled(self) -> None:
-        self._deliveries.credit += 1
+    def settled(self, count: int) -> None:
+        self._deliveries.credit += count
         self.queue.touch()

@@ -26,8 +26,8 @@ class Receiver(Consumer):
         super().__init__(tag, priority, exclusive, takes_ownership)
         self.queue: Queue = queue
 
-    def settled(self) -> None:
-        """One of its deliveries was acknowledged, rejected or requeued."""
+    def settled(self, count: int) -> None:
+        """So many of its deliveries were acknowledged, rejected or requeued."""
         raise NotImplementedError
 
 
@@ -54,6 +54,14 @@ class Unacknowledged:
         self._entries.append(entry)
         self._consumers.append(consumer)
         self.count += 1
+
+    def add_many(self, tag: int, entries: list[QueueEntry], consumer: Receiver) -> None:
+        """Entries with tags from `tag` on, all delivered to one consumer."""
+        self.add(tag, entries[0], consumer)
+        if len(entries) > 1:
+            self._entries.extend(entries[1:])
+            self._consumers.extend([consumer] * (len(entries) - 1))
+            self.count += len(entries) - 1
 
     def _restart_at(self, tag: int) -> None:
         self._entries = []
@@ -87,6 +95,23 @@ class Unacknowledged:
         self._entries[slot] = None
         self._consumers[slot] = None
         self.count -= 1
+
+    def settle_run(self, begin: int, end: int) -> list[QueueEntry]:
+        """Forget all deliveries of these slots when they went to the first one's consumer, and
+        return them; an empty list, and nothing forgotten, when they did not. The common case of a
+        multiple acknowledgement, without a step per delivery.
+        """
+        consumers = self._consumers[begin:end]
+        if consumers[0] is None or consumers.count(consumers[0]) != end - begin:
+            return []
+        entries = [entry for entry in self._entries[begin:end] if entry is not None]
+        assert len(entries) == end - begin, "both lists hold the same slots"
+        gone: list[QueueEntry | None] = [None] * (end - begin)
+        self._entries[begin:end] = gone
+        nobody: list[Receiver | None] = [None] * (end - begin)
+        self._consumers[begin:end] = nobody
+        self.count -= end - begin
+        return entries
 
     def trim(self) -> None:
         """Move the head over what is settled."""

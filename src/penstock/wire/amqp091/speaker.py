@@ -1,6 +1,6 @@
 """The saying half of a connection: methods and contents out, tuning, heartbeats, both closings.
 
-`connection.Connection` adds the hearing half; nobody else uses this class.
+`hearer.Hearer` adds the hearing half; nobody else uses this class.
 
 Invariants
 - What may be said now is decided by `states.SENT`; what comes too late, after a close, is dropped.

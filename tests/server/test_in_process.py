@@ -1,0 +1,151 @@
+"""`from penstock import Broker`, with a real client."""
+
+import threading
+import time
+
+import pika
+import pika.exceptions
+import pytest
+
+from penstock import Broker
+from tests.server.raw_client import wait_for
+
+
+def connect(broker: Broker, **changes: object) -> pika.BlockingConnection:
+    parameters = pika.URLParameters(broker.url)
+    for name, value in changes.items():
+        setattr(parameters, name, value)
+    return pika.BlockingConnection(parameters)
+
+
+def test_it_takes_a_free_port_and_a_client_can_use_it() -> None:
+    with Broker() as one, Broker() as other:
+        assert one.port != other.port
+        channel = connect(one).channel()
+        channel.queue_declare("q")
+        channel.basic_publish("", "q", b"hello")
+        wait_for(lambda: one.queue_depths() == {"q": 1})
+        assert other.queue_depths() == {}
+
+
+def test_stopping_closes_connections_and_a_second_stop_does_nothing() -> None:
+    broker = Broker().start()
+    connection = connect(broker)
+    broker.stop()
+    broker.stop()
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        while True:
+            connection.process_data_events(0.1)
+
+
+def test_it_can_be_started_again_after_a_stop() -> None:
+    broker = Broker()
+    for _ in range(2):
+        with broker:
+            connect(broker).close()
+
+
+def test_many_brokers_start_and_stop_without_leaving_threads() -> None:
+    before = threading.active_count()
+    for _ in range(5):
+        with Broker() as broker:
+            connect(broker).close()
+    wait_for(lambda: threading.active_count() <= before)
+
+
+def test_what_runs_on_the_broker_is_refused_when_it_does_not() -> None:
+    with pytest.raises(RuntimeError, match="not running"):
+        Broker().queue_depths()
+
+
+def test_dropped_connections_see_no_close_frame(penstock_broker: Broker) -> None:
+    connection = connect(penstock_broker)
+    assert penstock_broker.drop_connections() == 1
+    with pytest.raises(pika.exceptions.StreamLostError):
+        connection.process_data_events(1)
+
+
+def test_closed_connections_hear_the_reason(penstock_broker: Broker) -> None:
+    connection = connect(penstock_broker)
+    penstock_broker.close_connections("maintenance")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="maintenance") as error:
+        connection.process_data_events(1)
+    assert error.value.reply_code == 320
+
+
+def test_confirms_can_be_delayed(penstock_broker: Broker) -> None:
+    channel = connect(penstock_broker).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q")
+    penstock_broker.delay_confirms(0.2)
+    begun = time.monotonic()
+    channel.basic_publish("", "q", b"late")
+    assert time.monotonic() - begun >= 0.2
+    penstock_broker.delay_confirms(0)
+    begun = time.monotonic()
+    channel.basic_publish("", "q", b"quick")
+    assert time.monotonic() - begun < 0.2
+
+
+def test_publishes_can_be_refused(penstock_broker: Broker) -> None:
+    channel = connect(penstock_broker).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q")
+    penstock_broker.refuse_publishes(2)
+    for _ in range(2):
+        with pytest.raises(pika.exceptions.NackError):
+            channel.basic_publish("", "q", b"no")
+    channel.basic_publish("", "q", b"yes")
+    assert penstock_broker.queue_depths() == {"q": 1}
+
+
+def test_a_blocked_publisher_is_told_and_not_read_and_goes_on_later(
+    penstock_broker: Broker,
+) -> None:
+    heard: list[str] = []
+    connection = connect(penstock_broker)
+    connection.add_on_connection_blocked_callback(
+        lambda _, frame: heard.append(frame.method.reason)
+    )
+    connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
+    channel = connection.channel()
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"1")
+    wait_for(lambda: penstock_broker.queue_depths() == {"q": 1})
+    penstock_broker.block_publishers()
+    channel.basic_publish("", "q", b"2")
+    connection.process_data_events(0.2)
+    assert heard == ["low on memory"]
+    assert penstock_broker.queue_depths() == {"q": 1}
+    penstock_broker.unblock_publishers()
+    wait_for(lambda: penstock_broker.queue_depths() == {"q": 2})
+    connection.process_data_events(0.2)
+    assert heard == ["low on memory", "unblocked"]
+
+
+def test_consumers_go_on_while_publishers_are_blocked(penstock_broker: Broker) -> None:
+    publisher = connect(penstock_broker).channel()
+    publisher.queue_declare("q")
+    publisher.basic_publish("", "q", b"1")
+    wait_for(lambda: penstock_broker.queue_depths() == {"q": 1})
+    penstock_broker.block_publishers()
+    consumer = connect(penstock_broker).channel()
+    method, _, body = consumer.basic_get("q", auto_ack=True)
+    assert method is not None
+    assert body == b"1"
+
+
+def test_users_and_permissions_can_be_set(penstock_broker: Broker) -> None:
+    penstock_broker.add_vhost("tests")
+    penstock_broker.add_user("alice", "secret")
+    penstock_broker.set_permissions("alice", "tests", configure="^alice-", write=".*", read=".*")
+    url = penstock_broker.url_for("alice", "secret", "tests")
+    channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+    channel.queue_declare("alice-q")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED"):
+        channel.queue_declare("bob-q")
+
+
+def test_the_port_can_be_chosen_and_a_taken_one_is_an_error(penstock_broker: Broker) -> None:
+    with pytest.raises(OSError, match="in use"):
+        Broker(port=penstock_broker.port).start()
