@@ -35,10 +35,6 @@ PURE = os.environ.get("PENSTOCK_PURE") == "1"
 # Installers also call this file to ask for the package's metadata; mypyc is too slow for that.
 BUILDING_COMMANDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
 
-# Hidden symbols let the C compiler inline one of our functions into another: in a shared object it
-# must otherwise assume that every visible function could be replaced from outside.
-COMPILE_ARGUMENTS = ["-fvisibility=hidden"]
-
 
 def pure_instead(reason: str) -> None:
     """Says that the slow build is being made; never silently."""
@@ -81,8 +77,6 @@ def extensions() -> list[Extension]:
     except SystemExit:  # how mypycify reports source that it cannot compile
         pure_instead("mypyc rejected the source, see above")
         return []
-    for module in modules:
-        module.extra_compile_args = [*module.extra_compile_args, *COMPILE_ARGUMENTS]
     return modules
 
 

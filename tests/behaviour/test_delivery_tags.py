@@ -7,6 +7,11 @@ from tests.behaviour.expectations import consume
 from tests.behaviour.target import BrokerUnderTest
 
 
+@pytest.fixture
+def channel(broker: BrokerUnderTest) -> BlockingChannel:
+    return broker.channel()
+
+
 @pytest.mark.parametrize("automatic", [False, True])
 def test_tags_of_several_consumers_of_one_channel_count_up_together(
     broker: BrokerUnderTest, channel: BlockingChannel, automatic: bool
@@ -37,4 +42,6 @@ def test_a_multiple_ack_settles_the_deliveries_of_all_consumers_up_to_its_tag(
     channel.basic_ack(599, multiple=True)
     channel.basic_ack(600)
     channel.basic_recover(requeue=True)
-    assert all(channel.queue_declare(queue, passive=True).method.message_count == 0 for queue in queues)
+    assert all(
+        channel.queue_declare(queue, passive=True).method.message_count == 0 for queue in queues
+    )

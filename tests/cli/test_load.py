@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from penstock import Broker
 from penstock.cli.load import command
+from penstock.client import blocking
+from penstock.client.calls import declare_queue
 
 
 @pytest.fixture
@@ -77,6 +79,18 @@ def test_refused_publishes_are_not_lost(broker: Broker) -> None:
     broker.refuse_publishes(10)
     found = figures(broker, "--messages", "100")
     assert (found["confirmed"], found["not_promised"], found["lost"]) == (90, 10, 0)
+
+
+def test_a_confirmed_message_that_never_arrives_is_a_failure(broker: Broker) -> None:
+    """A queue that holds one message drops the others, and confirms them all the same."""
+    with blocking.connect(broker.url) as connection, connection.channel() as channel:
+        channel.call(declare_queue("tiny", arguments={"x-max-length": 1}))
+    arguments = ("--queue", "tiny", "--messages", "1000", "--prefetch", "1", "--json")
+    code, out, _ = run("--uri", broker.url, *arguments)
+    found = json.loads(out)
+    assert code == 1
+    assert found["confirmed"] == 1000
+    assert found["lost"] == 1000 - found["delivered"] > 0
 
 
 def test_a_broker_that_cannot_be_reached_is_named_with_what_to_do() -> None:

@@ -30,6 +30,7 @@ from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
 from penstock.wire.amqp091.limits import Limits
+from penstock.wire.amqp091.speaker import MISSED_INTERVALS
 from tests.client.doubles import Stage, opened
 from tests.wire.doubles import GreetingServer
 
@@ -270,9 +271,9 @@ def test_blocked_unblocked_and_flow_are_told() -> None:
 
 def test_a_silent_broker_is_given_up_by_its_missing_heartbeats() -> None:
     stage = opened()
-    seconds = stage.client.heartbeat_seconds
-    assert stage.client.tick(seconds * 1000) == []
-    events = stage.client.tick(seconds * 2000 + 1)
+    patience = MISSED_INTERVALS * stage.client.heartbeat_seconds * 1000
+    assert stage.client.tick(patience) == []
+    events = stage.client.tick(patience + 1)
     assert [type(event) for event in events] == [ChannelClosed, ConnectionClosed]
     assert stage.client_transport.aborted
 

@@ -3,11 +3,13 @@
 import socket
 import time
 
+from tests.server.opened import remember
+
 HEADER = b"AMQP\x00\x00\x09\x01"
 
 
 def connect(host: str, port: int, receive_buffer: int | None = None) -> socket.socket:
-    raw = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    raw = remember(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     if receive_buffer is not None:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     raw.settimeout(10)

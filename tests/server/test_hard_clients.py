@@ -7,11 +7,11 @@ import struct
 import threading
 from pathlib import Path
 
-import pika
 import pytest
 
 from penstock import Broker
 from penstock.wire.amqp091.limits import Limits
+from tests.server.opened import pika_connection
 from tests.server.raw_client import HEADER, connect, seconds_until_closed, wait_for
 
 
@@ -63,22 +63,33 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 def logged_in(
     broker: Broker, heartbeat: int = 0, receive_buffer: int | None = None
 ) -> socket.socket:
-    """Logged in with one open channel, everything said at once."""
+    """Logged in with one open channel."""
     raw = connect(broker.host, broker.port, receive_buffer)
     response = b"\x00guest\x00guest"
     start_ok = b"\x00\x0a\x00\x0b\x00\x00\x00\x00\x05PLAIN" + struct.pack(">I", len(response))
     raw.sendall(HEADER)
+    expect(raw, b"\x00\x0a\x00\x0a")
     raw.sendall(frame(1, 0, start_ok + response + b"\x05en_US"))
+    expect(raw, b"\x00\x0a\x00\x1e")
     tune_ok = b"\x00\x0a\x00\x1f" + struct.pack(">HIH", 2047, 131072, heartbeat)
     raw.sendall(frame(1, 0, tune_ok))
     raw.sendall(frame(1, 0, b"\x00\x0a\x00\x28\x01/\x00\x00"))
+    expect(raw, b"\x00\x0a\x00\x29")
     raw.sendall(frame(1, 1, b"\x00\x14\x00\x0a\x00"))
+    expect(raw, b"\x00\x14\x00\x0b")
     return raw
+
+
+def expect(raw: socket.socket, method: bytes) -> None:
+    """Read one method frame."""
+    head = raw.recv(7, socket.MSG_WAITALL)
+    payload = raw.recv(int.from_bytes(head[3:7], "big") + 1, socket.MSG_WAITALL)
+    assert payload.startswith(method), payload
 
 
 def test_a_consumer_that_does_not_read_costs_no_more_than_its_buffers() -> None:
     with Broker() as broker:
-        channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+        channel = pika_connection(broker.url).channel()
         channel.confirm_delivery()
         channel.queue_declare("slow")
         raw = logged_in(broker, receive_buffer=4096)
@@ -101,7 +112,7 @@ def test_a_client_that_asks_and_never_reads_is_cut_off() -> None:
     with Broker() as broker:
         raw = logged_in(broker, receive_buffer=4096)
         body = b"y" * 100_000
-        channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+        channel = pika_connection(broker.url).channel()
         channel.queue_declare("big")
         for _ in range(900):
             channel.basic_publish("", "big", body)
@@ -122,7 +133,7 @@ def test_a_client_that_asks_and_never_reads_is_cut_off() -> None:
 def test_garbage_on_many_connections_leaves_a_working_client_alone(seed: int) -> None:
     dice = random.Random(seed)
     with Broker() as broker:
-        channel = pika.BlockingConnection(pika.URLParameters(broker.url)).channel()
+        channel = pika_connection(broker.url).channel()
         channel.confirm_delivery()
         channel.queue_declare("q")
         for round_number in range(40):

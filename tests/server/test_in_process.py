@@ -8,14 +8,12 @@ import pika.exceptions
 import pytest
 
 from penstock import Broker
+from tests.server.opened import pika_connection
 from tests.server.raw_client import wait_for
 
 
-def connect(broker: Broker, **changes: object) -> pika.BlockingConnection:
-    parameters = pika.URLParameters(broker.url)
-    for name, value in changes.items():
-        setattr(parameters, name, value)
-    return pika.BlockingConnection(parameters)
+def connect(broker: Broker) -> pika.BlockingConnection:
+    return pika_connection(broker.url)
 
 
 def test_it_takes_a_free_port_and_a_client_can_use_it() -> None:
@@ -33,9 +31,8 @@ def test_stopping_closes_connections_and_a_second_stop_does_nothing() -> None:
     connection = connect(broker)
     broker.stop()
     broker.stop()
-    with pytest.raises(pika.exceptions.AMQPConnectionError):
-        while True:
-            connection.process_data_events(0.1)
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="shutdown"):
+        connection.process_data_events(5)
 
 
 def test_it_can_be_started_again_after_a_stop() -> None:
@@ -140,7 +137,7 @@ def test_users_and_permissions_can_be_set(penstock_broker: Broker) -> None:
     penstock_broker.add_user("alice", "secret")
     penstock_broker.set_permissions("alice", "tests", configure="^alice-", write=".*", read=".*")
     url = penstock_broker.url_for("alice", "secret", "tests")
-    channel = pika.BlockingConnection(pika.URLParameters(url)).channel()
+    channel = pika_connection(url).channel()
     channel.queue_declare("alice-q")
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED"):
         channel.queue_declare("bob-q")

@@ -12,6 +12,8 @@ import pika
 import pika.exceptions
 import pytest
 
+from tests.server.opened import pika_connection
+
 
 @pytest.fixture
 def started() -> Iterator[list[subprocess.Popen[str]]]:
@@ -52,7 +54,7 @@ def test_it_says_one_line_when_it_is_ready_and_serves(
     started: list[subprocess.Popen[str]],
 ) -> None:
     port = ready_port(serve(started, "--port", "0"))
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+    connection = pika_connection(f"amqp://127.0.0.1:{port}")
     connection.channel().queue_declare("q")
     connection.close()
 
@@ -63,7 +65,7 @@ def test_a_signal_ends_it_after_telling_its_clients(
 ) -> None:
     process = serve(started, "--port", "0")
     port = ready_port(process)
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+    connection = pika_connection(f"amqp://127.0.0.1:{port}")
     process.send_signal(number)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="shutdown") as error:
         connection.process_data_events(5)

@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import IO, Annotated, Final
 
 import typer
 from rich.console import Console
@@ -77,12 +78,12 @@ def child_broker() -> Iterator[tuple[int, str]]:
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert child.stdout is not None
+    reader = threading.Thread(target=child.stdout.read, daemon=True)
     try:
-        assert child.stdout is not None
-        line = child.stdout.readline()
-        if not line.startswith(READY):
-            raise BrokerDidNotStart(f"the broker did not start; it said {line.strip()!r}")
-        facts = dict(fact.split("=", 1) for fact in line.removeprefix(READY).split())
+        facts = _facts_of_ready(child.stdout)
+        # Whatever it says from now on must be read, or a full pipe would stop it.
+        reader.start()
         yield child.pid, facts["amqp"]
     finally:
         if child.poll() is None:
@@ -92,8 +93,19 @@ def child_broker() -> Iterator[tuple[int, str]]:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
+        if reader.ident is not None:
+            reader.join()
+        child.stdout.close()
+
+
+def _facts_of_ready(said: IO[str]) -> dict[str, str]:
+    """What `penstock ready amqp=HOST:PORT pid=N` tells; lines before it are the broker's log."""
+    heard = ""
+    for line in said:
+        if line.startswith(READY):
+            return dict(fact.split("=", 1) for fact in line.removeprefix(READY).split())
+        heard = line
+    raise BrokerDidNotStart(f"the broker did not start; its last words were {heard.strip()!r}")
 
 
 def cpu_seconds_of(pid: int) -> float | None:

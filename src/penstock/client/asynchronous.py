@@ -1,4 +1,4 @@
-"""The asyncio skin: one connection, gone for good when it is lost.
+"""The asyncio skin: one connection, gone for good when it is lost. For example:
 
     async with await asynchronous.connect("amqp://localhost") as connection:
         channel = await connection.channel()

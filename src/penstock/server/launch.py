@@ -89,6 +89,7 @@ async def start(configuration: ServerConfiguration) -> Running:
 
 def serve(configuration: ServerConfiguration) -> None:
     """Run a broker until SIGTERM or SIGINT; says on one line when it is ready."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     raise_open_files_limit()
     gc.set_threshold(*GC_THRESHOLDS)
     uvloop.run(_serve(configuration))

@@ -17,6 +17,10 @@ from penstock.wire.amqp091 import methods_generated as m
 INTERVAL_US_MAX: Final = 120_000
 PAUSE_US_MAX: Final = 1_500_000
 GETS_CHANCE: Final = 0.15
+# Some read two queues over one channel, whose delivery tags then mix.
+TWO_QUEUES_CHANCE: Final = 0.3
+# Some limit the channel as a whole instead of each subscription.
+LIMITS_CHANNEL_CHANCE: Final = 0.3
 PAUSE_CHANCE: Final = 0.10
 
 # What a consumer does with what it holds, per turn.
@@ -35,23 +39,34 @@ ACTIONS: Final = (
 
 
 class Consumer(Program):
-    """Held by the stage; consumes from one queue."""
+    """Held by the stage; consumes from one queue, or from two over one channel."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,
         ledger: Ledger, scenario: Scenario, queue: str,
     ) -> None:  # fmt: skip
         super().__init__(name, address, clock, dice, network, ledger)
-        self._queue = queue
+        self._queues = [queue]
+        if dice.chance(TWO_QUEUES_CHANCE):
+            plans = ledger.topology.queues
+            others = [plan.name for plan in plans if plan.name != queue and not plan.is_unread]
+            self._queues.append(dice.choose(others))
         self._prefetch = dice.between(1, scenario.prefetch_max)
         self._pauses = scenario.consumers_pause
         # Some ask for one message at a time instead of subscribing.
         self._gets = dice.chance(GETS_CHANCE)
-        # Delivery tags we hold, oldest first, with the copies they brought.
-        self._held: dict[int, bytes] = {}
-        self._tag = ""
+        has_quorum_queue = any(
+            ledger.watches[name].plan.arguments.get("x-queue-type") == "quorum"
+            for name in self._queues
+        )
+        # RabbitMQ's quorum queues know no limit of the channel, and neither do ours.
+        self._limits_channel = not has_quorum_queue and dice.chance(LIMITS_CHANNEL_CHANCE)
+        # Delivery tags we hold, oldest first, with queue and name of the copies they brought.
+        self._held: dict[int, tuple[str, bytes]] = {}
+        # Subscriptions there were on this channel, and those that we have not cancelled.
+        self._subscribed: dict[str, str] = {}
+        self._active: dict[str, str] = {}
         self._tag_count = 0
-        self._subscriptions_here = 0
         self._getting_ticket = 0
         # While it is not answered, everything we hold or get is being taken back.
         self._recovering_ticket = 0
@@ -70,21 +85,26 @@ class Consumer(Program):
         clock.after(dice.between(0, INTERVAL_US_MAX), self._work)
 
     def ready(self, conversation: Conversation) -> None:
-        conversation.call(self.channel, m.BasicQos(0, self._prefetch))
+        conversation.call(self.channel, m.BasicQos(0, self._prefetch, self._limits_channel))
         if not self._gets:
-            self._consume(conversation)
+            self._subscribe(conversation)
 
-    def _consume(self, conversation: Conversation) -> None:
-        self._tag_count += 1
-        self._subscriptions_here += 1
-        self._tag = f"{self.name}.{self._tag_count}"
-        conversation.call(self.channel, m.BasicConsume(self._queue, self._tag))
+    def _subscribe(self, conversation: Conversation) -> None:
+        """To every queue of ours that we have no subscription to."""
+        for queue in self._queues:
+            if queue in self._active:
+                continue
+            self._tag_count += 1
+            tag = f"{self.name}.{self._tag_count}"
+            self._active[queue] = tag
+            self._subscribed[tag] = queue
+            conversation.call(self.channel, m.BasicConsume(queue, tag))
 
     def channel_lost(self, event: ChannelClosed) -> None:
         del event
         self._held.clear()
-        self._tag = ""
-        self._subscriptions_here = 0
+        self._active.clear()
+        self._subscribed.clear()
         self._getting_ticket = 0
         self._recovering_ticket = 0
 
@@ -105,23 +125,24 @@ class Consumer(Program):
             self.ledger.violated(f"{self.name} was told {event!r}")
 
     def _delivered(self, message: Delivered) -> None:
+        tag = message.consumer_tag
+        queue = self._subscribed[tag] if tag else self._queues[0]
         # Order is promised to one subscription, not across subscriptions.
-        subscription = f"{self.name}.{self.epoch}.{message.consumer_tag}"
-        name = self.ledger.delivered(self._queue, subscription, message.body, message.redelivered)
+        subscription = f"{self.name}.{self.epoch}.{tag}"
+        name = self.ledger.delivered(queue, subscription, message.body, message.redelivered)
         if message.delivery_tag in self._held:
             self.ledger.violated(f"{self.name} got delivery tag {message.delivery_tag} twice")
         if not self._recovering_ticket:
-            self._held[message.delivery_tag] = name
-        if len(self._held) > self._prefetch and self._subscriptions_here == 1:
-            self.ledger.violated(f"{self.name} holds more than its prefetch of {self._prefetch}")
-        self._look_for_death(message)
-        flag = " again" if message.redelivered else ""
-        self.history.add(f"{self.name} got {message.delivery_tag} {name.decode()}{flag}")
-
-    def _look_for_death(self, message: Delivered) -> None:
-        if self.ledger.watches[self._queue].is_dead_queue:
+            self._held[message.delivery_tag] = (queue, name)
+        # Of an earlier subscription we may hold as much again.
+        shares = 1 if self._limits_channel else max(1, len(self._subscribed))
+        if len(self._held) > self._prefetch * shares:
+            self.ledger.violated(f"{self.name} holds {len(self._held)}, more than it asked for")
+        if self.ledger.watches[queue].is_dead_queue:
             headers = message.properties.headers or {}
             self.history.sighted(f"a dead letter: {headers.get('x-first-death-reason')}")
+        flag = " again" if message.redelivered else ""
+        self.history.add(f"{self.name} got {message.delivery_tag} {name.decode()}{flag}")
 
     # What is done with it.
 
@@ -135,9 +156,9 @@ class Consumer(Program):
         if self._pauses and not self.is_calm and self.dice.chance(PAUSE_CHANCE):
             self._pause()
         if self._gets and not self._getting_ticket and len(self._held) < self._prefetch:
-            self._getting_ticket = conversation.call(self.channel, m.BasicGet(self._queue))
-        elif not self._gets and not self._tag:
-            self._consume(conversation)
+            self._getting_ticket = conversation.call(self.channel, m.BasicGet(self._queues[0]))
+        elif not self._gets:
+            self._subscribe(conversation)
         if self._held:
             action = "acknowledge all" if self.is_calm else self.dice.weighted(ACTIONS)
             self._actions[action](conversation)
@@ -154,16 +175,16 @@ class Consumer(Program):
         """Hold on to everything for another turn."""
 
     def _acknowledge_one(self, conversation: Conversation) -> None:
-        tag, name = self._take_one()
-        self.ledger.acknowledged(self._queue, name)
+        tag, (queue, name) = self._take_one()
+        self.ledger.acknowledged(queue, name)
         conversation.tell(self.channel, m.BasicAck(tag))
 
     def _acknowledge_all(self, conversation: Conversation) -> None:
         if len(self._held) > 1:
             self.history.sighted("one acknowledgement for many")
         last = max(self._held)
-        for name in self._held.values():
-            self.ledger.acknowledged(self._queue, name)
+        for queue, name in self._held.values():
+            self.ledger.acknowledged(queue, name)
         self._held.clear()
         conversation.tell(self.channel, m.BasicAck(last, multiple=True))
 
@@ -178,20 +199,20 @@ class Consumer(Program):
         conversation.tell(self.channel, m.BasicNack(last, multiple=True, requeue=True))
 
     def _reject_one(self, conversation: Conversation) -> None:
-        tag, name = self._take_one()
-        self.ledger.rejected(self._queue, name)
+        tag, (queue, name) = self._take_one()
+        self.ledger.rejected(queue, name)
         conversation.tell(self.channel, m.BasicReject(tag, requeue=False))
 
-    def _take_one(self) -> tuple[int, bytes]:
+    def _take_one(self) -> tuple[int, tuple[str, bytes]]:
         tag = self.dice.choose(list(self._held))
         return tag, self._held.pop(tag)
 
     def _cancel(self, conversation: Conversation) -> None:
         """What is held stays ours; the next turn subscribes anew."""
-        if self._tag:
+        if self._active:
             self.history.sighted("a consumer cancels")
-            conversation.call(self.channel, m.BasicCancel(self._tag))
-            self._tag = ""
+            queue = self.dice.choose(list(self._active))
+            conversation.call(self.channel, m.BasicCancel(self._active.pop(queue)))
 
     def _recover(self, conversation: Conversation) -> None:
         self.history.sighted("a consumer recovers")

@@ -66,7 +66,7 @@ ON_AN_OPEN_CONNECTION = {
         502,
         "1 octets after",
     ),
-    "unknown class": (encode_frame(METHOD_FRAME, 1, b"\x00\x1e\x00\x0a"), 540, "class 30"),
+    "unknown class": (encode_frame(METHOD_FRAME, 1, b"\x00\x1f\x00\x0a"), 540, "class 31"),
     "unknown method": (encode_frame(METHOD_FRAME, 1, b"\x00\x3c\x00\x0c"), 540, "method 12"),
     "unknown method on channel 0": (
         encode_frame(METHOD_FRAME, 0, b"\0\x0a\0\x0c"),

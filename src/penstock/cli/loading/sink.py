@@ -21,6 +21,9 @@ LOOK_SECONDS: Final = 0.05
 
 PROGRESS_NANOSECONDS: Final = 200_000_000
 
+# What a body too short for a stamp is read as: no run has this number.
+FOREIGN: Final = (-1, 0, 0, 0)
+
 
 class Sink:
     """One consuming connection, held by its process. Its consumer tags are its queues' names."""
@@ -69,28 +72,37 @@ class Sink:
         )
 
     def _enter(self, batch: list[Delivered]) -> None:
+        """Once per message, so it keeps at hand what a faucet's batch has in common."""
         now = time.monotonic_ns()
         self._last_delivery = now
-        run_wanted = self._plan.run
+        wanted = self._plan.run
         unpack_from = STAMP.unpack_from
-        ledgers = self._ledgers
-        record = self._latency.record
+        tag, publisher, ledger = "", -1, Ledger()
+        left, left_count = 0, 0
         for message in batch:
             body = message.body
-            if len(body) < STAMP_SIZE:
+            run, sender, sequence, time_left = (
+                unpack_from(body) if len(body) >= STAMP_SIZE else FOREIGN
+            )
+            if run != wanted:
                 self._foreign += 1
                 continue
-            run, publisher, sequence, left = unpack_from(body)
-            if run != run_wanted:
-                self._foreign += 1
+            if sender != publisher or message.consumer_tag != tag:
+                tag, publisher = message.consumer_tag, sender
+                ledger = self._ledgers.setdefault((tag, publisher), Ledger())
+            if not ledger.enter(sequence, message.redelivered):
                 continue
-            key = (message.consumer_tag, publisher)
-            ledger = ledgers.get(key)
-            if ledger is None:
-                ledger = ledgers[key] = Ledger()
-            if ledger.enter(sequence, message.redelivered):
-                self._delivered += 1
-                record((now - left) // 1000)
+            if time_left == left:
+                left_count += 1
+            else:
+                self._record(now - left, left_count)
+                left, left_count = time_left, 1
+        self._record(now - left, left_count)
+
+    def _record(self, nanoseconds: int, count: int) -> None:
+        if count:
+            self._delivered += count
+            self._latency.record(nanoseconds // 1000, count)
 
     def _look_around(self) -> bool:
         """Tell the crew how far we are; whether it says stop."""

@@ -81,6 +81,9 @@ def _perform_topology(channel: Channel, method: wire.Method, now: int) -> None:
         topology.bind_exchange(channel, method, now)
     elif isinstance(method, wire.ExchangeUnbind):
         topology.unbind_exchange(channel, method, now)
+    elif isinstance(method, wire.AccessRequest):
+        # Clients of AMQP 0-8 ask for a ticket that nobody looks at.
+        channel.wire.send_method(channel.number, wire.AccessRequestOk(1))
     else:
         raise ConnectionFault(COMMAND_INVALID, f"unimplemented method {method!r}")
 

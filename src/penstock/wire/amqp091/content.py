@@ -43,7 +43,6 @@ from penstock.wire.octets import (
     write_u64,
 )
 
-CLASS_BASIC: Final = 60
 PERSISTENT: Final = 2  # delivery mode
 
 _UNASSIGNED_FLAGS: Final = 0x0003

@@ -82,6 +82,8 @@ CHANNEL_FLOW: Final = 0x00140014
 CHANNEL_FLOW_OK: Final = 0x00140015
 CHANNEL_CLOSE: Final = 0x00140028
 CHANNEL_CLOSE_OK: Final = 0x00140029
+ACCESS_REQUEST: Final = 0x001E000A
+ACCESS_REQUEST_OK: Final = 0x001E000B
 EXCHANGE_DECLARE: Final = 0x0028000A
 EXCHANGE_DECLARE_OK: Final = 0x0028000B
 EXCHANGE_DELETE: Final = 0x00280014
@@ -903,6 +905,115 @@ class ChannelCloseOk(Method):
     def decode(payload: bytes) -> "ChannelCloseOk":
         expect_end(payload, 4, "channel.close-ok")
         return ChannelCloseOk()
+
+
+class AccessRequest(Method):
+    CLASS_ID: ClassVar[int] = 30
+    METHOD_ID: ClassVar[int] = 10
+    NAME: ClassVar[str] = "access.request"
+
+    def __init__(
+        self,
+        realm: str = "",
+        exclusive: bool = False,
+        passive: bool = False,
+        active: bool = False,
+        write: bool = False,
+        read: bool = False,
+    ) -> None:
+        self.realm: str = realm
+        self.exclusive: bool = exclusive
+        self.passive: bool = passive
+        self.active: bool = active
+        self.write: bool = write
+        self.read: bool = read
+
+    def identity(self) -> int:
+        return ACCESS_REQUEST
+
+    def encode(self) -> bytes:
+        bits = 1 if self.exclusive else 0
+        bits |= 2 if self.passive else 0
+        bits |= 4 if self.active else 0
+        bits |= 8 if self.write else 0
+        bits |= 16 if self.read else 0
+        return b"".join(
+            [
+                b"\x00\x1e\x00\x0a",
+                write_short_string(self.realm),
+                write_u8(bits),
+            ]
+        )
+
+    @staticmethod
+    def decode(payload: bytes) -> "AccessRequest":
+        at = 4
+        realm = read_short_string(payload, at)
+        at += 1 + payload[at]
+        bits = read_u8(payload, at)
+        exclusive = bits & 1 != 0
+        passive = bits & 2 != 0
+        active = bits & 4 != 0
+        write = bits & 8 != 0
+        read = bits & 16 != 0
+        at += 1
+        expect_end(payload, at, "access.request")
+        return AccessRequest(
+            realm,
+            exclusive,
+            passive,
+            active,
+            write,
+            read,
+        )
+
+    def described(self) -> list[tuple[str, object]]:
+        return [
+            ("realm", self.realm),
+            ("exclusive", self.exclusive),
+            ("passive", self.passive),
+            ("active", self.active),
+            ("write", self.write),
+            ("read", self.read),
+        ]
+
+
+class AccessRequestOk(Method):
+    CLASS_ID: ClassVar[int] = 30
+    METHOD_ID: ClassVar[int] = 11
+    NAME: ClassVar[str] = "access.request-ok"
+
+    def __init__(
+        self,
+        ticket: int = 0,
+    ) -> None:
+        self.ticket: int = ticket
+
+    def identity(self) -> int:
+        return ACCESS_REQUEST_OK
+
+    def encode(self) -> bytes:
+        return b"".join(
+            [
+                b"\x00\x1e\x00\x0b",
+                write_u16(self.ticket),
+            ]
+        )
+
+    @staticmethod
+    def decode(payload: bytes) -> "AccessRequestOk":
+        at = 4
+        ticket = read_u16(payload, at)
+        at += 2
+        expect_end(payload, at, "access.request-ok")
+        return AccessRequestOk(
+            ticket,
+        )
+
+    def described(self) -> list[tuple[str, object]]:
+        return [
+            ("ticket", self.ticket),
+        ]
 
 
 class ExchangeDeclare(Method):
@@ -2794,6 +2905,8 @@ NAMES: Final = {
     CHANNEL_FLOW_OK: "channel.flow-ok",
     CHANNEL_CLOSE: "channel.close",
     CHANNEL_CLOSE_OK: "channel.close-ok",
+    ACCESS_REQUEST: "access.request",
+    ACCESS_REQUEST_OK: "access.request-ok",
     EXCHANGE_DECLARE: "exchange.declare",
     EXCHANGE_DECLARE_OK: "exchange.declare-ok",
     EXCHANGE_DELETE: "exchange.delete",
@@ -2861,6 +2974,7 @@ SENT_BY_CLIENT: Final = frozenset(
         CHANNEL_FLOW_OK,
         CHANNEL_CLOSE,
         CHANNEL_CLOSE_OK,
+        ACCESS_REQUEST,
         EXCHANGE_DECLARE,
         EXCHANGE_DELETE,
         EXCHANGE_BIND,
@@ -2903,6 +3017,7 @@ SENT_BY_SERVER: Final = frozenset(
         CHANNEL_FLOW_OK,
         CHANNEL_CLOSE,
         CHANNEL_CLOSE_OK,
+        ACCESS_REQUEST_OK,
         EXCHANGE_DECLARE_OK,
         EXCHANGE_DELETE_OK,
         EXCHANGE_BIND_OK,
@@ -2939,6 +3054,7 @@ ANSWERS: Final = {
     CHANNEL_OPEN: (CHANNEL_OPEN_OK,),
     CHANNEL_FLOW: (CHANNEL_FLOW_OK,),
     CHANNEL_CLOSE: (CHANNEL_CLOSE_OK,),
+    ACCESS_REQUEST: (ACCESS_REQUEST_OK,),
     EXCHANGE_DECLARE: (EXCHANGE_DECLARE_OK,),
     EXCHANGE_DELETE: (EXCHANGE_DELETE_OK,),
     EXCHANGE_BIND: (EXCHANGE_BIND_OK,),
@@ -2979,6 +3095,8 @@ _DECODERS: Final[dict[int, Callable[[bytes], Method]]] = {
     CHANNEL_FLOW_OK: ChannelFlowOk.decode,
     CHANNEL_CLOSE: ChannelClose.decode,
     CHANNEL_CLOSE_OK: ChannelCloseOk.decode,
+    ACCESS_REQUEST: AccessRequest.decode,
+    ACCESS_REQUEST_OK: AccessRequestOk.decode,
     EXCHANGE_DECLARE: ExchangeDeclare.decode,
     EXCHANGE_DECLARE_OK: ExchangeDeclareOk.decode,
     EXCHANGE_DELETE: ExchangeDelete.decode,

@@ -1,0 +1,47 @@
+"""A checker that never complains proves nothing: each defect here must be found, and named."""
+
+import pytest
+
+from penstock.simulation.host import Host
+from penstock.simulation.run import run_seed
+from tests.simulation import planted
+
+SEEDS = range(4)
+
+# The broken broker, the scenario that shows it, and what must be complained of.
+DEFECTS = [
+    (planted.FlagForgettingHost, "stormy", "without the flag"),
+    (planted.ConfirmRepeatingHost, "plain", "twice"),
+    (planted.ConfirmLosingHost, "plain", "never got all its confirms"),
+    (planted.DeliveryLosingHost, "plain", "unacknowledged"),
+    (planted.BodyChangingHost, "plain", "what nobody published"),
+    (planted.AlarmLosingHost, "alarms", "neither settled nor in"),
+    (planted.LossIgnoringHost, "plain", "left behind"),
+    (planted.WakingHost, "plain", "because"),
+    (planted.RouteLosingHost, "plain", "never reached"),
+    (planted.DoublingHost, "plain", "twice"),
+    (planted.OvertakingHost, "plain", "out of order"),
+]
+
+
+@pytest.mark.parametrize(
+    ("host", "scenario", "complaint"), DEFECTS, ids=[row[0].__name__ for row in DEFECTS]
+)
+def test_a_planted_defect_is_found(host: type[Host], scenario: str, complaint: str) -> None:
+    verdicts = [run_seed(seed, scenario, make_host=host) for seed in SEEDS]
+    found = [violation for verdict in verdicts for violation in verdict.violations]
+    assert any(complaint in violation for violation in found), found[:5]
+
+
+def test_a_defect_that_raises_is_a_violation_and_not_a_crash() -> None:
+    verdict = run_seed(0, "plain", make_host=RaisingHost)
+    assert not verdict.is_good
+    assert "a planted failure" in verdict.violations[0]
+
+
+class RaisingHost(Host):
+    def stop(self) -> None:
+        raise AssertionError("never called by a run")
+
+    def set_alarm(self, reason: str) -> None:
+        raise RuntimeError("a planted failure")
