@@ -18,7 +18,7 @@ _F32: Final = Struct(">f")
 _F64: Final = Struct(">d")
 
 
-class Malformed(Exception):  # noqa: N818 - a statement about bytes; the faults are in errors.py
+class Malformed(Exception):
     """The octets do not say what they should. Raised by every codec of this room."""
 
 

@@ -263,7 +263,7 @@ def test_purge_leaves_what_is_out_with_consumers() -> None:
 
 
 def test_a_new_limit_drops_what_is_too_much_at_once() -> None:
-    from penstock.broker.arguments import settings_of  # noqa: PLC0415
+    from penstock.broker.arguments import settings_of
 
     queue, _ = make_queue()
     put(queue, b"1", b"2", b"3")

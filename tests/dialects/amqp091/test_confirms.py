@@ -76,7 +76,7 @@ def test_a_closed_channel_says_nothing_more() -> None:
 def test_every_publish_is_answered_exactly_once_and_in_order(
     fates: list[str], order: object
 ) -> None:
-    import random  # noqa: PLC0415
+    import random
 
     assert isinstance(order, random.Random)
     confirms, outgoing = make_confirms()

@@ -12,7 +12,7 @@ from penstock.wire.octets import SHORT_STRING_BYTES_MAX
 _ELLIPSIS: Final = "..."
 
 
-class Fault(Exception):  # noqa: N818 - the specification's word would be "exception", ours is fault
+class Fault(Exception):
     """What both levels share. Never raised itself."""
 
     def __init__(self, code: int, text: str, class_id: int = 0, method_id: int = 0) -> None:
