@@ -3,13 +3,18 @@
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.behaviour.expectations import consume
+from tests.behaviour.expectations import Deliveries, consume, eventually
 from tests.behaviour.target import BrokerUnderTest
 
 
 @pytest.fixture
 def channel(broker: BrokerUnderTest) -> BlockingChannel:
     return broker.channel()
+
+
+def settled_count(channel: BlockingChannel, groups: list[Deliveries]) -> int:
+    channel.connection.process_data_events(0)
+    return sum(len(group.messages) for group in groups)
 
 
 @pytest.mark.parametrize("automatic", [False, True])
@@ -24,9 +29,9 @@ def test_tags_of_several_consumers_of_one_channel_count_up_together(
     groups = [consume(channel, queue, auto_ack=automatic) for _ in range(3)]
     for number in range(count):
         channel.basic_publish("", queue, b"%d" % number)
-    share = count // len(groups)
-    tags = sorted(message.tag for group in groups for message in group.wait_for(share))
-    assert tags == list(range(1, share * len(groups) + 1))
+    eventually(lambda: settled_count(channel, groups) == count)
+    tags = sorted(message.tag for group in groups for message in group.messages)
+    assert tags == list(range(1, count + 1))
 
 
 def test_a_multiple_ack_settles_the_deliveries_of_all_consumers_up_to_its_tag(

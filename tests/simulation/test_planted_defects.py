@@ -13,7 +13,7 @@ DEFECTS = [
     (planted.FlagForgettingHost, "stormy", "without the flag"),
     (planted.ConfirmRepeatingHost, "plain", "twice"),
     (planted.ConfirmLosingHost, "plain", "never got all its confirms"),
-    (planted.DeliveryLosingHost, "plain", "unacknowledged"),
+    (planted.DeliveryLosingHost, "plain", "behind"),
     (planted.BodyChangingHost, "plain", "what nobody published"),
     (planted.AlarmLosingHost, "alarms", "neither settled nor in"),
     (planted.LossIgnoringHost, "plain", "left behind"),

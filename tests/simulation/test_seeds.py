@@ -19,8 +19,6 @@ EVERYWHERE = {
     "a client notices a cut by missed heartbeats",
     "a node notices a cut by missed heartbeats",
     "a connection is refused",
-    "a line is lost during a confirm",
-    "a publish in doubt is repeated",
     "a publisher is blocked",
     "a publisher closes its channel",
     "a publisher crashes",
@@ -37,9 +35,13 @@ EVERYWHERE = {
     "a consumer closes its channel",
     "a consumer crashes",
 }
+IN_DOUBT = {"a line is lost during a confirm", "a publish in doubt is repeated"}
 SOMETIMES = {
-    "alarms": {"a reset waits for a paused reader", "a reset is noticed by writing"},
-    "limited": {
+    "plain": IN_DOUBT,
+    "stormy": IN_DOUBT,
+    "alarms": IN_DOUBT | {"a reset waits for a paused reader", "a reset is noticed by writing"},
+    "limited": IN_DOUBT
+    | {
         "a publish is refused",
         "a refused publish is tried again",
         "a dead letter: expired",
@@ -53,6 +55,7 @@ SOMETIMES = {
         "a publisher's write buffer is full",
         "the node's write buffer is full",
     },
+    "transactions": {"a commit is in doubt", "a transaction is rolled back"},
 }
 
 

@@ -53,6 +53,24 @@ def refused_and_kept(ledger: Ledger) -> list[str]:
     ]
 
 
+def torn_transactions(ledger: Ledger) -> list[str]:
+    """A transaction reached all its queues or none, and none without a commit."""
+    complaints: list[str] = []
+    for copies in ledger.transactions:
+        reached = {
+            copy.name in ledger.watches[queue].enqueued_names
+            for copy in copies
+            for queue in copy.queues
+        }
+        if len(reached) > 1:
+            complaints.append(f"a transaction was torn: {[copy.name for copy in copies]}")
+    for copy in ledger.copies.values():
+        for queue in copy.queues if copy.fate is Fate.ROLLED_BACK else ():
+            if copy.name in ledger.watches[queue].enqueued_names:
+                complaints.append(f"{copy.name!r} was rolled back and reached {queue}")
+    return complaints
+
+
 def dead_and_not_buried(ledger: Ledger) -> list[str]:
     """What died in a queue with dead-lettering reached its dead queue, and nothing else did."""
     complaints: list[str] = []

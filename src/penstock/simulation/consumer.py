@@ -63,6 +63,8 @@ class Consumer(Program):
         self._limits_channel = not has_quorum_queue and dice.chance(LIMITS_CHANNEL_CHANCE)
         # Delivery tags we hold, oldest first, with queue and name of the copies they brought.
         self._held: dict[int, tuple[str, bytes]] = {}
+        # Tags of a channel count up by one.
+        self._last_tag = 0
         # Subscriptions there were on this channel, and those that we have not cancelled.
         self._subscribed: dict[str, str] = {}
         self._active: dict[str, str] = {}
@@ -103,6 +105,7 @@ class Consumer(Program):
     def channel_lost(self, event: ChannelClosed) -> None:
         del event
         self._held.clear()
+        self._last_tag = 0
         self._active.clear()
         self._subscribed.clear()
         self._getting_ticket = 0
@@ -130,8 +133,11 @@ class Consumer(Program):
         # Order is promised to one subscription, not across subscriptions.
         subscription = f"{self.name}.{self.epoch}.{tag}"
         name = self.ledger.delivered(queue, subscription, message.body, message.redelivered)
-        if message.delivery_tag in self._held:
-            self.ledger.violated(f"{self.name} got delivery tag {message.delivery_tag} twice")
+        if message.delivery_tag != self._last_tag + 1:
+            self.ledger.violated(
+                f"{self.name} got delivery tag {message.delivery_tag} behind {self._last_tag}"
+            )
+        self._last_tag = message.delivery_tag
         if not self._recovering_ticket:
             self._held[message.delivery_tag] = (queue, name)
         # Of an earlier subscription we may hold as much again.
@@ -225,4 +231,5 @@ class Consumer(Program):
 
     def _crash(self, conversation: Conversation) -> None:
         del conversation
+        self.history.sighted("a consumer crashes")
         self.crash()

@@ -19,6 +19,8 @@ class Fate(Enum):
     CONFIRMED = "confirmed"
     REFUSED = "refused"
     IN_DOUBT = "in doubt"
+    # Its transaction ended without a commit.
+    ROLLED_BACK = "rolled back"
 
 
 @dataclass(slots=True)

@@ -24,6 +24,8 @@ class Ledger:
         self.watches: dict[str, QueueWatch] = {
             plan.name: QueueWatch(self, plan) for plan in topology.queues
         }
+        # The copies of each transaction whose commit was asked for.
+        self.transactions: list[tuple[Copy, ...]] = []
         # (queue, copy) by what clients did with a delivery of it, with how often.
         self.seen: dict[tuple[str, bytes], int] = {}
         self.unflagged: set[tuple[str, bytes]] = set()
@@ -63,6 +65,9 @@ class Ledger:
 
     def doubted(self, copy: Copy) -> None:
         copy.fate = Fate.IN_DOUBT
+
+    def rolled_back(self, copy: Copy) -> None:
+        copy.fate = Fate.ROLLED_BACK
 
     # Consumers say.
 

@@ -149,7 +149,6 @@ class Program:
     def crash(self) -> None:
         """The process dies; it starts again like any other reconnect."""
         if self.line is not None:
-            self.history.sighted(f"a {type(self).__name__.lower()} crashes")
             self.line.endpoint.abort()
 
     def flush(self) -> None:

@@ -31,7 +31,9 @@ WINDOW: Final = 30
 # What a publisher does besides publishing, per burst.
 CLOSE_CHANNEL_CHANCE: Final = 0.01
 CHANNEL_ERROR_CHANCE: Final = 0.01
-CRASH_CHANCE: Final = 0.005
+CRASH_CHANCE: Final = 0.01
+# A crash comes about when the answer to what was just said may be on its way.
+CRASH_US_MAX: Final = 6_000
 REDECLARE_CHANCE: Final = 0.2
 IGNORES_BLOCKED_CHANCE: Final = 0.3
 # A refused message is tried again this often; the others are given up.
@@ -50,13 +52,13 @@ class Publisher(Program):
         super().__init__(name, address, clock, dice, network, ledger)
         self._scenario = scenario
         routes = ledger.topology.routes
-        self._orders: deque[Order] = deque(
+        self.orders: deque[Order] = deque(
             dice.choose(routes) for _ in range(scenario.messages_per_publisher)
         )
         # Published in vain or in doubt; they come before everything new.
-        self._again: deque[Order] = deque()
+        self.again: deque[Order] = deque()
         self._serial = 0
-        self._outstanding = 0
+        self.outstanding = 0
         # Which of our connections was told that it is blocked.
         self._blocked_epoch = 0
         self._ignores_blocked = dice.chance(IGNORES_BLOCKED_CHANCE)
@@ -64,7 +66,7 @@ class Publisher(Program):
 
     @property
     def is_done(self) -> bool:
-        return not (self._orders or self._again or self._outstanding)
+        return not (self.orders or self.again or self.outstanding)
 
     def ready(self, conversation: Conversation) -> None:
         self.tell_topology(conversation)
@@ -99,23 +101,31 @@ class Publisher(Program):
         if not self.is_calm and self._provokes(conversation):
             self.flush()
             return
+        said: list[Copy] = []
         for _ in range(self.dice.between(1, BURST_MAX)):
-            if not self._may_publish():
+            if not self.may_publish():
                 break
-            self._publish(conversation)
+            said.append(self._publish(conversation))
+        self.burst_ended(conversation, said)
+        if not self.is_calm and self.dice.chance(CRASH_CHANCE):
+            self.history.sighted("a publisher crashes")
+            self.clock.after(self.dice.between(0, CRASH_US_MAX), self.crash)
         self.flush()
 
-    def _may_publish(self) -> bool:
+    def burst_ended(self, conversation: Conversation, said: list[Copy]) -> None:
+        """Nothing more to do: the broker confirms by itself."""
+
+    def may_publish(self) -> bool:
         line = self.line
-        if line is None or self._outstanding >= WINDOW or not (self._orders or self._again):
+        if line is None or self.outstanding >= WINDOW or not (self.orders or self.again):
             return False
         if not line.is_writable:
             self.history.sighted("a publisher's write buffer is full")
             return False
         return self._blocked_epoch != self.epoch or self._ignores_blocked
 
-    def _publish(self, conversation: Conversation) -> None:
-        exchange, key = (self._again or self._orders).popleft()
+    def _publish(self, conversation: Conversation) -> Copy:
+        exchange, key = (self.again or self.orders).popleft()
         self._serial += 1
         name = f"{self.name}.{self._serial}".encode()
         size = self.dice.between(0, self._scenario.body_bytes_max)
@@ -131,12 +141,13 @@ class Publisher(Program):
             self.dice.chance(0.5),
         )
         self.ledger.published(copy)
-        self._outstanding += 1
+        self.outstanding += 1
         if len(copy.body) > conversation.frame_max:
             self.history.sighted("a body over several frames")
         conversation.publish(
             self.channel, exchange, key, copy.body, mandatory=copy.is_mandatory, note=copy
         )
+        return copy
 
     def _provokes(self, conversation: Conversation) -> bool:
         kind = self.dice.fraction()
@@ -146,8 +157,6 @@ class Publisher(Program):
         elif kind < CLOSE_CHANNEL_CHANCE + CHANNEL_ERROR_CHANCE:
             self.expected_code = NOT_FOUND
             conversation.call(self.channel, m.QueueDeclare("nowhere", passive=True))
-        elif kind < CLOSE_CHANNEL_CHANCE + CHANNEL_ERROR_CHANCE + CRASH_CHANCE:
-            self.crash()
         else:
             return False
         return True
@@ -175,13 +184,13 @@ class Publisher(Program):
         if len(copies) > 1:
             self.history.sighted("one confirm for many")
         for copy in copies:
-            self._outstanding -= 1
+            self.outstanding -= 1
             self.ledger.confirmed(copy, event.nack)
             if event.nack:
                 self.history.sighted("a publish is refused")
                 if self.dice.chance(TRY_REFUSED_CHANCE):
                     self.history.sighted("a refused publish is tried again")
-                    self._again.append((copy.exchange, copy.key))
+                    self.again.append((copy.exchange, copy.key))
         names = b" ".join(copy.name for copy in copies).decode()
         self.history.add(f"{self.name} {'refused' if event.nack else 'confirmed'} {names}")
 
@@ -192,8 +201,8 @@ class Publisher(Program):
         for copy in copies:
             self.history.sighted("a publish in doubt is repeated")
             self.ledger.doubted(copy)
-            self._again.append((copy.exchange, copy.key))
-        self._outstanding = 0
+            self.again.append((copy.exchange, copy.key))
+        self.outstanding = 0
 
 
 def copies_of(settled: Iterable[object]) -> list[Copy]:

@@ -87,6 +87,7 @@ class Scenario:
     topology: Topology
     host_count: int = 1
     publisher_count: int = 3
+    transactional_count: int = 0
     # For each queue that is read.
     consumers_per_queue: int = 2
     messages_per_publisher: int = 50
@@ -179,6 +180,9 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         frame_max=4096,
         prefetch_max=60,
         consumers_pause=True,
+    ),
+    "transactions": Scenario(
+        PLAIN, publisher_count=1, transactional_count=2, fault_interval_ms=700
     ),
     "two-nodes": Scenario(PLAIN, host_count=2, publisher_count=2, consumers_per_queue=1),
 }

@@ -20,6 +20,7 @@ from penstock.simulation.network import Network
 from penstock.simulation.program import HEARTBEAT_SECONDS, Program
 from penstock.simulation.publisher import Publisher
 from penstock.simulation.scenarios import Scenario
+from penstock.simulation.transactional import TransactionalPublisher
 from penstock.wire.amqp091.limits import Limits
 
 SECOND_US: Final = 1_000_000
@@ -71,9 +72,13 @@ class Stage:
         scenario = self._scenario
         clock = self.clock
         network = self._network
-        for number in range(scenario.publisher_count):
+        kinds = [Publisher] * scenario.publisher_count
+        kinds += [TransactionalPublisher] * scenario.transactional_count
+        for number, make_publisher in enumerate(kinds):
             name = f"{node}p{number}"
-            publisher = Publisher(name, address, clock, dice.fork(name), network, ledger, scenario)
+            publisher = make_publisher(
+                name, address, clock, dice.fork(name), network, ledger, scenario
+            )
             self._publishers.append(publisher)
             self._programs.append(publisher)
         read = [plan.name for plan in scenario.topology.queues if not plan.is_unread]
@@ -145,6 +150,7 @@ class Stage:
             complaints = [
                 *checkers.confirmed_and_missing(ledger, host.node),
                 *checkers.refused_and_kept(ledger),
+                *checkers.torn_transactions(ledger),
                 *checkers.dead_and_not_buried(ledger),
                 *checkers.dropped_without_reason(ledger),
                 *checkers.left_behind(ledger, host.node),

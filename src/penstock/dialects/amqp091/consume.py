@@ -88,7 +88,9 @@ class ChannelConsumer(Receiver):
         self._size: int = 0
 
     def can_take(self) -> bool:
-        return self.credit > 0 and self._deliveries.credit > 0 and self._outgoing.has_room()
+        return (
+            self.credit > 0 and self._deliveries.has_credit_for(self) and self._outgoing.has_room()
+        )
 
     def credit_count(self) -> int:
         return min(self.credit, self._deliveries.credit)
@@ -98,7 +100,7 @@ class ChannelConsumer(Receiver):
 
     def settled(self, count: int) -> None:
         self.credit += count
-        self._deliveries.credit += count
+        self._deliveries.settled(count)
         self.queue.touch()
 
     def take(self, entry: QueueEntry) -> None:
@@ -249,5 +251,5 @@ class Getter(ChannelConsumer):
     """
 
     def settled(self, count: int) -> None:
-        self._deliveries.credit += count
+        self._deliveries.settled(count)
         self.queue.touch()

@@ -5,7 +5,7 @@ for acknowledgement.
 from typing import Final
 
 from penstock.broker.consumer import UNLIMITED
-from penstock.dialects.amqp091.unacknowledged import Unacknowledged
+from penstock.dialects.amqp091.unacknowledged import Receiver, Unacknowledged
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.framing import FRAME_OVERHEAD
 from penstock.wire.outgoing import Outgoing
@@ -29,12 +29,36 @@ class Deliveries:
         # How many more the channel as a whole may have unacknowledged (basic.qos with global).
         self.credit: int = UNLIMITED
         self.has_limit: bool = False
+        # Consumers that found the channel's credit used up; their queues are asked again when
+        # some of it comes back, whoever gave it.
+        self._starved: list[Receiver] = []
 
     def close(self) -> None:
         """The channel has ended: its consumers take nothing more, whatever is given back."""
         self.credit = CLOSED
+        self._starved = []
 
     def set_limit(self, count: int) -> None:
         """Limit the whole channel, counting what is out already; NO_LIMIT lifts it."""
         self.has_limit = count != NO_LIMIT
         self.credit = count - self.unacknowledged.count if self.has_limit else UNLIMITED
+        self._feed()
+
+    def has_credit_for(self, receiver: Receiver) -> bool:
+        """Whether the channel as a whole may take one more. A 'no' is remembered."""
+        if self.credit > 0:
+            return True
+        if receiver not in self._starved:
+            self._starved.append(receiver)
+        return False
+
+    def settled(self, count: int) -> None:
+        self.credit += count
+        if self._starved:
+            self._feed()
+
+    def _feed(self) -> None:
+        starved = self._starved
+        self._starved = []
+        for receiver in starved:
+            receiver.queue.touch()

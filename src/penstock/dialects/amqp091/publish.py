@@ -50,9 +50,8 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
     sequence = confirms.next()
     message.sequence = sequence
     message.publisher = confirms
-    for queue in target.queues:
-        if not queue.enqueue(message, now):
-            confirms.refused(sequence)
+    if not enqueue_all(target.queues, message, now):
+        confirms.refused(sequence)
     if message.holds == 0:
         # Complete: it must not keep the channel alive while it waits in a queue.
         message.publisher = None

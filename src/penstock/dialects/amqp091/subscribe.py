@@ -169,7 +169,6 @@ def set_prefetch(channel: Channel, method: BasicQos) -> None:
         raise ConnectionFault(NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:
         channel.deliveries.set_limit(method.prefetch_count)
-        channel.touch_queues()
     else:
         channel.consumer_prefetch = method.prefetch_count
     channel.wire.send_method(channel.number, BasicQosOk())
@@ -178,6 +177,7 @@ def set_prefetch(channel: Channel, method: BasicQos) -> None:
 def recover(channel: Channel, requeue: bool, answers: bool, now: int) -> None:
     if not requeue:
         raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
-    requeue_all(channel.deliveries, now)
+    # The answer goes first: what a client gets before it counts as given back.
     if answers:
         channel.wire.send_method(channel.number, BasicRecoverOk())
+    requeue_all(channel.deliveries, now)

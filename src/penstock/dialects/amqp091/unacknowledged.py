@@ -9,6 +9,8 @@ number of slots that hold an entry.
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue import Queue
@@ -17,6 +19,7 @@ from penstock.broker.queues.queue import Queue
 COMPACT_SLOTS_MIN: Final = 1024
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Receiver(Consumer):
     """A consumer that settles what it received."""
 

@@ -96,8 +96,7 @@ class Connection(Hearer):
         end = len(data)
         current = self._no_channel
         content_method = self._content_method
-        # As RabbitMQ, we let the payload be as large as the whole frame should have been: some
-        # clients forget the eight octets around it.
+        # Not eight less, like RabbitMQ: some clients forget the octets around a payload.
         payload_max = self.frame_max
         while end - position >= FRAME_OVERHEAD:
             body = position + self._prelude_size
