@@ -342,3 +342,11 @@ def test_a_queue_with_a_consumer_does_not_expire(broker: BrokerUnderTest) -> Non
     consume(channel, queue, auto_ack=True)
     channel.connection.sleep(0.3)
     assert message_count(channel, queue) == 0
+
+
+def test_an_exclusive_queue_is_never_durable(broker: BrokerUnderTest) -> None:
+    """Whichever way it was declared, declaring it again with the other flag means the same."""
+    channel = broker.channel()
+    name = broker.name()
+    channel.queue_declare(name, durable=True, exclusive=True)
+    channel.queue_declare(name, durable=False, exclusive=True)

@@ -6,7 +6,9 @@ went round a cycle without being rejected by anybody is dropped, or it would go 
 
 from typing import Final
 
+from penstock.broker.delayed_publish import hold_back
 from penstock.broker.entry import QueueEntry
+from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import NO_EXPIRATION, Address, Message
 from penstock.broker.publishing import enqueue_all
@@ -40,9 +42,14 @@ def dead_letter(
     deaths = record_death(headers, queue.name, reason, message, vhost.wall(now))
     properties = message.properties.rewritten(headers, drop_expiration=True)
     dead = Message(Address(name, keys[0], b""), properties, message.body, message.origin)
+    if isinstance(exchange, DelayedExchange) and exchange.delay_of(properties) > 0:
+        hold_back(vhost, exchange, dead, now)
+        return
     route = resolve_keys(vhost, exchange, keys, properties)
     targets = [target for target in route.queues if not is_automatic_cycle(target.name, deaths)]
     enqueue_all(targets, dead, now)
+    for delayed in route.delayed:
+        hold_back(vhost, delayed, dead, now)
 
 
 def original_keys(message: Message) -> list[str]:

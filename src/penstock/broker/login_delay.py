@@ -8,8 +8,9 @@ from typing import Final
 
 # The first mistake costs what nobody notices; each further one doubles it.
 FIRST_DELAY_MS: Final = 100
-# At this wait one connection tries 3 passwords a minute; a person who mistypes still waits it out.
-DELAY_MS_MAX: Final = 20_000
+# At this wait one connection tries 7 passwords a minute. It stays below the time that a handshake
+# may take, so that the refusal is still heard.
+DELAY_MS_MAX: Final = 8_000
 # One failure is forgiven for each such time without another.
 FORGIVEN_AFTER_MS: Final = 60_000
 # Failures beyond the longest delay are not counted: forgiving them would take for ever.

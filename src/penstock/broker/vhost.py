@@ -149,7 +149,8 @@ class VirtualHost(BoundExchanges):
         queue = Queue(
             self,
             command.name,
-            command.durable,
+            # An exclusive queue ends with its connection, so it cannot outlive a restart either.
+            command.durable and not command.exclusive,
             owner,
             command.auto_delete,
             settings_of(command.arguments, definition_of(policy)),

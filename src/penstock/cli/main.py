@@ -27,6 +27,7 @@ COMMANDS: dict[str, Subcommand] = {
     "serve": Subcommand("penstock.cli.serve", "Run a broker."),
     "load": Subcommand("penstock.cli.load", "Put a measured load on a broker."),
     "demo": Subcommand("penstock.cli.demo", "Show what the broker does, with figures."),
+    "simulate": Subcommand("penstock.cli.simulate", "Play seeded runs over a network that breaks."),
     "test": Subcommand("penstock.cli.selftest", "Run the project's whole suite.", True),
     "version": Subcommand("penstock.cli.version", "Print version, build and Python."),
 }

@@ -42,6 +42,9 @@ class Server(SocketOwner):
         self._loop = asyncio.get_running_loop()
         self._listeners: list[asyncio.Server] = []
         self._flush_scheduled = False
+        # When the tick began: a message that may only be delivered at once (time to live 0) is
+        # still on time at its end.
+        self._tick_began = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = NEVER
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
@@ -73,14 +76,16 @@ class Server(SocketOwner):
         return connection
 
     def received(self, connection: Connection, data: bytes) -> None:
+        now = self._clock.now()
         try:
-            connection.received(data, self._clock.now())
+            connection.received(data, now)
         except Exception:
             # A defect of ours must not take the other connections down with this one.
             log.exception("connection failed", connection=connection.number)
-            connection.failed(self._clock.now())
+            connection.failed(now)
         if not self._flush_scheduled:
             self._flush_scheduled = True
+            self._tick_began = now
             self._loop.call_soon(self._flush)
 
     def lost(self, connection: Connection) -> None:
@@ -92,12 +97,13 @@ class Server(SocketOwner):
     def schedule_flush(self) -> None:
         if not self._flush_scheduled:
             self._flush_scheduled = True
+            self._tick_began = self._clock.now()
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
         node = self.node
-        node.flush(self._clock.now())
+        node.flush(self._tick_began)
         if node.has_work():
             self.schedule_flush()
         due = node.timers.next_due()

@@ -269,3 +269,17 @@ def test_a_new_limit_drops_what_is_too_much_at_once() -> None:
     put(queue, b"1", b"2", b"3")
     queue.apply_settings(settings_of({"x-max-length": 1}, {}), 0)
     assert ready_bodies(queue) == [b"3"]
+
+
+def test_a_selective_consumer_gets_no_dead_message() -> None:
+    queue, owner = make_queue()
+    choosy = RecordingConsumer(credit=0)
+    choosy.selective = True
+    queue.add_consumer(choosy)
+    put(queue, b"alive")
+    queue.enqueue(message(b"dead", expiration_ms=5), 0)
+    put(queue, b"alive too")
+    choosy.credit = 9
+    queue.touch()
+    dispatch(owner, now=100)
+    assert choosy.bodies == [b"alive", b"alive too"]

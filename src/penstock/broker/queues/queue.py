@@ -260,17 +260,18 @@ class Queue(Expiring):
                 active = self.consumers.active
                 if (active is not None and active is not consumer) or not consumer.can_take():
                     continue
-                if self._offer(consumer):
+                if self._offer(consumer, now):
                     progress = True
         self._expire_head(now, True)
 
-    def _offer(self, consumer: Consumer) -> bool:
-        """Give one consumer the first entry that it wants."""
+    def _offer(self, consumer: Consumer, now: int) -> bool:
+        """Give one consumer the first living entry that it wants."""
         ready = self.ready
         index = ready.index_from(consumer.offered_position)
         entry = ready.at(index)
         while entry is not None:
-            if not consumer.selective or consumer.wants(entry):
+            is_dead = 0 < entry.expires_at < now
+            if not is_dead and (not consumer.selective or consumer.wants(entry)):
                 self._deliver(ready.remove_at(index), consumer)
                 return True
             consumer.offered_position = entry.position + 1

@@ -5,15 +5,13 @@ by the raw bytes: the target by the method payload, the properties by the header
 unusual (transactions, extra routing keys, direct replies, delays, returns) takes `_publish_carefully`.
 """
 
+from penstock.broker.delayed_publish import hold_back
 from penstock.broker.errors import AccessRefused, NotFound
-from penstock.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange
-from penstock.broker.exchanges.exchange import Exchange
+from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Address, Message
 from penstock.broker.publishing import enqueue_all
 from penstock.broker.queues.queue import Queue
-from penstock.broker.routing import Route, resolve
-from penstock.broker.timers import Timer
-from penstock.broker.vhost import VirtualHost
+from penstock.broker.routing import resolve
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.consume import encoded_address
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
@@ -165,34 +163,3 @@ def _return(channel: Channel, message: Message, code: int, text: str) -> None:
     channel.wire.send_content(
         channel.number, method.encode(), properties_of(message).header, message.body
     )
-
-
-class DelayedPublish(Timer):
-    """A message that waits in a delayed exchange. Held by the timers until it is due."""
-
-    def __init__(self, vhost: VirtualHost, exchange: Exchange, message: Message) -> None:
-        super().__init__()
-        self._vhost: VirtualHost = vhost
-        self._exchange: Exchange = exchange
-        self._message: Message = message
-
-    def fire(self, now: int) -> None:
-        message = self._message
-        headers = dict(message.properties.headers())
-        delay = headers.get(DELAY_HEADER)
-        if isinstance(delay, int):
-            # A negative delay says that it was served, as RabbitMQ's plugin does.
-            headers[DELAY_HEADER] = -delay
-            message.properties = message.properties.rewritten(headers, drop_expiration=False)
-        if self._vhost.exchanges.get(self._exchange.name) is not self._exchange:
-            return
-        route: Route = resolve(
-            self._vhost, self._exchange, message.address.routing_key, message.properties
-        )
-        enqueue_all(route.queues, message, now)
-
-
-def hold_back(vhost: VirtualHost, exchange: DelayedExchange, message: Message, now: int) -> None:
-    """Keep a message until its delay is over, then let the exchange route it."""
-    delay = exchange.delay_of(message.properties)
-    vhost.timers.schedule(DelayedPublish(vhost, exchange, message), now + delay)
