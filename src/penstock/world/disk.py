@@ -1,8 +1,7 @@
 """The disk as a node sees it: files that only grow, and a flush that is asked for and answered.
 
-Nothing is stored yet; the seam is fixed here because the simulator's disk is its second
-implementation. Requesting a flush and hearing of it are two separate moments, so that no one ever
-waits for a disk on the event loop.
+Appending and reading happen at once, in the page cache of whatever disk it is. Asking for a flush
+and hearing of it are two separate moments, so that no one ever waits for a disk on the event loop.
 """
 
 from abc import ABC, abstractmethod
@@ -10,13 +9,18 @@ from abc import ABC, abstractmethod
 from mypy_extensions import mypyc_attr
 
 
+class DiskError(Exception):
+    """The disk did not do what was asked: full, read-only, gone. The text names file and reason."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FlushListener(ABC):
     """Who is told that what it appended is safe."""
 
     @abstractmethod
-    def flushed(self, position: int, now: int) -> None:
-        """Everything appended before this position survives a power loss."""
+    def flushed(self, token: int, now: int) -> None:
+        """Everything appended to the flushed files before the request survives a power loss, and
+        so do creations and removals of files before it."""
 
     @abstractmethod
     def flush_failed(self, reason: str, now: int) -> None:
@@ -28,25 +32,33 @@ class AppendFile(ABC):
     """A file that grows at its end."""
 
     @abstractmethod
-    def append(self, data: bytes) -> int:
-        """Returns the position behind the data. Not safe before a flush covers it."""
+    def size(self) -> int:
+        """Octets appended so far, flushed or not."""
 
     @abstractmethod
-    def request_flush(self, listener: FlushListener) -> None:
-        """Ask that everything appended so far become safe; the listener hears of it later."""
+    def append(self, data: bytes) -> int:
+        """Returns the position behind the data. Not safe before a flush covers it."""
 
     @abstractmethod
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` octets from a position; fewer at the end of the file."""
 
+    @abstractmethod
+    def truncate(self, size: int) -> None:
+        """Cut off what is behind a size; only recovery does, for a torn tail."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """No more is appended or read."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Disk(ABC):
-    """The data directory of one node."""
+    """The data directory of one node. Names may hold `/`; folders come and go with their files."""
 
     @abstractmethod
     def open(self, name: str) -> AppendFile:
-        """Open a file for appending, and make it when it does not exist."""
+        """Open a file for appending and reading, and make it when it does not exist."""
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -55,3 +67,12 @@ class Disk(ABC):
     @abstractmethod
     def remove(self, name: str) -> None:
         """Delete a file; safe against power loss only after the next flush of any file."""
+
+    @abstractmethod
+    def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
+        """Ask that everything appended to these files so far become safe; the listener hears of
+        it later with the token. Requests are answered in order."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Room left for this node's files."""
