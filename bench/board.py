@@ -25,7 +25,7 @@ class Board:
     """Held by each of the three processes over the same file."""
 
     def __init__(self, path: Path, publishers: int, consumers: int) -> None:
-        size = WORD_BYTES * (FIXED_WORDS + 2 * publishers + consumers)
+        size = WORD_BYTES * (FIXED_WORDS + 3 * publishers + consumers)
         if not path.exists():
             path.write_bytes(bytes(size))
         with path.open("r+b") as file:
@@ -33,10 +33,13 @@ class Board:
         self.words = memoryview(self._map).cast("Q")
         published = FIXED_WORDS
         confirmed = published + publishers
-        delivered = confirmed + publishers
+        due = confirmed + publishers
+        delivered = due + publishers
         # Slices of one view: writing to them writes to the file.
         self.published = self.words[published:confirmed]
-        self.confirmed = self.words[confirmed:delivered]
+        self.confirmed = self.words[confirmed:due]
+        # Deliveries that each of the publisher's consumers must have got in the end.
+        self.due = self.words[due:delivered]
         self.delivered = self.words[delivered : delivered + consumers]
 
     @property
@@ -58,6 +61,6 @@ class Board:
         self.words[2] = 1
 
     def close(self) -> None:
-        for view in (self.published, self.confirmed, self.delivered, self.words):
+        for view in (self.published, self.confirmed, self.due, self.delivered, self.words):
             view.release()
         self._map.close()

@@ -2,12 +2,16 @@
 
 import dataclasses
 
-from bench.plan import LoadPlan, fanned_out, paired
+from bench.loader import PLAIN, LoadProcesses
+from bench.mixed import mixed
+from bench.plan import LoadPlan, acknowledged, fanned_out, paired
 
-MODES = ("transient", "confirm", "fanout4", "fanout16", "durable")
-DEFAULT_MODES = ("transient", "confirm", "fanout4", "fanout16")
+MODES = ("transient", "confirm", "fanout4", "fanout16", "mixed", "durable")
 SIZES = (100, 1000)
 PAIRS = (1, 8)
+
+# Sizes of mixed traffic are its own, so it has no size to be run at.
+MIXED_SIZE = 0
 
 # Goals are set for small messages only: at 1000 bytes copying in the kernel is a large part.
 GOAL_SIZE = 100
@@ -23,23 +27,24 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.mode}/{self.size}/{self.pairs}"
+        return f"{self.mode}/{self.size or 'any'}/{self.pairs}"
 
-    def plan(self, host: str, port: int, prefix: str) -> LoadPlan:
+    @property
+    def processes(self) -> LoadProcesses:
+        if self.mode == "mixed":
+            return "bench.mixed_publisher", "bench.mixed_consumer"
+        return PLAIN
+
+    def plan(self, host: str, port: int, prefix: str, queue_type: str = "") -> LoadPlan:
+        if self.mode == "mixed":
+            return mixed(host, port, prefix, self.pairs)
         if self.mode.startswith("fanout"):
             width = int(self.mode.removeprefix("fanout"))
             return fanned_out(host, port, prefix, self.pairs, self.size, width)
-        acknowledged = self.mode in ("confirm", "durable")
-        return paired(
-            host,
-            port,
-            prefix,
-            self.pairs,
-            self.size,
-            confirms=acknowledged,
-            automatic_acks=not acknowledged,
-            durable=self.mode == "durable",
-        )
+        plan = paired(host, port, prefix, self.pairs, self.size)
+        if self.mode == "transient":
+            return plan
+        return acknowledged(plan, durable=self.mode == "durable", queue_type=queue_type)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -85,18 +85,24 @@ class ConsumingLane:
         if not received:
             raise MiscountedDeliveriesError("the broker closed the connection of a consumer")
         data = buffer[: start + received]
-        self._size = self._size or delivery_size(data)
-        whole = len(data) // self._size if self._size else 0
-        self._tail = bytes(data[whole * self._size :])
+        whole, last, end = self.scan(data)
+        self._tail = bytes(data[end:])
         if whole:
             self._count += whole
-            self.check(data[(whole - 1) * self._size : whole * self._size])
-            self.delivered(data[: whole * self._size])
+            self.check(data[last:end])
+            self.delivered(data[:end])
             self._board.delivered[self._index] = self._count
             if self._manual_acks and self._count - self._acknowledged >= ACK_EVERY:
                 self._acknowledged = self._count
                 self.socket.sendall(frames.acknowledge(self._count, multiple=True))
         return received
+
+    def scan(self, data: memoryview) -> tuple[int, int, int]:
+        """Whole deliveries in `data`, where the last of them begins and where it ends."""
+        self._size = self._size or delivery_size(data)
+        whole = len(data) // self._size if self._size else 0
+        end = whole * self._size
+        return whole, end - self._size, end
 
     def check(self, last: memoryview) -> None:
         tag = delivery_tag(last)
@@ -124,14 +130,14 @@ def drive(lanes: list[ConsumingLane], board: Board, gather_seconds: float) -> No
     poll.close()
 
 
-def main(plan_path: str, board_path: str) -> None:
+def consume(plan_path: str, board_path: str, kind: type[ConsumingLane]) -> None:
     plan = load_plan(Path(plan_path))
     board = Board(Path(board_path), len(plan.publishers), len(plan.consumers))
-    lanes = [ConsumingLane(plan, index, board) for index in range(len(plan.consumers))]
+    lanes = [kind(plan, index, board) for index in range(len(plan.consumers))]
     board.consumers_ready()
     gather_seconds = MANY_LANES_PAUSE_SECONDS if len(lanes) > MANY_LANES else GATHER_SECONDS
     drive(lanes, board, gather_seconds)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    consume(*sys.argv[1:], kind=ConsumingLane)

@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and everything it started, read from /proc.
+"""CPU time, memory and disk writes of a process and everything it started, read from /proc.
 
 CPU time includes children that have already ended and been waited for, so a helper process that
 dies inside the measured window is not lost.
@@ -45,3 +45,25 @@ def tree_resident_bytes(pid: int) -> int:
             continue
         total += pages * os.sysconf("SC_PAGE_SIZE")
     return total
+
+
+def tree_peak_resident_bytes(pid: int) -> int:
+    """The sum of each member's own peak: an upper bound of the tree's."""
+    return 1024 * sum(
+        _number_after("VmHWM:", Path(f"/proc/{member}/status")) for member in process_tree(pid)
+    )
+
+
+def tree_written_bytes(pid: int) -> int:
+    """Bytes that the kernel was given to put on a disk; 0 where we may not look."""
+    return sum(
+        _number_after("write_bytes:", Path(f"/proc/{member}/io")) for member in process_tree(pid)
+    )
+
+
+def _number_after(name: str, path: Path) -> int:
+    try:
+        lines = path.read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)

@@ -46,8 +46,12 @@ BASIC_NACK = (60, 120)
 CONFIRM_SELECT = (85, 10)
 CONFIRM_SELECT_OK = (85, 11)
 
-# Content header flag: only delivery-mode is present.
+# Content header flags of the properties that are used here.
+PROPERTY_CONTENT_TYPE = 0x8000
+PROPERTY_HEADERS = 0x2000
 PROPERTY_DELIVERY_MODE = 0x1000
+PROPERTY_MESSAGE_ID = 0x0080
+PROPERTY_TIMESTAMP = 0x0040
 
 # basic.ack and basic.nack are the only methods a publisher hears in the measured part, and both
 # fill exactly one such record: type, channel, size, class, method, tag, bits, frame end.

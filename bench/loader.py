@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.board import Board, Phase
-from bench.cpu import tree_cpu_seconds
+from bench.cpu import tree_cpu_seconds, tree_written_bytes
 from bench.plan import LoadPlan
 from bench.session import Session
 
@@ -26,6 +26,10 @@ WARM_UP_SECONDS = 0.7
 READY_SECONDS_MAX = 120.0
 DRAIN_SECONDS_MAX = 20.0
 STOP_SECONDS_MAX = 10.0
+
+# The modules that publish and consume.
+LoadProcesses = tuple[str, str]
+PLAIN: LoadProcesses = ("bench.publisher", "bench.consumer")
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,6 +48,8 @@ class Sample:
     delivered: int
     broker_cpu_seconds: float
     loader_cpu_seconds: float
+    disk_bytes: int = 0
+    """What the broker had written to the disk, whoever of it was still delivered from memory."""
 
     @property
     def rate(self) -> float:
@@ -72,12 +78,13 @@ class Load:
         self._processes = [self._start(module) for module in (consumer, publisher)]
 
     def _declare(self) -> None:
-        self._admin.declare_queues(self._plan.queues, durable=self._plan.durable)
-        for lane in self._plan.publishers:
-            if lane.exchange:
-                heard = slice(lane.consumer_first, lane.consumer_first + lane.consumer_count)
-                queues = [queue for queues in self._plan.consumers[heard] for queue in queues]
-                self._admin.declare_fanout(lane.exchange, queues)
+        self._admin.declare_queues(
+            self._plan.queues, durable=self._plan.durable, queue_type=self._plan.queue_type
+        )
+        for exchange, kind in self._plan.exchanges.items():
+            self._admin.declare_exchange(exchange, kind)
+        for binding in self._plan.bindings:
+            self._admin.bind(binding.queue, binding.exchange, binding.key)
 
     def _start(self, module: str) -> subprocess.Popen[bytes]:
         files = [str(self.folder / "plan.json"), str(self.folder / "board")]
@@ -137,12 +144,12 @@ class Load:
                 raise LoadFailedError(lines[-1] if lines else "a load process ended by itself")
 
     def drained(self) -> bool:
-        published = list(self.board.published)
-        if self._plan.confirms and list(self.board.confirmed) != published:
+        if self._plan.confirms and list(self.board.confirmed) != list(self.board.published):
             return False
+        due = list(self.board.due)
         delivered = list(self.board.delivered)
         return all(
-            count == published[index]
+            count == due[index]
             for index, lane in enumerate(self._plan.publishers)
             for count in delivered[lane.consumer_first : lane.consumer_first + lane.consumer_count]
         )
@@ -163,26 +170,31 @@ def measure(
     seconds: float,
     warm_up: float = WARM_UP_SECONDS,
     drain_seconds_max: float = DRAIN_SECONDS_MAX,
+    processes: LoadProcesses = PLAIN,
 ) -> Sample:
-    with Load(plan, "bench.publisher", "bench.consumer") as load:
+    with Load(plan, *processes) as load:
         load.begin()
         load.wait(warm_up)
         before = _reading(load, broker_pid)
         load.wait(seconds)
         after = _reading(load, broker_pid)
         load.drain(drain_seconds_max)
-    elapsed, published, confirmed, delivered, broker_cpu, loader_cpu = (
-        late - early for early, late in zip(before, after, strict=True)
-    )
-    return Sample(elapsed, int(published), int(confirmed), int(delivered), broker_cpu, loader_cpu)
+    return between(before, after)
 
 
-def _reading(load: Load, broker_pid: int) -> tuple[float, ...]:
-    return (
+def between(before: Sample, after: Sample) -> Sample:
+    """What happened from one reading to the other."""
+    early, late = dataclasses.astuple(before), dataclasses.astuple(after)
+    return Sample(*(b - a for a, b in zip(early, late, strict=True)))
+
+
+def _reading(load: Load, broker_pid: int) -> Sample:
+    return Sample(
         time.perf_counter(),
         sum(load.board.published),
         sum(load.board.confirmed),
         sum(load.board.delivered),
         tree_cpu_seconds(broker_pid),
         load.loader_cpu_seconds(),
+        tree_written_bytes(broker_pid),
     )

@@ -41,6 +41,16 @@ class PublisherLane:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Binding:
+    """A queue bound to an exchange of the plan's own; the exchange comes into being with it."""
+
+    exchange: str
+    kind: str
+    queue: str
+    key: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class LoadPlan:
     """Everything a load process needs to know; the loader makes it, the processes read it."""
 
@@ -49,9 +59,11 @@ class LoadPlan:
     publishers: tuple[PublisherLane, ...]
     consumers: tuple[tuple[str, ...], ...]
     size: int
+    bindings: tuple[Binding, ...] = ()
     confirms: bool = False
     automatic_acks: bool = True
     durable: bool = False
+    queue_type: str = ""
     in_flight_max: int = IN_FLIGHT_MAX
     burst_max: int = 1_000_000
     rate: float = 0.0
@@ -62,8 +74,9 @@ class LoadPlan:
         return tuple(queue for lane in self.consumers for queue in lane)
 
     @property
-    def exchanges(self) -> tuple[str, ...]:
-        return tuple({lane.exchange: None for lane in self.publishers if lane.exchange})
+    def exchanges(self) -> dict[str, str]:
+        """Their kinds by their names."""
+        return {binding.exchange: binding.kind for binding in self.bindings}
 
     @property
     def filler(self) -> bytes:
@@ -84,10 +97,11 @@ def load_plan(path: Path) -> LoadPlan:
         for lane in fields["publishers"]
     )
     fields["consumers"] = tuple(tuple(lane) for lane in fields["consumers"])
+    fields["bindings"] = tuple(Binding(**binding) for binding in fields["bindings"])
     return LoadPlan(**fields)
 
 
-def paired(host: str, port: int, prefix: str, pairs: int, size: int, **options: bool) -> LoadPlan:
+def paired(host: str, port: int, prefix: str, pairs: int, size: int) -> LoadPlan:
     """One publisher, one queue, one consumer, `pairs` times."""
     queues = [f"{prefix}.{index:04d}" for index in range(pairs)]
     return LoadPlan(
@@ -96,21 +110,33 @@ def paired(host: str, port: int, prefix: str, pairs: int, size: int, **options: 
         publishers=tuple(PublisherLane("", (q,), i, 1) for i, q in enumerate(queues)),
         consumers=tuple((queue,) for queue in queues),
         size=size,
-        **options,
+    )
+
+
+def acknowledged(plan: LoadPlan, *, durable: bool = False, queue_type: str = "") -> LoadPlan:
+    """The same load with confirms and acks; durable: persistent messages, durable queues."""
+    return dataclasses.replace(
+        plan, confirms=True, automatic_acks=False, durable=durable, queue_type=queue_type
     )
 
 
 def fanned_out(host: str, port: int, prefix: str, pairs: int, size: int, width: int) -> LoadPlan:
     """One publisher, one fanout exchange, `width` queues with a consumer each, `pairs` times."""
+    exchanges = [f"{prefix}.{group:04d}" for group in range(pairs)]
+    queues = [f"{prefix}.{index:06d}" for index in range(pairs * width)]
     return LoadPlan(
         host=host,
         port=port,
         publishers=tuple(
-            PublisherLane(f"{prefix}.{group:04d}", ("",), group * width, width)
-            for group in range(pairs)
+            PublisherLane(exchange, ("",), group * width, width)
+            for group, exchange in enumerate(exchanges)
         ),
-        consumers=tuple((f"{prefix}.{index:06d}",) for index in range(pairs * width)),
+        consumers=tuple((queue,) for queue in queues),
         size=size,
+        bindings=tuple(
+            Binding(exchanges[index // width], "fanout", queue)
+            for index, queue in enumerate(queues)
+        ),
     )
 
 

@@ -4,10 +4,12 @@ One thread for all publishing lanes. Frames are built before the measured part a
 of many messages, so a message costs this process a fraction of a microsecond.
 """
 
+import dataclasses
 import itertools
 import select
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench import frames
@@ -33,23 +35,39 @@ PAUSE_SECONDS = 0.0005
 CHUNKS_PER_BOUND = 4
 
 
-def build_chunks(plan: LoadPlan, lane: PublisherLane) -> tuple[list[bytes], int]:
-    """The chunks to send in turn, covering every routing key, and the messages in each."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chunk:
+    """What one write sends, and how many deliveries each of the lane's consumers gets from it."""
+
+    data: memoryview
+    messages: int
+    due: int
+
+
+def messages_per_chunk(plan: LoadPlan, message_bytes: int) -> int:
+    count = min(
+        CHUNK_BYTES // message_bytes,
+        plan.burst_max,
+        plan.lane_in_flight_max // CHUNKS_PER_BOUND,
+        CONFIRM_WINDOW // CHUNKS_PER_BOUND,
+    )
+    return max(1, count)
+
+
+def build_chunks(plan: LoadPlan, lane: PublisherLane) -> list[Chunk]:
+    """The chunks to send in turn, covering every routing key."""
     content = frames.content(plan.filler, persistent=plan.durable)
     messages = [
         frames.publish_method(lane.exchange, routing_key) + content
         for routing_key in lane.routing_keys
     ]
-    count = min(
-        CHUNK_BYTES // len(messages[0]),
-        plan.burst_max,
-        plan.lane_in_flight_max // CHUNKS_PER_BOUND,
-        CONFIRM_WINDOW // CHUNKS_PER_BOUND,
-    )
-    count = max(1, count)
+    count = messages_per_chunk(plan, len(messages[0]))
     turns = -(-len(messages) // count)
     endless = itertools.cycle(messages)
-    return [b"".join(itertools.islice(endless, count)) for _ in range(turns)], count
+    return [
+        Chunk(memoryview(b"".join(itertools.islice(endless, count))), count, count)
+        for _ in range(turns)
+    ]
 
 
 class PublishingLane:
@@ -62,8 +80,8 @@ class PublishingLane:
             self.session.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
         self.socket = self.session.socket
         self.socket.setblocking(False)
-        chunks, self._chunk_count = build_chunks(plan, lane)
-        self._chunks = itertools.cycle([memoryview(chunk) for chunk in chunks])
+        self._chunks = self.chunks(plan, index)
+        self._next = next(self._chunks)
         self._unsent = memoryview(b"")
         self._index = index
         self._board = board
@@ -74,6 +92,11 @@ class PublishingLane:
         self._confirms = plan.confirms
         self._ledger = ConfirmLedger()
         self._published = 0
+        self._due = 0
+
+    def chunks(self, plan: LoadPlan, index: int) -> Iterator[Chunk]:
+        """Endless. A chunk's bytes may change as soon as the one after the next is asked for."""
+        return itertools.cycle(build_chunks(plan, plan.publishers[index]))
 
     @property
     def sending(self) -> bool:
@@ -82,14 +105,16 @@ class PublishingLane:
     def step(self) -> bool:
         """Sends the next chunk or the rest of the last; False when there is nothing it may do."""
         if not self._unsent:
-            after = self._published + self._chunk_count
-            if after - min(self._hearers) > self._in_flight_max:
+            published = self._published + self._next.messages
+            due = self._due + self._next.due
+            if due - min(self._hearers) > self._in_flight_max:
                 return False
-            if self._confirms and after - self._ledger.count > CONFIRM_WINDOW:
+            if self._confirms and published - self._ledger.count > CONFIRM_WINDOW:
                 return False
-            self._published = after
-            self._board.published[self._index] = after
-            self._unsent = next(self._chunks)
+            self._published = self._board.published[self._index] = published
+            self._due = self._board.due[self._index] = due
+            self._unsent = self._next.data
+            self._next = next(self._chunks)
         return self.send()
 
     def send(self) -> bool:
@@ -130,13 +155,13 @@ def drive(lanes: list[PublishingLane], board: Board) -> None:
     poll.close()
 
 
-def main(plan_path: str, board_path: str) -> None:
+def publish(plan_path: str, board_path: str, kind: type[PublishingLane]) -> None:
     plan = load_plan(Path(plan_path))
     board = Board(Path(board_path), len(plan.publishers), len(plan.consumers))
-    lanes = [PublishingLane(plan, index, board) for index in range(len(plan.publishers))]
+    lanes = [kind(plan, index, board) for index in range(len(plan.publishers))]
     board.publishers_ready()
     drive(lanes, board)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    publish(*sys.argv[1:], kind=PublishingLane)

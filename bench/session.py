@@ -15,6 +15,7 @@ FRAME_SIZE_MAX = 131_072
 # Long enough for RabbitMQ to declare ten thousand queues behind one answer on a busy machine.
 ANSWER_SECONDS_MAX = 120.0
 
+PASSIVE_BIT = 0x01
 DURABLE_BIT = 0x02
 DECLARE_NO_WAIT_BIT = 0x10
 DELETE_NO_WAIT_BIT = 0x04
@@ -101,25 +102,37 @@ class Session:
         self.socket.sendall(b"".join(frames.method(1, method, arguments) for arguments in silent))
         self.call(method, last, answer)
 
-    def declare_queues(self, queues: Sequence[str], *, durable: bool) -> None:
+    def declare_queues(
+        self, queues: Sequence[str], *, durable: bool, queue_type: str = ""
+    ) -> None:
         heads = [b"\0\0" + frames.short_string(queue) for queue in queues]
         bits = DURABLE_BIT if durable else 0
-        silent = [head + bytes([bits | DECLARE_NO_WAIT_BIT]) + NO_ARGUMENTS for head in heads[:-1]]
-        last = heads[-1] + bytes([bits]) + NO_ARGUMENTS
+        arguments = frames.field_table({"x-queue-type": queue_type} if queue_type else {})
+        silent = [head + bytes([bits | DECLARE_NO_WAIT_BIT]) + arguments for head in heads[:-1]]
+        last = heads[-1] + bytes([bits]) + arguments
         self.send_all(frames.QUEUE_DECLARE, silent, last, frames.QUEUE_DECLARE_OK)
+
+    def ready_count(self, queue: str) -> int:
+        """Messages that wait in the queue, delivered and unacknowledged ones not among them."""
+        name = frames.short_string(queue)
+        declare = b"\0\0" + name + bytes([PASSIVE_BIT]) + NO_ARGUMENTS
+        answer = self.call(frames.QUEUE_DECLARE, declare, frames.QUEUE_DECLARE_OK)
+        (count,) = struct.unpack_from(">I", answer, len(name))
+        return int(count)
 
     def delete_queues(self, queues: Sequence[str]) -> None:
         heads = [b"\0\0" + frames.short_string(queue) for queue in queues]
         silent = [head + bytes([DELETE_NO_WAIT_BIT]) for head in heads[:-1]]
         self.send_all(frames.QUEUE_DELETE, silent, heads[-1] + b"\0", frames.QUEUE_DELETE_OK)
 
-    def declare_fanout(self, exchange: str, queues: Sequence[str]) -> None:
+    def declare_exchange(self, exchange: str, kind: str) -> None:
         name = frames.short_string(exchange)
-        declare = b"\0\0" + name + frames.short_string("fanout") + b"\0" + NO_ARGUMENTS
+        declare = b"\0\0" + name + frames.short_string(kind) + b"\0" + NO_ARGUMENTS
         self.call(frames.EXCHANGE_DECLARE, declare, frames.EXCHANGE_DECLARE_OK)
-        for queue in queues:
-            bind = b"\0\0" + frames.short_string(queue) + name + b"\0\0" + NO_ARGUMENTS
-            self.call(frames.QUEUE_BIND, bind, frames.QUEUE_BIND_OK)
+
+    def bind(self, queue: str, exchange: str, key: str) -> None:
+        names = b"".join(frames.short_string(name) for name in (queue, exchange, key))
+        self.call(frames.QUEUE_BIND, b"\0\0" + names + b"\0" + NO_ARGUMENTS, frames.QUEUE_BIND_OK)
 
     def delete_exchange(self, exchange: str) -> None:
         delete = b"\0\0" + frames.short_string(exchange) + b"\0"

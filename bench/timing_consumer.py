@@ -1,9 +1,10 @@
 """A consumer that reads the time stamp of every message: `python -m bench.timing_consumer`.
 
-Leaves the latencies, sorted, in a file beside the board when it is told to stop.
+Leaves two files beside the board when it is told to stop: the stamps in order of arrival, and for
+every read how many messages came with it and when. What follows from them is computed afterwards,
+so that looking costs as little as possible while it is measured.
 """
 
-import struct
 import sys
 import time
 from array import array
@@ -11,10 +12,11 @@ from pathlib import Path
 
 from bench.board import Board
 from bench.consumer import ConsumingLane, drive
+from bench.numbers import read_numbers
 from bench.plan import LoadPlan, load_plan
 
-# What leaves in this first part of a run is not counted: caches fill, buffers find their size.
-WARM_UP_NANOSECONDS = 700_000_000
+STAMPS = "stamps"
+READS = "reads"
 
 
 class TimingLane(ConsumingLane):
@@ -23,20 +25,15 @@ class TimingLane(ConsumingLane):
     def __init__(self, plan: LoadPlan, index: int, board: Board) -> None:
         super().__init__(plan, index, board)
         self._body = b""
-        self.latencies = array("q")
         self._body_size = plan.size
-        self._first_stamp = 0
+        self.stamps = array("Q")
+        self.reads = array("Q")
 
     def delivered(self, deliveries: memoryview) -> None:
         now = time.monotonic_ns()
-        before = self._size - 1 - self._body_size
-        stamp_of = struct.Struct(f">{before}xQ{self._size - before - 8}x")
-        if not self._first_stamp:
-            (self._first_stamp,) = stamp_of.unpack_from(deliveries)
-        counted_from = self._first_stamp + WARM_UP_NANOSECONDS
-        self.latencies.extend(
-            now - stamp for (stamp,) in stamp_of.iter_unpack(deliveries) if stamp >= counted_from
-        )
+        stamps = read_numbers(deliveries, self._size - 1 - self._body_size, self._size)
+        self.stamps.extend(stamps)
+        self.reads.extend((len(stamps), now))
 
 
 def main(plan_path: str, board_path: str) -> None:
@@ -46,9 +43,9 @@ def main(plan_path: str, board_path: str) -> None:
     board.consumers_ready()
     # No gathering of small reads here: that pause would be measured as the broker's.
     drive([lane], board, gather_seconds=0)
-    Path(board_path).with_name("latencies").write_bytes(
-        array("q", sorted(lane.latencies)).tobytes()
-    )
+    folder = Path(board_path).parent
+    (folder / STAMPS).write_bytes(lane.stamps.tobytes())
+    (folder / READS).write_bytes(lane.reads.tobytes())
 
 
 if __name__ == "__main__":

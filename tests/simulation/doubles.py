@@ -48,11 +48,11 @@ class RecordingListener(Listener):
 
 class RecordingFlushListener(FlushListener):
     def __init__(self) -> None:
-        self.positions: list[int] = []
+        self.tokens: list[int] = []
         self.failures: list[str] = []
 
-    def flushed(self, position: int, now: int) -> None:
-        self.positions.append(position)
+    def flushed(self, token: int, now: int) -> None:
+        self.tokens.append(token)
 
     def flush_failed(self, reason: str, now: int) -> None:
         self.failures.append(reason)

@@ -27,6 +27,7 @@ from penstock.broker.timers import Timers
 from penstock.broker.topology import (
     DONE,
     BindExchange,
+    BindQueue,
     DeclareExchange,
     DeleteExchange,
     Result,
@@ -95,6 +96,8 @@ class BoundExchanges(VirtualHostView):
         self.exchanges[command.name] = exchange
         self.set_alternate(exchange)
         self.generation += 1
+        if exchange.durable:
+            self.definitions.vhost_changed(self.name, command)
         return DONE
 
     def delete_exchange(self, command: DeleteExchange) -> Result:
@@ -116,6 +119,8 @@ class BoundExchanges(VirtualHostView):
         doomed = [exchange]
         for current in doomed:
             del self.exchanges[current.name]
+            if current.durable:
+                self.definitions.vhost_changed(self.name, DeleteExchange(current.name))
             for binding in self.bindings.from_source(current):
                 self.bindings.remove(binding)
             doomed.extend(self._remove_bindings(self.bindings.to_destination(current)))
@@ -152,7 +157,31 @@ class BoundExchanges(VirtualHostView):
     def add_binding(self, binding: Binding) -> Result:
         if self.bindings.add(binding):
             self.generation += 1
+            durable = self.durable_binding(binding)
+            if durable is not None:
+                self.definitions.vhost_changed(self.name, durable)
         return DONE
+
+    def durable_binding(self, binding: Binding) -> BindQueue | BindExchange | None:
+        """The command that makes a binding again after a restart; None when an end of it will not
+        be there.
+        """
+        if not binding.source.durable:
+            return None
+        queue = binding.destination_queue
+        if queue is not None:
+            if not queue.durable:
+                return None
+            return BindQueue(
+                queue.name, binding.source.name, binding.routing_key, binding.arguments
+            )
+        exchange = binding.destination_exchange
+        assert exchange is not None, "a binding has one destination"
+        if not exchange.durable:
+            return None
+        return BindExchange(
+            exchange.name, binding.source.name, binding.routing_key, binding.arguments
+        )
 
     def unbind_exchange(self, command: UnbindExchange) -> Result:
         check_not_default(command.source)
@@ -164,6 +193,8 @@ class BoundExchanges(VirtualHostView):
         wanted = Binding(source, None, destination, command.routing_key, command.arguments)
         known = self.bindings.find(wanted)
         if known is not None:
+            if self.durable_binding(known) is not None:
+                self.definitions.vhost_changed(self.name, command)
             self.unbind_all([known])
         return DONE
 

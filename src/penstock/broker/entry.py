@@ -9,9 +9,13 @@ from penstock.broker.message import Message
 class QueueEntry:
     """What one queue knows about one message. Ready, or delivered and unacknowledged."""
 
-    # How often it was delivered and came back; above zero means `redelivered`. Defaults stand on
-    # the class, which spares the interpreted build two stores per entry.
+    # Defaults stand on the class, which spares the interpreted build some stores per entry.
+    # How often it was delivered and came back.
     delivery_count: int = 0
+    # Whether somebody may have seen it: it came back, or was there before the last start.
+    is_redelivered: bool = False
+    # It left its queue before it was ever written down, so it need not be.
+    is_gone: bool = False
     # `now` at which it is dead; 0 for never.
     expires_at: int = 0
 

@@ -43,6 +43,10 @@ class Properties:
         """Routing keys from CC and BCC."""
         raise NotImplementedError
 
+    def encoded(self) -> bytes:
+        """The original header octets, as the dialect wrote them."""
+        raise NotImplementedError
+
     def rewritten(self, headers: dict[str, object], drop_expiration: bool) -> "Properties":
         """The same properties with other headers, for dead-lettering and delivery counts."""
         raise NotImplementedError
@@ -68,8 +72,16 @@ class Address:
     def __init__(self, exchange: str, routing_key: str, encoded: bytes) -> None:
         self.exchange: str = exchange
         self.routing_key: str = routing_key
-        # The dialect's own encoding of the two, cached because each delivery repeats it.
-        self.encoded: bytes = encoded
+        # Both as short strings, cached because every delivery and every record repeats them.
+        self._octets: bytes = encoded
+
+    def octets(self) -> bytes:
+        """Exchange and routing key, each a length octet and its text."""
+        if not self._octets:
+            exchange = self.exchange.encode("utf-8", "surrogateescape")
+            key = self.routing_key.encode("utf-8", "surrogateescape")
+            self._octets = b"".join([bytes([len(exchange)]), exchange, bytes([len(key)]), key])
+        return self._octets
 
 
 @mypyc_attr(acyclic=True)
@@ -80,6 +92,10 @@ class Message:
     publisher: Publisher | None = None
     sequence: int = 0
     holds: int = 0
+    # It was written down in this tick or before; its confirm waits until that is safe.
+    is_journalled: bool = False
+    # Where it lies on disk, for the message store; -1 when it does not.
+    location: int = -1
 
     def __init__(self, address: Address, properties: Properties, body: bytes, origin: int) -> None:
         self.address: Address = address
@@ -102,3 +118,11 @@ class Message:
             # A completed message must not keep its publisher's channel alive in the queue.
             self.publisher = None
             publisher.completed(self.sequence)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageDecoder:
+    """Makes messages again out of what was written down. A dialect implements it."""
+
+    def decode(self, exchange: str, routing_key: str, header: bytes, body: bytes) -> Message:
+        raise NotImplementedError

@@ -6,11 +6,13 @@ the user `guest`, who is let in from loopback only.
 
 from typing import Final
 
+from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.broker.login_delay import LoginDelays
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.permissions import Access, AccessTable
 from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.timers import Timers
 from penstock.broker.topology import (
     DONE,
@@ -25,6 +27,7 @@ from penstock.broker.topology import (
 )
 from penstock.broker.users import ADMINISTRATOR, DEFAULT_USER, DEFAULT_USER_HASH, Users
 from penstock.broker.vhost import VirtualHost
+from penstock.broker.wall_clock import WallClock
 from penstock.world.entropy import Entropy
 
 DEFAULT_VHOST: Final = "/"
@@ -44,8 +47,10 @@ class BrokerState:
         self.users: Users = Users(entropy)
         self.access: AccessTable = AccessTable()
         self.login_delays: LoginDelays = LoginDelays()
-        # Wall clock minus `now`, in milliseconds.
-        self._wall_offset_ms: int = 0
+        self.wall: WallClock = WallClock()
+        # Given to every virtual host: who writes definitions down, and who makes ready lists.
+        self.definitions: DefinitionLog = DefinitionLog()
+        self.ready_lists: ReadyLists | None = None
 
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
@@ -71,6 +76,7 @@ class BrokerState:
             vhost = self._vhost_of(command.user, command.vhost)
             self.access.revoke(command.user, command.vhost)
             vhost.generation += 1
+        self.definitions.broker_changed(command)
         return DONE
 
     def _add_vhost(self, name: str) -> None:
@@ -82,8 +88,10 @@ class BrokerState:
         if len(self.vhosts) >= VHOSTS_MAX:
             raise PreconditionFailed(f"limit of {VHOSTS_MAX} vhosts is reached")
         vhost = VirtualHost(name, self.timers)
-        vhost.wall_offset_ms = self._wall_offset_ms
+        vhost.wall_offset_ms = self.wall.offset_ms
         vhost.touched = self.touched
+        vhost.definitions = self.definitions
+        vhost.ready_lists = self.ready_lists
         self.vhosts[name] = vhost
 
     def _vhost_of(self, user: str, vhost: str) -> VirtualHost:
@@ -115,9 +123,15 @@ class BrokerState:
             )
         return vhost, access
 
+    def log_definitions(self, definitions: DefinitionLog) -> None:
+        """From now on changes are written down."""
+        self.definitions = definitions
+        for vhost in self.vhosts.values():
+            vhost.definitions = definitions
+
     def set_wall_offset(self, milliseconds: int) -> None:
         """The node tells what the wall clock shows when `now` is zero."""
-        self._wall_offset_ms = milliseconds
+        self.wall.offset_ms = milliseconds
         for vhost in self.vhosts.values():
             vhost.wall_offset_ms = milliseconds
 

@@ -11,8 +11,14 @@ once; a wrong password never matches and pays argon2 in full, so guessing gets n
 
 Unknown users and users without a password are checked against a hash that nothing matches, so the
 time of a refusal does not tell which names exist.
+
+Users that came with RabbitMQ's definitions keep its salted SHA hashes, so that they log in with the
+passwords they have and can go back with them. Such a hash is checked in microseconds; a refusal
+takes as long as any other.
 """
 
+import base64
+import binascii
 import hashlib
 import hmac
 import re
@@ -52,6 +58,13 @@ DECOY_HASH: Final = (
 _HASH_FORM: Final = re.compile(
     r"\$argon2id\$v=19\$m=[0-9]{1,7},t=[0-9]{1,3},p=[0-9]{1,3}\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+\Z"
 )
+
+# RabbitMQ's hashes as we keep them: base64 of a salt of four octets and of SHA(salt, password).
+SHA256_PREFIX: Final = "$rabbitmq-sha256$"
+SHA512_PREFIX: Final = "$rabbitmq-sha512$"
+SHA_SALT_OCTETS: Final = 4
+_SHA256_OCTETS: Final = 32
+_SHA512_OCTETS: Final = 64
 
 
 class User:
@@ -135,7 +148,7 @@ class Users:
         return True
 
     def _digest(self, password_hash: str, password: bytes) -> bytes:
-        # The argon2 text holds no zero octet, so the two parts cannot run into one another; its
+        # The text of a hash holds no zero octet, so the two parts cannot run into one another; its
         # salt differs from user to user, so the name need not be hashed.
         keyed = hashlib.blake2b(key=self._key, digest_size=HASH_OCTETS)
         keyed.update(password_hash.encode())
@@ -172,6 +185,16 @@ def hash_password(password: bytes, entropy: Entropy) -> str:
 
 
 def verify_password(password_hash: str, password: bytes) -> bool:
+    if _is_salted_sha(password_hash):
+        if _verify_salted_sha(password_hash, password):
+            return True
+        # The answer is no; only the time it takes is wanted.
+        _verify_argon2(DECOY_HASH, password)
+        return False
+    return _verify_argon2(password_hash, password)
+
+
+def _verify_argon2(password_hash: str, password: bytes) -> bool:
     from argon2.exceptions import VerificationError
     from argon2.low_level import Type, verify_secret
 
@@ -181,7 +204,37 @@ def verify_password(password_hash: str, password: bytes) -> bool:
         return False
 
 
+def _verify_salted_sha(password_hash: str, password: bytes) -> bool:
+    octets = _salted_sha_octets(password_hash)
+    salt = octets[:SHA_SALT_OCTETS]
+    if password_hash.startswith(SHA256_PREFIX):
+        digest = hashlib.sha256(salt + password).digest()
+    else:
+        digest = hashlib.sha512(salt + password).digest()
+    return hmac.compare_digest(octets[SHA_SALT_OCTETS:], digest)
+
+
+def _is_salted_sha(password_hash: str) -> bool:
+    return password_hash.startswith((SHA256_PREFIX, SHA512_PREFIX))
+
+
+def _salted_sha_octets(password_hash: str) -> bytes:
+    """Salt and digest; empty when the text is damaged, which no digest equals."""
+    try:
+        return base64.b64decode(password_hash[len(SHA256_PREFIX) :], validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
 def check_hash(password_hash: str) -> None:
-    """Raise for a text that is no argon2id hash, before a login stumbles over it."""
-    if _HASH_FORM.match(password_hash) is None:
+    """Raise for a text that is no hash we can check, before a login stumbles over it."""
+    if _is_salted_sha(password_hash):
+        is_short = password_hash.startswith(SHA256_PREFIX)
+        digest_octets = _SHA256_OCTETS if is_short else _SHA512_OCTETS
+        if len(_salted_sha_octets(password_hash)) != SHA_SALT_OCTETS + digest_octets:
+            raise PreconditionFailed(
+                f"the password hash is not base64 of {SHA_SALT_OCTETS} octets of salt and "
+                f"{digest_octets} of hash"
+            )
+    elif _HASH_FORM.match(password_hash) is None:
         raise PreconditionFailed("the password hash is not an argon2id hash")

@@ -76,13 +76,16 @@ class VirtualHost(BoundExchanges):
             return self.unbind_exchange(command)
         if isinstance(command, SetPolicy):
             self.policies.put(Policy(command))
+            self.definitions.vhost_changed(self.name, command)
             return self._policies_changed(now)
         if isinstance(command, ClearPolicy):
             if not self.policies.remove(command.name):
                 raise NotFound(f"no policy '{command.name}' in vhost '{self.name}'")
+            self.definitions.vhost_changed(self.name, command)
             return self._policies_changed(now)
         self.max_queues = command.max_queues
         self.max_connections = command.max_connections
+        self.definitions.vhost_changed(self.name, command)
         return DONE
 
     # Looking up.
@@ -161,6 +164,8 @@ class VirtualHost(BoundExchanges):
         if command.exclusive:
             self._exclusive.setdefault(owner, {})[command.name] = queue
         self.generation += 1
+        if queue.durable:
+            self.definitions.vhost_changed(self.name, command)
         return queue
 
     def _declared(self, queue: Queue, created: bool) -> QueueDeclared:
@@ -193,6 +198,9 @@ class VirtualHost(BoundExchanges):
             del owned[queue.name]
             if not owned:
                 del self._exclusive[queue.exclusive_owner]
+        if queue.durable:
+            # Before its bindings go: replayed, the deletion takes them along.
+            self.definitions.vhost_changed(self.name, DeleteQueue(queue.name))
         self.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
         queue.deleted(now)
@@ -237,6 +245,8 @@ class VirtualHost(BoundExchanges):
         known = self.bindings.find(wanted)
         if known is not None:
             self.accessible_queue(command.queue, command.connection)
+            if self.durable_binding(known) is not None:
+                self.definitions.vhost_changed(self.name, command)
             self.unbind_all([known])
         return DONE
 

@@ -1,9 +1,14 @@
 """A virtual host as routing and dead-lettering see it: names, and a count of changes."""
 
+from array import array
+
 from mypy_extensions import mypyc_attr
 
+from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.queues.queue import Queue, QueueOwner
+from penstock.broker.queues.queue_journal import ReadyLists
+from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.timers import Timers
 
 
@@ -17,8 +22,26 @@ class VirtualHostView(QueueOwner):
         self.queues: dict[str, Queue] = {}
         # Goes up with every change that can alter a route; a cached route carries its own.
         self.generation: int = 0
+        # Who writes down what must outlive the process.
+        self.definitions: DefinitionLog = DefinitionLog()
+        # Who makes ready lists that can outgrow memory; None where there is no disk.
+        self.ready_lists: ReadyLists | None = None
         # Wall clock minus `now`, in milliseconds; the node keeps it true.
         self.wall_offset_ms: int = 0
+
+    def make_ready_list(self, max_priority: int) -> ReadyList:
+        # Priorities have no single order by position, so such a queue stays in memory.
+        if max_priority > 0 or self.ready_lists is None:
+            return super().make_ready_list(max_priority)
+        return self.ready_lists.make()
+
+    def paged_out_gone(
+        self, queue: Queue, positions: "array[int]", locations: "array[int]"
+    ) -> None:
+        if queue.journal is not None:
+            queue.journal.dequeued_tail(positions, locations)
+        if self.ready_lists is not None:
+            self.ready_lists.gone(locations)
 
     def wall(self, now: int) -> int:
         """Milliseconds since 1970, for timestamps that people and clients read."""

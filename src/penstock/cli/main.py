@@ -2,8 +2,8 @@
 
 Starting a broker must not pay for the load generator, and `--help` must not pay for either. So the
 table below knows each subcommand's module and one line of help, and only the named module is
-imported. A subcommand's module has a function `command` with Typer annotations; its docstring is
-the long help.
+imported. A subcommand's module has a function `command` with Typer annotations, whose docstring is
+the long help, or an `app` of further subcommands.
 """
 
 import sys
@@ -28,6 +28,7 @@ COMMANDS: dict[str, Subcommand] = {
     "load": Subcommand("penstock.cli.load", "Put a measured load on a broker."),
     "demo": Subcommand("penstock.cli.demo", "Show what the broker does, with figures."),
     "simulate": Subcommand("penstock.cli.simulate", "Play seeded runs over a network that breaks."),
+    "store": Subcommand("penstock.cli.store", "Check or salvage a data directory."),
     "test": Subcommand("penstock.cli.selftest", "Run the project's whole suite.", True),
     "version": Subcommand("penstock.cli.version", "Print version, build and Python."),
 }
@@ -48,7 +49,11 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
     )
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     for name, row in COMMANDS.items():
-        function = import_module(row.module).command if name == chosen else not_loaded
+        module = import_module(row.module) if name == chosen else None
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+            continue
+        function = not_loaded if module is None else module.command
         settings: dict[str, object] = {}
         if row.passes_arguments_on:
             settings = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -1,5 +1,6 @@
 """`penstock serve`: run a broker until it is told to stop."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +9,9 @@ import typer
 
 if TYPE_CHECKING:
     from penstock.server.launch import ServerConfiguration
+
+# Exit code when the data directory is locked, damaged, of another version or not ours.
+STORE_REFUSED = 3
 
 
 def command(
@@ -21,10 +25,20 @@ def command(
         int, typer.Option(help="HTTP port of the console; nothing listens there yet.", min=0)
     ] = 15672,
     data: Annotated[
-        Path | None, typer.Option(help="Data directory; everything is kept in memory yet.")
+        Path | None,
+        typer.Option(
+            help="Data directory. [default: ~/.local/state/penstock/PORT; with --port 0 none]"
+        ),
     ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Keep everything in memory, nothing on disk.")
+    ] = False,
     config: Annotated[
         Path | None, typer.Option(help="Configuration file (TOML); options win over it.")
+    ] = None,
+    definitions: Annotated[
+        Path | None,
+        typer.Option(help="Definitions in RabbitMQ's JSON form, imported before it serves."),
     ] = None,
 ) -> None:
     """Run a broker.
@@ -33,20 +47,30 @@ def command(
     pid=N`, and runs until SIGTERM or SIGINT.
     """
     del http_port
+    from penstock.broker.definitions import DefinitionsRefused
+    from penstock.server.data_directory import DataDirectoryError
     from penstock.server.launch import serve
+    from penstock.storage.errors import StorageError
+    from penstock.world.disk import DiskError
 
     configuration = _configuration(config)
     if host is not None:
         configuration = replace(configuration, host=host)
     if port is not None:
         configuration = replace(configuration, port=port)
+    if definitions is not None:
+        configuration = replace(configuration, definitions=definitions)
     if data is not None:
-        typer.echo(
-            f"penstock: --data {data} is not used yet: this version keeps everything in memory.",
-            err=True,
-        )
+        configuration = replace(configuration, data=data)
+    elif configuration.data is None and configuration.port:
+        configuration = replace(configuration, data=default_data(configuration.port))
+    if memory:
+        configuration = replace(configuration, data=None)
     try:
-        serve(configuration)
+        code = serve(configuration)
+    except (StorageError, DataDirectoryError, DiskError) as error:
+        typer.echo(f"penstock: cannot use the data directory: {error}", err=True)
+        raise typer.Exit(STORE_REFUSED) from error
     except OSError as error:
         typer.echo(
             f"penstock: cannot listen on {configuration.host}:{configuration.port}: "
@@ -54,6 +78,16 @@ def command(
             err=True,
         )
         raise typer.Exit(1) from error
+    except DefinitionsRefused as error:
+        typer.echo(f"penstock: {configuration.definitions}: {error}", err=True)
+        raise typer.Exit(2) from error
+    raise typer.Exit(code)
+
+
+def default_data(port: int) -> Path:
+    """Where a broker on this port keeps its data unless told otherwise."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state) / "penstock" / str(port)
 
 
 def _configuration(path: Path | None) -> "ServerConfiguration":

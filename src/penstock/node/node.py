@@ -4,14 +4,21 @@ The server's event loop and the simulator both drive it the same way: `connected
 connection, `lost`, then one `flush` per tick; `timers.fire_due` and `sweep` as time passes.
 """
 
+from penstock.broker.durability import Durability
+from penstock.broker.entry import QueueEntry
 from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.timers import Timers
 from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCommand
+from penstock.dialects.amqp091.confirms import Confirms
 from penstock.dialects.amqp091.connection import Connection, ConnectionOwner
-from penstock.dialects.amqp091.container import Container, LoginChecker
+from penstock.dialects.amqp091.container import Container, ContainerDecoder, LoginChecker
 from penstock.dialects.amqp091.login import server_properties
 from penstock.node.configuration import NodeConfiguration
+from penstock.node.stored import StorageOwner, StoredState
+from penstock.wire.outgoing import Outgoing
+from penstock.world.disk import Disk, DiskError
 from penstock.world.entropy import Entropy
 from penstock.world.network import Transport
 
@@ -26,11 +33,11 @@ class Node(ConnectionOwner):
         login_checker: LoginChecker,
         now: int,
         wall: int,
+        disk: Disk | None = None,
     ) -> None:
         self.configuration: NodeConfiguration = configuration
         self.state: BrokerState = BrokerState(entropy)
         self.state.set_wall_offset(wall - now)
-        put_defaults(self.state, now)
         self.timers: Timers = self.state.timers
         self.container: Container = Container(
             self.state,
@@ -41,6 +48,23 @@ class Node(ConnectionOwner):
                 configuration.version, configuration.platform, configuration.cluster_name
             ),
         )
+        self.durability: Durability = self.container.durability
+        # Connections whose output waits for the journal.
+        self._gated: list[Outgoing] = []
+        # Channels whose confirms do; a dictionary for its order.
+        self._waiting: dict[Confirms, None] = {}
+        # Why the disk cannot be trusted any more; the server stops when this is not empty.
+        self.storage_failure: str = ""
+        self.stored: StoredState | None = None
+        if disk is None:
+            put_defaults(self.state, now)
+        else:
+            self.stored = StoredState(
+                NodeStorage(self), disk, self.state, ContainerDecoder(self.container), entropy, now
+            )
+            self.durability.written = self.stored.journal.position
+            self.durability.safe = self.stored.journal.durable_position
+        self._alarms: dict[str, str] = {}
         self.connections: dict[int, Connection] = {}
         self._connections_accepted: int = 0
         self.is_stopping: bool = False
@@ -72,7 +96,12 @@ class Node(ConnectionOwner):
     # Ticks.
 
     def has_work(self) -> bool:
-        return bool(self.state.touched or self.container.confirm_list or self.container.flush_list)
+        return bool(
+            self.state.touched
+            or self.container.confirm_list
+            or self.container.flush_list
+            or (self.stored is not None and self.stored.has_work())
+        )
 
     def flush(self, now: int) -> None:
         """End of a tick: dispatch what arrived, confirm it, write every connection's output."""
@@ -82,17 +111,68 @@ class Node(ConnectionOwner):
             touched.clear()
             for queue in queues:
                 queue.dispatch(now)
+        if self.stored is not None:
+            self._store(self.stored)
         confirm_list = self.container.confirm_list
         if confirm_list:
             for confirms in confirm_list:
                 confirms.flush()
+                if confirms.is_waiting():
+                    self._waiting[confirms] = None
             confirm_list.clear()
         flush_list = self.container.flush_list
         if flush_list:
             pending = flush_list[:]
             flush_list.clear()
+            safe = self.durability.safe
             for outgoing in pending:
-                outgoing.flush()
+                if outgoing.gate > safe:
+                    self._gated.append(outgoing)
+                else:
+                    outgoing.flush()
+
+    def _store(self, stored: "StoredState") -> None:
+        """Write what the tick brought, before anybody hears of it."""
+        gate_list = self.container.gate_list
+        try:
+            stored.end_of_tick()
+        except DiskError as error:
+            self.storage_failed(str(error))
+            return
+        self.durability.written = stored.journal.position
+        if gate_list:
+            for outgoing in gate_list:
+                outgoing.gate = self.durability.written
+            gate_list.clear()
+
+    def journal_is_safe(self, position: int) -> None:
+        """A flush has covered the journal up to here."""
+        self.durability.safe = position
+        waiting = self._waiting
+        self._waiting = {}
+        for confirms in waiting:
+            confirms.list_again()
+        gated = self._gated
+        self._gated = []
+        for outgoing in gated:
+            self.container.flush_list.append(outgoing)
+
+    def is_all_safe(self) -> bool:
+        """Whether everything that was written would survive a power loss."""
+        return self.durability.safe >= self.durability.written
+
+    def storage_failed(self, reason: str) -> None:
+        """Nothing more is promised: the server stops and does not try again."""
+        if not self.storage_failure:
+            self.storage_failure = reason
+
+    def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+        """Everything that is out with consumers."""
+        found: list[tuple[Queue, QueueEntry]] = []
+        for connection in self.connections.values():
+            for channel in connection.channels():
+                channel.deliveries.unacknowledged.add_to(found)
+        return found
 
     def sweep(self, now: int, wall: int) -> None:
         """A few times a second: heartbeats, handshake time-outs, the wall clock."""
@@ -118,11 +198,17 @@ class Node(ConnectionOwner):
         """Topology and policies, on behalf of an operator."""
         return self.state.vhost(vhost).apply(command, now)
 
-    def set_alarm(self, reason: str, now: int) -> None:
-        """Block publishers for this reason; an empty reason lets them go on."""
-        if self.container.alarm == reason:
+    def set_alarm(self, source: str, reason: str, now: int) -> None:
+        """Block publishers for this reason of this source (memory, disk); an empty reason takes it
+        back, and they go on when no source has one.
+        """
+        if self._alarms.get(source, "") == reason:
             return
-        self.container.alarm = reason
+        self._alarms[source] = reason
+        alarm = ", ".join([reason for reason in self._alarms.values() if reason])
+        if alarm == self.container.alarm:
+            return
+        self.container.alarm = alarm
         for connection in list(self.connections.values()):
             connection.alarm_changed(now)
 
@@ -137,3 +223,19 @@ class Node(ConnectionOwner):
         reason = "broker forced connection closure with reason 'shutdown'"
         for connection in list(self.connections.values()):
             connection.stop(reason, now)
+
+
+class NodeStorage(StorageOwner):
+    """The node as its storage sees it."""
+
+    def __init__(self, node: Node) -> None:
+        self._node: Node = node
+
+    def journal_is_safe(self, position: int) -> None:
+        self._node.journal_is_safe(position)
+
+    def storage_failed(self, reason: str) -> None:
+        self._node.storage_failed(reason)
+
+    def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+        return self._node.unsettled()

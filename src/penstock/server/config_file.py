@@ -14,6 +14,9 @@ handshake_seconds = 10
 
 [memory]
 publishers_wait_above_bytes = 0    # 0 is 40 % of the machine's memory
+
+[definitions]
+file = "definitions.json"          # beside this file, if not absolute
 """
 
 from __future__ import annotations
@@ -58,12 +61,17 @@ class MemoryTable(_Table):
     publishers_wait_above_bytes: int = Field(default=0, ge=0)
 
 
+class DefinitionsTable(_Table):
+    file: str = ""
+
+
 class ConfigurationFile(_Table):
     """The whole file."""
 
     listen: ListenTable = ListenTable()
     limits: LimitsTable = LimitsTable()
     memory: MemoryTable = MemoryTable()
+    definitions: DefinitionsTable = DefinitionsTable()
 
 
 def read_configuration(path: Path) -> ServerConfiguration:
@@ -84,7 +92,7 @@ def read_configuration(path: Path) -> ServerConfiguration:
             place = ".".join(str(part) for part in mistake["loc"])
             lines.append(f"  {place}: {_explained(mistake['type'], mistake['msg'])}")
         raise ConfigurationError("\n".join(lines)) from error
-    return _configured(read)
+    return _configured(read, path.parent)
 
 
 def _explained(kind: str, message: str) -> str:
@@ -93,8 +101,9 @@ def _explained(kind: str, message: str) -> str:
     return message
 
 
-def _configured(read: ConfigurationFile) -> ServerConfiguration:
+def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
     limits = read.limits
+    definitions = read.definitions.file
     return ServerConfiguration(
         host=read.listen.host,
         port=read.listen.port,
@@ -107,4 +116,6 @@ def _configured(read: ConfigurationFile) -> ServerConfiguration:
         ),
         connections_max=limits.connections,
         memory_bytes_max=read.memory.publishers_wait_above_bytes,
+        # A service does not know the folder it is started in.
+        definitions=folder / definitions if definitions else None,
     )

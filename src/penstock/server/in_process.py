@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import uvloop
@@ -55,9 +56,15 @@ class Broker:
         port: int = 0,
         limits: Limits | None = None,
         connections_max: int = CONNECTIONS_MAX,
+        data: str | Path | None = None,
     ) -> None:
+        """`data` names a directory to keep durable things in; without it all is in memory."""
         self._configuration = ServerConfiguration(
-            host=host, port=port, limits=limits or Limits(), connections_max=connections_max
+            host=host,
+            port=port,
+            limits=limits or Limits(),
+            connections_max=connections_max,
+            data=None if data is None else Path(data),
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -196,10 +203,10 @@ class Broker:
 
     def block_publishers(self, reason: str = "low on memory") -> None:
         """Raise the memory alarm: publishers hear connection.blocked and are not read."""
-        self._call(lambda node, now: node.set_alarm(reason, now))
+        self._call(lambda node, now: node.set_alarm("test", reason, now))
 
     def unblock_publishers(self) -> None:
-        self._call(lambda node, now: node.set_alarm("", now))
+        self._call(lambda node, now: node.set_alarm("test", "", now))
 
     # What an operator does.
 
@@ -237,6 +244,24 @@ class Broker:
 
     def clear_policy(self, vhost: str, name: str) -> None:
         self._call(lambda node, now: node.apply_to_vhost(vhost, ClearPolicy(name), now))
+
+    def import_definitions(
+        self, definitions: dict[str, object] | str | Path, vhost: str | None = None
+    ) -> list[str]:
+        """Definitions in RabbitMQ's JSON form, or a file of them; of one virtual host, into the
+        one named. Applied as a whole or refused (`DefinitionsRefused`); returns warnings.
+        """
+        from penstock.server.definitions import apply, prepare, read_file
+
+        whole = definitions if isinstance(definitions, dict) else read_file(Path(definitions))
+        prepared = prepare(whole, vhost)
+        return self._call(lambda node, now: apply(node, prepared, now))
+
+    def export_definitions(self, vhost: str | None = None) -> dict[str, object]:
+        """In RabbitMQ's JSON form: the whole broker, or one virtual host."""
+        from penstock.server.definitions import exported
+
+        return self._call(lambda node, now: exported(node, vhost))
 
     # Looking in.
 

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -19,10 +20,13 @@ import penstock
 from penstock.builds import build_mode
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
+from penstock.server.data_directory import open_data_directory
+from penstock.server.disk_space import DiskWatcher
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
 from penstock.server.server import Server
 from penstock.server.world.clock import MachineClock
+from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
 from penstock.wire.amqp091.limits import Limits
 
@@ -31,6 +35,8 @@ log = structlog.get_logger()
 # Collections are rare: messages and entries cannot be part of a cycle and are freed by count, so a
 # collection only ever walks over a backlog in vain.
 GC_THRESHOLDS: Final = (200_000, 50, 50)
+# Exit code when the disk failed while the broker ran.
+STORAGE_FAILED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +49,79 @@ class ServerConfiguration:
     limits: Limits = field(default_factory=Limits)
     connections_max: int = CONNECTIONS_MAX
     memory_bytes_max: int = 0  # 0 is a share of the machine's
+    definitions: Path | None = None  # imported at every start, before anybody connects
+    data: Path | None = None  # None keeps everything in memory
 
 
 class Running:
     """A started broker. Held by `serve` and by the in-process broker."""
 
     def __init__(
-        self, node: Node, server: Server, logins: ThreadedLoginChecker, address: tuple[str, int]
+        self,
+        node: Node,
+        server: Server,
+        logins: ThreadedLoginChecker,
+        storage: Storage | None,
+        address: tuple[str, int],
     ) -> None:
         self.node = node
         self.server = server
         self.address = address
         self._logins = logins
+        self._storage = storage
 
     async def stop(self) -> None:
         await self.server.stop()
         self._logins.close()
+        if self._storage is not None:
+            self._storage.close()
+
+
+class Storage:
+    """The data directory and the disk over it. Held by the running broker."""
+
+    def __init__(self, path: Path, clock: MachineClock, entropy: MachineEntropy) -> None:
+        self._directory = open_data_directory(path, clock, entropy)
+        self.disk = MachineDisk(path, clock, asyncio.get_running_loop())
+
+    def close(self) -> None:
+        self.disk.close()
+        self._directory.close()
 
 
 async def start(configuration: ServerConfiguration) -> Running:
     """Build a node on the real world and let it listen."""
     clock = MachineClock()
+    entropy = MachineEntropy()
     logins = ThreadedLoginChecker()
+    storage = None
+    if configuration.data is not None:
+        storage = Storage(configuration.data, clock, entropy)
+    try:
+        node = _make_node(configuration, clock, entropy, logins, storage)
+    except Exception:
+        if storage is not None:
+            storage.close()
+        raise
+    server = Server(node, clock)
+    logins.attach(server)
+    if can_watch():
+        limit = configuration.memory_bytes_max or default_limit_bytes()
+        server.watchers.append(MemoryWatcher(node, limit))
+    if storage is not None:
+        storage.disk.after_answer = server.schedule_flush
+        server.watchers.append(DiskWatcher(node, storage.disk))
+    address = await server.listen(configuration.host, configuration.port)
+    return Running(node, server, logins, storage, address)
+
+
+def _make_node(
+    configuration: ServerConfiguration,
+    clock: MachineClock,
+    entropy: MachineEntropy,
+    logins: ThreadedLoginChecker,
+    storage: Storage | None,
+) -> Node:
     node = Node(
         NodeConfiguration(
             penstock.__version__,
@@ -73,29 +130,42 @@ async def start(configuration: ServerConfiguration) -> Running:
             configuration.limits,
             configuration.connections_max,
         ),
-        MachineEntropy(),
+        entropy,
         logins,
         clock.now(),
         clock.wall(),
+        None if storage is None else storage.disk,
     )
-    server = Server(node, clock)
-    logins.attach(server)
-    if can_watch():
-        limit = configuration.memory_bytes_max or default_limit_bytes()
-        server.watchers.append(MemoryWatcher(node, limit))
-    address = await server.listen(configuration.host, configuration.port)
-    return Running(node, server, logins, address)
+    if node.stored is not None:
+        torn = node.stored.torn_tail
+        if torn is not None:
+            log.warning("cut off a torn tail", file=torn.file, offset=torn.offset)
+        log.info("recovered", messages=node.stored.recovered_count)
+    if configuration.definitions is not None:
+        _import_definitions(node, configuration.definitions, clock.now())
+    return node
 
 
-def serve(configuration: ServerConfiguration) -> None:
-    """Run a broker until SIGTERM or SIGINT; says on one line when it is ready."""
+def _import_definitions(node: Node, path: Path, now: int) -> None:
+    """Raises `DefinitionsRefused` with everything that is wrong; then nothing was applied."""
+    # Imported only for a file, as most starts have none.
+    from penstock.server.definitions import apply, prepare, read_file
+
+    for warning in apply(node, prepare(read_file(path)), now):
+        log.warning("definitions", file=str(path), note=warning)
+
+
+def serve(configuration: ServerConfiguration) -> int:
+    """Run a broker until SIGTERM or SIGINT; says on one line when it is ready. Returns the exit
+    code: 0, or STORAGE_FAILED.
+    """
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     raise_open_files_limit()
     gc.set_threshold(*GC_THRESHOLDS)
-    uvloop.run(_serve(configuration))
+    return uvloop.run(_serve(configuration))
 
 
-async def _serve(configuration: ServerConfiguration) -> None:
+async def _serve(configuration: ServerConfiguration) -> int:
     running = await start(configuration)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -107,9 +177,15 @@ async def _serve(configuration: ServerConfiguration) -> None:
     sys.stdout.write(f"penstock ready amqp={shown}:{port} pid={os.getpid()}\n")
     sys.stdout.flush()
     log.info("ready", build=build_mode(), host=host, port=port)
+    running.server.when_storage_fails = stopped.set
     await stopped.wait()
+    if running.node.storage_failure:
+        # No orderly end: nothing may be said any more that the disk does not hold.
+        log.critical("storage failed, stopping", reason=running.node.storage_failure)
+        return STORAGE_FAILED
     log.info("stopping", connections=len(running.node.connections))
     await running.stop()
+    return 0
 
 
 def raise_open_files_limit() -> None:

@@ -35,11 +35,11 @@ class MemoryWatcher:
         if not self._raised and used > self._limit_bytes:
             self._raised = True
             log.warning("memory alarm: publishers wait", used=used, limit=self._limit_bytes)
-            self._node.set_alarm("low on memory", now)
+            self._node.set_alarm("memory", "low on memory", now)
         elif self._raised and used < self._limit_bytes * RELEASE_FRACTION:
             self._raised = False
             log.info("memory alarm is over", used=used, limit=self._limit_bytes)
-            self._node.set_alarm("", now)
+            self._node.set_alarm("memory", "", now)
 
     def used_bytes(self) -> int:
         return int(_STATM.read_text().split()[1]) * self._page_bytes

@@ -50,6 +50,8 @@ class Server(SocketOwner):
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
         # Called with every sweep; memory and disk watchers attach here.
         self.watchers: list[Callable[[int], None]] = []
+        # Called once when the disk cannot be trusted any more.
+        self.when_storage_fails: Callable[[], None] | None = None
 
     def now(self) -> int:
         return self._clock.now()
@@ -104,6 +106,10 @@ class Server(SocketOwner):
         self._flush_scheduled = False
         node = self.node
         node.flush(self._tick_began)
+        if node.storage_failure:
+            if self.when_storage_fails is not None:
+                self.when_storage_fails()
+            return
         if node.has_work():
             self.schedule_flush()
         due = node.timers.next_due()
@@ -140,7 +146,9 @@ class Server(SocketOwner):
         self.node.stop(self._clock.now())
         self.schedule_flush()
         deadline = self._loop.time() + STOP_SECONDS
-        while self.node.connections and self._loop.time() < deadline:
+        while self._loop.time() < deadline and (
+            self.node.connections or not self.node.is_all_safe()
+        ):
             await asyncio.sleep(0.005)
         for connection in list(self.node.connections.values()):
             connection.outgoing.transport.abort()

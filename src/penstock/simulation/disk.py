@@ -2,9 +2,11 @@
 
 Invariants
 - what a flush covered survives every crash, whole;
-- of what came behind it a prefix survives, torn at any octet;
-- a removal is undone by a crash unless a flush came after it;
-- a crash forgets the flushes that were on their way: nobody hears of them.
+- what came behind it survives as a prefix torn at any octet, or by pages in no order, with zeros
+  where a page is missing;
+- making, removing and cutting a file come undone by a crash unless a flush came after;
+- the death of the process alone loses nothing that was appended, and makes nothing safe;
+- either forgets the flushes that were on their way: nobody hears of them.
 """
 
 from functools import partial
@@ -12,36 +14,94 @@ from typing import Final
 
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.world.disk import AppendFile, Disk, FlushListener
+from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
 
 FLUSH_US_MIN: Final = 100
 FLUSH_US_MAX: Final = 10_000
 # Now and then a disk is busy with something else.
 SLOW_CHANCE: Final = 0.05
 SLOW_US: Final = 300_000
+# What the page cache writes at once.
+PAGE_BYTES: Final = 4096
+# More than any run writes; a run that wants a full disk makes it smaller.
+CAPACITY_BYTES: Final = 1 << 40
 
 
 class SimulatedFile(AppendFile):
     """Held by the disk and by who opened it; a crash leaves only the disk's hold."""
 
-    def __init__(self, disk: "SimulatedDisk", content: bytes) -> None:
+    def __init__(self, disk: "SimulatedDisk", name: str, content: bytes) -> None:
         self._disk = disk
         self._incarnation = disk.incarnation
+        self._name = name
         self.content = bytearray(content)
-        self.durable_size = len(content)
+        self.durable_size = 0
+        # Whether the folder names it for good.
+        self.is_entry_durable = False
+        # What the file held before it was cut, until a flush covers the cut.
+        self.before_cut: bytes | None = None
+
+    def size(self) -> int:
+        self._check_alive()
+        return len(self.content)
 
     def append(self, data: bytes) -> int:
         self._check_alive()
-        self.content += data
+        room = self._disk.free_bytes()
+        self.content += data[:room]
+        if room < len(data):
+            raise DiskError(f"{self._name}: no space left on device")
         return len(self.content)
-
-    def request_flush(self, listener: FlushListener) -> None:
-        self._check_alive()
-        self._disk.flush(self, len(self.content), listener)
 
     def read(self, position: int, size: int) -> bytes:
         self._check_alive()
         return bytes(self.content[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        self._check_alive()
+        if self.before_cut is None and size < self.durable_size:
+            self.before_cut = bytes(self.content[: self.durable_size])
+        del self.content[size:]
+        self.durable_size = min(self.durable_size, size)
+
+    def close(self) -> None:
+        self._check_alive()
+
+    def made_durable(self, size: int) -> None:
+        self.durable_size = max(self.durable_size, min(size, len(self.content)))
+
+    def in_a_new_process(self) -> "SimulatedFile":
+        again = SimulatedFile(self._disk, self._name, bytes(self.content))
+        again.durable_size = self.durable_size
+        again.is_entry_durable = self.is_entry_durable
+        again.before_cut = self.before_cut
+        return again
+
+    def after_power_loss(self, dice: Dice) -> "SimulatedFile | None":
+        """What the disk holds of it, all of it safe now; None when it was never there."""
+        if not self.is_entry_durable and dice.chance(0.5):
+            return None
+        if self.before_cut is not None and dice.chance(0.5):
+            content = self.before_cut
+        else:
+            size = len(self.content)
+            kept = size if dice.chance(0.3) else dice.between(self.durable_size, size)
+            content = bytes(self.content[:kept])
+            if dice.chance(0.5):
+                content = self._without_some_pages(content, dice)
+        again = SimulatedFile(self._disk, self._name, content)
+        again.durable_size = len(content)
+        again.is_entry_durable = True
+        return again
+
+    def _without_some_pages(self, content: bytes, dice: Dice) -> bytes:
+        left = bytearray(content)
+        for page in range(self.durable_size // PAGE_BYTES * PAGE_BYTES, len(left), PAGE_BYTES):
+            if dice.chance(0.5):
+                begin = max(page, self.durable_size)
+                end = min(page + PAGE_BYTES, len(left))
+                left[begin:end] = bytes(end - begin)
+        return bytes(left)
 
     def _check_alive(self) -> None:
         assert self._incarnation == self._disk.incarnation, "a crash ended whoever opened this file"
@@ -54,6 +114,7 @@ class SimulatedDisk(Disk):
         self._clock = clock
         self._dice = dice
         self.incarnation = 0
+        self.capacity_bytes = CAPACITY_BYTES
         self._files: dict[str, SimulatedFile] = {}
         # Removed, but not yet for good.
         self._removed: dict[str, SimulatedFile] = {}
@@ -63,7 +124,7 @@ class SimulatedDisk(Disk):
     def open(self, name: str) -> AppendFile:
         if name not in self._files:
             self._removed.pop(name, None)
-            self._files[name] = SimulatedFile(self, b"")
+            self._files[name] = SimulatedFile(self, name, b"")
         return self._files[name]
 
     def names(self) -> list[str]:
@@ -72,54 +133,92 @@ class SimulatedDisk(Disk):
     def remove(self, name: str) -> None:
         self._removed[name] = self._files.pop(name)
 
-    def flush(self, file: SimulatedFile, position: int, listener: FlushListener) -> None:
+    def free_bytes(self) -> int:
+        used = sum([len(file.content) for file in self._files.values()])
+        return max(0, self.capacity_bytes - used)
+
+    def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
         delay = self._dice.between(FLUSH_US_MIN, FLUSH_US_MAX)
         if self._dice.chance(SLOW_CHANCE):
             delay += SLOW_US
         # One disk does one thing after the other.
         self._flush_ends = max(self._flush_ends, self._clock.microseconds) + delay
-        fails = self._fails_next
+        flush = SimulatedFlush(self, files, token, listener, self._fails_next)
         self._fails_next = False
-        removed = list(self._removed)
         self._clock.after(
-            self._flush_ends - self._clock.microseconds,
-            partial(self._flushed, self.incarnation, file, position, removed, listener, fails),
+            self._flush_ends - self._clock.microseconds, partial(self._flushed, flush)
         )
 
-    def _flushed(
-        self,
-        incarnation: int,
-        file: SimulatedFile,
-        position: int,
-        removed: list[str],
-        listener: FlushListener,
-        fails: bool,
-    ) -> None:
-        if incarnation != self.incarnation:
+    def _flushed(self, flush: "SimulatedFlush") -> None:
+        if flush.incarnation != self.incarnation:
             return
-        if fails:
-            listener.flush_failed("input/output error", self._clock.now())
+        if flush.fails:
+            flush.listener.flush_failed("input/output error", self._clock.now())
             return
-        file.durable_size = max(file.durable_size, position)
-        for name in removed:
+        for file, size in flush.sizes:
+            file.made_durable(size)
+        for file in flush.cut:
+            file.before_cut = None
+        for file in flush.entries:
+            file.is_entry_durable = True
+        for name in flush.removed:
             self._removed.pop(name, None)
-        listener.flushed(position, self._clock.now())
+        flush.listener.flushed(flush.token, self._clock.now())
+
+    def entries(self) -> list[SimulatedFile]:
+        return list(self._files.values())
+
+    def removed_names(self) -> list[str]:
+        return list(self._removed)
 
     # What goes wrong.
 
     def fail_next_flush(self) -> None:
         self._fails_next = True
 
+    def kill(self) -> None:
+        """The process dies and the machine lives; files must be opened anew."""
+        self._next_incarnation()
+        self._files = {name: file.in_a_new_process() for name, file in self._files.items()}
+        self._removed = {name: file.in_a_new_process() for name, file in self._removed.items()}
+
     def crash(self) -> None:
         """The power goes and comes back; files must be opened anew."""
-        self.incarnation += 1
-        self._fails_next = False
-        self._flush_ends = 0
-        survivors = {**self._files, **self._removed}
+        self._next_incarnation()
+        survivors = {**self._removed, **self._files}
         self._files = {}
         self._removed = {}
         for name in sorted(survivors):
-            file = survivors[name]
-            kept = self._dice.between(file.durable_size, len(file.content))
-            if kept or self._dice.chance(0.5):
-                self._files[name] = SimulatedFile(self, bytes(file.content[:kept]))
+            file = survivors[name].after_power_loss(self._dice)
+            if file is not None:
+                self._files[name] = file
+
+    def _next_incarnation(self) -> None:
+        self.incarnation += 1
+        self._fails_next = False
+        self._flush_ends = 0
+
+
+class SimulatedFlush:
+    """A flush on its way: what it will make safe is what was there when it was asked for. Held by
+    the clock.
+    """
+
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        files: list[AppendFile],
+        token: int,
+        listener: FlushListener,
+        fails: bool,
+    ) -> None:
+        ours = [file for file in files if isinstance(file, SimulatedFile)]
+        assert len(ours) == len(files), "every disk has its own kind of file"
+        self.incarnation = disk.incarnation
+        self.sizes = [(file, file.size()) for file in ours]
+        self.cut = [file for file in ours if file.before_cut is not None]
+        self.entries = disk.entries()
+        self.removed = disk.removed_names()
+        self.token = token
+        self.listener = listener
+        self.fails = fails

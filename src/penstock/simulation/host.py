@@ -123,7 +123,7 @@ class Host(Listener):
 
     def set_alarm(self, reason: str) -> None:
         self.history.add(f"{self.name} alarm '{reason}'")
-        self.node.set_alarm(reason, self.clock.now())
+        self.node.set_alarm("memory", reason, self.clock.now())
         self.schedule_flush()
 
     def stop(self) -> None:

@@ -20,7 +20,8 @@ class FlushListener(ABC):
     @abstractmethod
     def flushed(self, token: int, now: int) -> None:
         """Everything appended to the flushed files before the request survives a power loss, and
-        so do creations and removals of files before it."""
+        so do creations and removals of files before it.
+        """
 
     @abstractmethod
     def flush_failed(self, reason: str, now: int) -> None:
@@ -71,7 +72,8 @@ class Disk(ABC):
     @abstractmethod
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
         """Ask that everything appended to these files so far become safe; the listener hears of
-        it later with the token. Requests are answered in order."""
+        it later with the token. Requests are answered in order.
+        """
 
     @abstractmethod
     def free_bytes(self) -> int:

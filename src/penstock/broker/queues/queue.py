@@ -10,6 +10,7 @@ Invariants
 - entries leave the ready list in order of position, except for priorities and selective consumers.
 """
 
+from array import array
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -23,7 +24,9 @@ from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.consumers import Consumers
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
+from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.priority import PriorityReadyList
+from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.timers import Timers
 
@@ -43,6 +46,17 @@ class QueueOwner:
         # Queues that have something to dispatch at the end of this tick; the broker's virtual
         # hosts share one list.
         self.touched: list[Queue] = []
+
+    def make_ready_list(self, max_priority: int) -> ReadyList:
+        """The list of a new queue: one that can outgrow memory where there is a disk."""
+        if max_priority > 0:
+            return PriorityReadyList(max_priority)
+        return ReadyList()
+
+    def paged_out_gone(
+        self, queue: "Queue", positions: "array[int]", locations: "array[int]"
+    ) -> None:
+        """Messages that a queue had paged out were purged."""
 
     def dead_letter(self, queue: "Queue", entry: QueueEntry, reason: DeathReason, now: int) -> None:
         raise NotImplementedError
@@ -77,9 +91,11 @@ class Queue(Expiring):
         # Whether it stands on its virtual host's list of queues to dispatch.
         self.is_touched: bool = False
 
-        self.ready: ReadyList = (
-            PriorityReadyList(settings.max_priority) if settings.max_priority > 0 else ReadyList()
-        )
+        # Identifies this incarnation of the queue in the journal; 0 when it is not journalled.
+        self.number: int = 0
+        # Who writes down persistent messages; None for a queue that does not outlive the process.
+        self.journal: QueueJournal | None = None
+        self.ready: ReadyList = vhost.make_ready_list(settings.max_priority)
         self.ready_bytes: int = 0
         self.unacked_count: int = 0
         self._next_position: int = 1
@@ -118,6 +134,17 @@ class Queue(Expiring):
         if not self._unlimited:
             self._drop_excess(now)
 
+    def restored(self, highest_position: int, size: int, may_expire: bool, now: int) -> None:
+        """Its messages were found in the journal: positions go on behind them."""
+        self._next_position = highest_position + 1
+        self.ready_bytes = size
+        if may_expire:
+            # Times to live went on while nobody looked.
+            self._message_expiry.is_needed = True
+            self._expire_head(now, True)
+        if not self._unlimited:
+            self._drop_excess(now)
+
     def used(self, now: int) -> None:
         """Declared again or read with get: the time until `x-expires` begins anew."""
         if self.consumers.count == 0 and not self.is_deleted:
@@ -140,6 +167,8 @@ class Queue(Expiring):
                 entry, self.settings.message_ttl_ms, expiration_ms, is_head, now
             )
         self.ready.append(entry)
+        if self.journal is not None and message.properties.persistent:
+            self.journal.enqueued(entry)
         for observer in self.observers:
             observer.enqueued(entry)
         if not self._unlimited:
@@ -219,16 +248,19 @@ class Queue(Expiring):
         if self.ready_bytes > BATCH_BYTES_MAX:
             count = min(count, max(1, BATCH_BYTES_MAX * ready.count // self.ready_bytes))
         entries = ready.pop_many(count)
+        count = len(entries)
         size = 0
         for entry in entries:
             size += len(entry.message.body)
-            if entry.delivery_count:
+            if entry.is_redelivered:
                 self.redelivered_total += 1
         self.ready_bytes -= size
         self.delivered_total += count
         if not consumer.takes_ownership:
             self.unacked_count += count
         consumer.take_many(entries)
+        if consumer.takes_ownership and self.journal is not None:
+            self.journal.dequeued_many(entries)
         for observer in self.observers:
             for entry in entries:
                 if consumer.takes_ownership:
@@ -239,10 +271,12 @@ class Queue(Expiring):
     def _deliver(self, entry: QueueEntry, consumer: Consumer) -> None:
         self.ready_bytes -= len(entry.message.body)
         self.delivered_total += 1
-        if entry.delivery_count:
+        if entry.is_redelivered:
             self.redelivered_total += 1
         if consumer.takes_ownership:
             consumer.take(entry)
+            if self.journal is not None:
+                self.journal.dequeued(entry)
             for observer in self.observers:
                 observer.dequeued(entry)
             return
@@ -312,6 +346,8 @@ class Queue(Expiring):
         assert self.unacked_count >= count or self.is_deleted, "acknowledged more than delivered"
         self.unacked_count -= count
         self.acknowledged_total += count
+        if self.journal is not None:
+            self.journal.dequeued_many(entries)
         for observer in self.observers:
             for entry in entries:
                 observer.acknowledged(entry)
@@ -321,6 +357,8 @@ class Queue(Expiring):
         assert self.unacked_count > 0 or self.is_deleted, "acknowledged more than was delivered"
         self.unacked_count -= 1
         self.acknowledged_total += 1
+        if self.journal is not None:
+            self.journal.dequeued(entry)
         for observer in self.observers:
             observer.acknowledged(entry)
             observer.dequeued(entry)
@@ -336,6 +374,7 @@ class Queue(Expiring):
         for index in range(len(entries) - 1, -1, -1):
             entry = entries[index]
             entry.delivery_count += 1
+            entry.is_redelivered = True
             if 0 <= limit < entry.delivery_count:
                 self._die(entry, DeathReason.DELIVERY_LIMIT, now)
                 continue
@@ -355,6 +394,8 @@ class Queue(Expiring):
         self._die(entry, DeathReason.REJECTED, now)
 
     def _die(self, entry: QueueEntry, reason: DeathReason, now: int) -> None:
+        if self.journal is not None:
+            self.journal.dequeued(entry)
         for observer in self.observers:
             observer.dequeued(entry)
         if self.settings.dead_letter_exchange is not None and not self.is_deleted:
@@ -409,14 +450,21 @@ class Queue(Expiring):
 
     def purge(self, now: int) -> int:
         """Drop what is ready; what is out with consumers stays theirs."""
+        count = self.ready.count
+        if isinstance(self.ready, PagedReadyList):
+            positions, locations = self.ready.clear_tail()
+            if len(positions):
+                self.vhost.paged_out_gone(self, positions, locations)
         gone = self.ready.clear()
         self.ready_bytes = 0
+        if self.journal is not None:
+            self.journal.dequeued_many(gone)
         for observer in self.observers:
             for entry in gone:
                 observer.dequeued(entry)
         if self._message_expiry.is_needed:
             self._expire_head(now, False)
-        return len(gone)
+        return count
 
     def deleted(self, now: int) -> None:
         """The virtual host has removed it: consumers hear of it, messages go with it."""

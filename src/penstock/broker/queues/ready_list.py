@@ -51,7 +51,7 @@ class ReadyList:
         return entry
 
     def pop_many(self, count: int) -> list[QueueEntry]:
-        """Take several from the head, at least one and no more than there are."""
+        """Take several from the head: at least one, perhaps fewer than asked for."""
         head = self._head
         end = head + count
         taken = [entry for entry in self._slots[head:end] if entry is not None]

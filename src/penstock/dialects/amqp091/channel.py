@@ -56,7 +56,12 @@ class Channel(CancelListener):
 
     def start_confirms(self) -> None:
         if self.confirms is None:
-            self.confirms = Confirms(self.container.confirm_list, self.wire.outgoing, self.number)
+            self.confirms = Confirms(
+                self.container.confirm_list,
+                self.wire.outgoing,
+                self.number,
+                self.container.durability,
+            )
 
     def consumer_cancelled(self, tag: str) -> None:
         """The queue of a consumer is gone. Clients that said they want to know are told."""

@@ -10,6 +10,7 @@ Invariants: every sequence number is acknowledged or refused exactly once, in or
 from collections import deque
 from typing import Final
 
+from penstock.broker.durability import Durability
 from penstock.broker.message import Publisher
 from penstock.wire.outgoing import Outgoing
 
@@ -22,7 +23,11 @@ class Confirms(Publisher):
     """Held by a channel in confirm mode, and by its messages until they are complete."""
 
     def __init__(
-        self, confirm_list: list["Confirms"], outgoing: Outgoing, channel_number: int
+        self,
+        confirm_list: list["Confirms"],
+        outgoing: Outgoing,
+        channel_number: int,
+        durability: Durability,
     ) -> None:
         # Channels with something to confirm at the end of this tick.
         self._confirm_list: list[Confirms] = confirm_list
@@ -35,6 +40,11 @@ class Confirms(Publisher):
         self._held: deque[int] = deque()
         self._completed: set[int] = set()
         self._refused: list[int] = []
+        # The first sequence number of this tick whose message was written down, or 0; and for
+        # earlier ticks such numbers with the journal position that must become safe first.
+        self._first_journalled: int = 0
+        self._gates: deque[tuple[int, int]] = deque()
+        self._durability: Durability = durability
         self.closed: bool = False
 
     def next(self) -> int:
@@ -54,6 +64,21 @@ class Confirms(Publisher):
             self._is_listed = True
             self._confirm_list.append(self)
 
+    def journalled(self, sequence: int) -> None:
+        """The message was written down: its confirm, and all later ones, wait for the flush."""
+        if self._first_journalled == 0:
+            self._first_journalled = sequence
+
+    def is_waiting(self) -> bool:
+        """Whether the journal has to become safer before more can be answered."""
+        return bool(self._gates)
+
+    def list_again(self) -> None:
+        """The journal is safer than before."""
+        if not self._is_listed:
+            self._is_listed = True
+            self._confirm_list.append(self)
+
     def refused(self, sequence: int) -> None:
         """The message was not taken; its publisher must hear a negative confirm."""
         self._refused.append(sequence)
@@ -67,6 +92,14 @@ class Confirms(Publisher):
         while held and held[0] in self._completed:
             self._completed.discard(held.popleft())
         limit = held[0] - 1 if held else self.sequence
+        if self._first_journalled:
+            self._gates.append((self._first_journalled, self._durability.written))
+            self._first_journalled = 0
+        gates = self._gates
+        while gates and gates[0][1] <= self._durability.safe:
+            gates.popleft()
+        if gates and gates[0][0] <= limit:
+            limit = gates[0][0] - 1
         if self._refused:
             self._answer_refused(limit)
         if limit > self._answered:

@@ -34,17 +34,6 @@ DELIVER_FIXED_SIZE: Final = 4 + 1 + 8 + 1
 DELIVERY_COUNT: Final = "x-delivery-count"
 
 
-def encoded_address(address: Address) -> bytes:
-    """Exchange and routing key as two short strings, cached on the address."""
-    if not address.encoded:
-        exchange = address.exchange.encode()
-        routing_key = address.routing_key.encode()
-        address.encoded = b"".join(
-            [bytes([len(exchange)]), exchange, bytes([len(routing_key)]), routing_key]
-        )
-    return address.encoded
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CancelListener:
     """Who tells the client that its consumer is gone: the channel."""
@@ -128,7 +117,7 @@ class ChannelConsumer(Receiver):
         for entry in entries:
             message = entry.message
             if (
-                entry.delivery_count == 0
+                not entry.is_redelivered
                 and message.properties is self._properties
                 and message.address is self._address
                 and tag >> 8 == self._upper
@@ -149,7 +138,7 @@ class ChannelConsumer(Receiver):
 
     def _write(self, entry: QueueEntry, tag: int) -> None:
         message = entry.message
-        if entry.delivery_count:
+        if entry.is_redelivered:
             self._write_again(entry, tag)
             return
         if message.address is not self._address or message.properties is not self._properties:
@@ -178,7 +167,7 @@ class ChannelConsumer(Receiver):
     def _compose(self, message: Message) -> None:
         """Keep the part of the frames from behind the delivery tag up to the body."""
         properties = properties_of(message)
-        address = encoded_address(message.address)
+        address = message.address.octets()
         channel = self._channel_octets
         header = properties.header
         parts = [b"\x00", address, END]
@@ -215,7 +204,7 @@ class ChannelConsumer(Receiver):
                 self._tag_octets,
                 tag.to_bytes(8, "big"),
                 b"\x01" if redelivered else b"\x00",
-                encoded_address(message.address),
+                message.address.octets(),
             ]
         )
 
@@ -232,7 +221,7 @@ class ChannelConsumer(Receiver):
         """A redelivery: flagged, and counted for queues that count deliveries."""
         message = entry.message
         properties = properties_of(message)
-        if self.queue.counts_deliveries:
+        if self.queue.counts_deliveries and entry.delivery_count:
             properties = properties.with_header(DELIVERY_COUNT, entry.delivery_count)
         self._deliveries.wire.send_content(
             self._deliveries.number,

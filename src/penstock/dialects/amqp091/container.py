@@ -9,6 +9,8 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import settings_of
+from penstock.broker.durability import Durability
+from penstock.broker.message import Address, Message, MessageDecoder
 from penstock.broker.permissions import Access, Permission, ResourceKind
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue, QueueOwner
@@ -27,6 +29,8 @@ from penstock.world.entropy import Entropy
 # Parsed headers that are kept. Applications use few different ones, or a new one per message; above
 # the number all are dropped, and a header costs its scan again.
 PROPERTIES_MAX: Final = 4096
+# Origin of a message whose publisher's connection is long gone.
+NOBODY: Final = -1
 # Headers longer than this are not kept: 4096 of them must not hold memory that nobody counts.
 KEPT_HEADER_BYTES_MAX: Final = 1024
 
@@ -95,6 +99,9 @@ class Container:
         # Connections with output, and channels with confirms, at the end of this tick.
         self.flush_list: list[Outgoing] = []
         self.confirm_list: list[Confirms] = []
+        self.durability: Durability = Durability()
+        # Connections whose output, from this tick on, waits until what the tick wrote is safe.
+        self.gate_list: list[Outgoing] = []
         self.interceptor: PublishInterceptor | None = None
         # Why publishers are blocked now; empty when they are not.
         self.alarm: str = ""
@@ -108,6 +115,10 @@ class Container:
         self.reply_queue: Queue = Queue(
             QueueOwner("", state.timers), PSEUDO_QUEUE, False, -1, False, settings_of({}, {}), {}, 0
         )
+
+    def gate(self, outgoing: Outgoing) -> None:
+        """Say nothing more to this client before what it asked for is safe on disk."""
+        self.gate_list.append(outgoing)
 
     def read_properties(self, header: bytes) -> MessageProperties:
         """Scan a content header that has not been seen, and keep it for the next message."""
@@ -125,3 +136,24 @@ class Container:
             known = Principal(user, vhost, access)
             self.principals[key] = known
         return known
+
+
+class ContainerDecoder(MessageDecoder):
+    """Makes messages of this dialect again out of what was written down."""
+
+    def __init__(self, container: Container) -> None:
+        self._container: Container = container
+        # Messages of one queue mostly have one address.
+        self._addresses: dict[tuple[str, str], Address] = {}
+
+    def decode(self, exchange: str, routing_key: str, header: bytes, body: bytes) -> Message:
+        address = self._addresses.get((exchange, routing_key))
+        if address is None:
+            address = Address(exchange, routing_key, b"")
+            if len(self._addresses) >= PROPERTIES_MAX:
+                self._addresses.clear()
+            self._addresses[(exchange, routing_key)] = address
+        properties = self._container.properties.get(header)
+        if properties is None:
+            properties = self._container.read_properties(header)
+        return Message(address, properties, body, NOBODY)

@@ -45,6 +45,9 @@ class MessageProperties(Properties):
         # False when a publish of this must look at more than its target.
         self.is_plain: bool = True
 
+    def encoded(self) -> bytes:
+        return self.header
+
     def headers(self) -> dict[str, object]:
         if self.headers_start == 0:
             return _NO_HEADERS

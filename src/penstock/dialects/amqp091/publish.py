@@ -13,7 +13,6 @@ from penstock.broker.publishing import enqueue_all
 from penstock.broker.queues.queue import Queue
 from penstock.broker.routing import resolve
 from penstock.dialects.amqp091.channel import Channel
-from penstock.dialects.amqp091.consume import encoded_address
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
 from penstock.dialects.amqp091.staged import StagedPublish
@@ -50,6 +49,8 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
     message.publisher = confirms
     if not enqueue_all(target.queues, message, now):
         confirms.refused(sequence)
+    if message.is_journalled:
+        confirms.journalled(sequence)
     if message.holds == 0:
         # Complete: it must not keep the channel alive while it waits in a queue.
         message.publisher = None
@@ -69,7 +70,6 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
             f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
     address = Address(said.exchange, said.routing_key, b"")
-    encoded_address(address)
     target = PublishTarget(exchange, address, said.mandatory, said.immediate)
     target.generation = vhost.generation
     if exchange.by_key_only and channel.container.reply_consumers.find(said.routing_key) is None:
@@ -113,8 +113,11 @@ def _publish_carefully(
         message.sequence = confirms.next()
         message.publisher = confirms
     accepted = route_and_enqueue(channel, target, message, now)
-    if confirms is not None and not accepted:
-        confirms.refused(message.sequence)
+    if confirms is not None:
+        if not accepted:
+            confirms.refused(message.sequence)
+        if message.is_journalled:
+            confirms.journalled(message.sequence)
     if message.holds == 0:
         message.publisher = None
 

@@ -147,7 +147,7 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
         properties = properties.with_header(DELIVERY_COUNT, entry.delivery_count)
     said = BasicGetOk(
         deliveries.tag,
-        entry.delivery_count > 0,
+        entry.is_redelivered,
         message.address.exchange,
         message.address.routing_key,
         queue.message_count,

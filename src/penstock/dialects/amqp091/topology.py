@@ -123,7 +123,13 @@ def delete_queue(channel: Channel, method: wire.QueueDelete, now: int) -> None:
 
 def _apply(channel: Channel, command: VhostCommand, now: int) -> Result:
     channel.principal.check(command)
-    return channel.vhost.apply(command, now)
+    definitions = channel.vhost.definitions
+    before = definitions.change_count
+    result = channel.vhost.apply(command, now)
+    if definitions.change_count != before:
+        # Said to be done only when it would survive a power loss.
+        channel.container.gate(channel.wire.outgoing)
+    return result
 
 
 def _reply(channel: Channel, no_wait: bool, method: wire.Method) -> None:

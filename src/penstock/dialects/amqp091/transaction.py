@@ -49,6 +49,7 @@ def commit(channel: Channel, now: int) -> None:
     if not accepted:
         raise ChannelFault(PRECONDITION_FAILED, "partial tx completion: a queue refused a message")
     channel.wire.send_method(channel.number, TxCommitOk())
+    channel.container.gate(channel.wire.outgoing)
 
 
 def rollback(channel: Channel) -> None:

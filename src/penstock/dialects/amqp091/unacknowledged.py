@@ -116,6 +116,14 @@ class Unacknowledged:
         self.count -= end - begin
         return entries
 
+    def add_to(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        """Append everything that is outstanding."""
+        for slot in range(self._head, len(self._entries)):
+            entry = self._entries[slot]
+            consumer = self._consumers[slot]
+            if entry is not None and consumer is not None:
+                found.append((consumer.queue, entry))
+
     def trim(self) -> None:
         """Move the head over what is settled."""
         entries = self._entries

@@ -1,0 +1,187 @@
+"""Reading the rows of a definitions file: every value is asked for by key and type.
+
+What is wrong is written down with its path (`queues[3].durable: ...`) and reading goes on, so that
+an operator sees all mistakes of a file at once. A row that is `faulty` makes no command.
+"""
+
+import re
+from typing import Final
+
+from penstock.broker.names import NAME_OCTETS_MAX
+
+# What a field table can carry over the wire, which is where arguments end: 64 bits, keys of one
+# length octet, and as many levels as the decoder takes.
+INTEGER_MIN: Final = -(2**63)
+INTEGER_MAX: Final = 2**63 - 1
+DEPTH_MAX: Final = 32
+PATTERN_LENGTH_MAX: Final = 4096
+
+
+class Row:
+    """One object of a list in the definitions. Held while it is read."""
+
+    def __init__(self, path: str, table: dict[str, object], mistakes: list[str]) -> None:
+        self.path: str = path
+        self.table: dict[str, object] = table
+        self.faulty: bool = False
+        self._mistakes: list[str] = mistakes
+
+    def complain(self, key: str, text: str) -> None:
+        place = f"{self.path}.{key}" if key else self.path
+        self._mistakes.append(f"{place}: {text}")
+        self.faulty = True
+
+    def text(self, key: str) -> str:
+        value = self.table.get(key)
+        if not isinstance(value, str):
+            self.complain(key, _expected("text", key in self.table, value))
+            return ""
+        fault = text_fault(value)
+        if fault:
+            self.complain(key, fault)
+        return value
+
+    def text_or(self, key: str, default: str) -> str:
+        return self.text(key) if key in self.table else default
+
+    def name(self, key: str) -> str:
+        """A text that is a short string on the wire."""
+        value = self.text(key)
+        if not self.faulty and len(value.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
+            self.complain(key, f"is longer than {NAME_OCTETS_MAX} octets")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.table.get(key)
+        if not isinstance(value, bool):
+            self.complain(key, _expected("true or false", key in self.table, value))
+            return False
+        return value
+
+    def flag_or(self, key: str, default: bool) -> bool:
+        return self.flag(key) if key in self.table else default
+
+    def integer_or(self, key: str, default: int) -> int:
+        if key not in self.table:
+            return default
+        value = self.table[key]
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.complain(key, _expected("a whole number", True, value))
+            return default
+        if not INTEGER_MIN <= value <= INTEGER_MAX:
+            self.complain(key, "needs more than 64 bits")
+        return value
+
+    def pattern(self, key: str) -> str:
+        value = self.text(key)
+        if not self.faulty:
+            fault = pattern_fault(value)
+            if fault:
+                self.complain(key, fault)
+        return value
+
+    def arguments(self, key: str) -> dict[str, object]:
+        """Absent is empty; so is `[]`, which is how Erlang's JSON sometimes says it."""
+        value = self.table.get(key)
+        if value is None or value == []:
+            return {}
+        if not isinstance(value, dict):
+            self.complain(key, _expected("an object", True, value))
+            return {}
+        for name, member in value.items():
+            fault = name_fault(name) or value_fault(member, 1)
+            if fault:
+                self.complain(f"{key}.{name}", fault)
+        return dict(value)
+
+
+def rows_of(definitions: dict[str, object], section: str, mistakes: list[str]) -> list[Row]:
+    """The rows of a list; none when the definitions have no such list."""
+    rows: list[Row] = []
+    value = definitions.get(section)
+    if value is None:
+        return rows
+    if not isinstance(value, list):
+        mistakes.append(f"{section}: {_expected('a list', True, value)}")
+        return rows
+    for index, member in enumerate(value):
+        path = f"{section}[{index}]"
+        if isinstance(member, dict):
+            rows.append(Row(path, member, mistakes))
+        else:
+            mistakes.append(f"{path}: {_expected('an object', True, member)}")
+    return rows
+
+
+def text_fault(value: str) -> str:
+    """Octets that are no UTF-8 travel as lone surrogates (PEP 383); other surrogates are nothing."""
+    try:
+        value.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return "is not a Unicode text"
+    return ""
+
+
+def name_fault(name: object) -> str:
+    if not isinstance(name, str):
+        return _expected("text", True, name)
+    fault = text_fault(name)
+    if not fault and len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
+        fault = f"its key is longer than {NAME_OCTETS_MAX} octets"
+    return fault
+
+
+def value_fault(value: object, depth: int) -> str:
+    """Why a value cannot be an argument; empty when it can."""
+    if isinstance(value, str):
+        return text_fault(value)
+    if value is None or isinstance(value, (bool, float)):
+        return ""
+    if isinstance(value, int):
+        return "" if INTEGER_MIN <= value <= INTEGER_MAX else "needs more than 64 bits"
+    if depth >= DEPTH_MAX:
+        return f"is nested deeper than {DEPTH_MAX} levels"
+    if isinstance(value, list):
+        for member in value:
+            fault = value_fault(member, depth + 1)
+            if fault:
+                return fault
+        return ""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            fault = name_fault(name) or value_fault(member, depth + 1)
+            if fault:
+                return fault
+        return ""
+    return f"a value of type {type(value).__name__} is not JSON"
+
+
+def pattern_fault(pattern: str) -> str:
+    if len(pattern) > PATTERN_LENGTH_MAX:
+        return f"is longer than {PATTERN_LENGTH_MAX} characters"
+    if "[:" in pattern and ":]" in pattern:
+        # Python would take `[[:alpha:]]` for something else without a word.
+        return "classes such as [:alpha:] are not understood; write [a-zA-Z]"
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"'{pattern}' is not a regular expression: {error}"
+    return ""
+
+
+def _expected(what: str, is_there: bool, value: object) -> str:
+    return f"should be {what}, is {_json_kind(value)}" if is_there else f"is missing ({what})"
+
+
+def _json_kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, list):
+        return "a list"
+    return "an object" if isinstance(value, dict) else type(value).__name__

@@ -1,0 +1,57 @@
+"""What a durable queue tells the store, and how it reads back what it does not keep in memory."""
+
+from array import array
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.ready_list import ReadyList
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueJournal:
+    """The message store as one queue sees it."""
+
+    def enqueued(self, entry: QueueEntry) -> None:
+        """A persistent message was accepted; it must survive from the end of this tick on."""
+        raise NotImplementedError
+
+    def dequeued(self, entry: QueueEntry) -> None:
+        """A persistent message is gone from the queue."""
+        raise NotImplementedError
+
+    def dequeued_many(self, entries: list[QueueEntry]) -> None:
+        raise NotImplementedError
+
+    def dequeued_tail(self, positions: "array[int]", locations: "array[int]") -> None:
+        """Messages that were paged out are gone, persistent ones and others."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReadyLists:
+    """Makes the ready lists of a broker that has a disk."""
+
+    def make(self) -> ReadyList:
+        raise NotImplementedError
+
+    def gone(self, locations: "array[int]") -> None:
+        """Messages that were paged out were purged with their queue."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessagePages:
+    """Where messages go that a queue does not keep in memory."""
+
+    def page_out(self, entry: QueueEntry) -> int:
+        """Write a message down unless it is, and return where it lies."""
+        raise NotImplementedError
+
+    def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
+        """Read messages back, as entries with these positions."""
+        raise NotImplementedError
+
+    def forget(self, location: int) -> None:
+        """A message that was paged out is not needed there any more."""
+        raise NotImplementedError

@@ -1,0 +1,202 @@
+"""Definitions as JSON: one change, or everything there is."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from decimal import Decimal
+
+from penstock.broker.header_values import Long, Timestamp
+from penstock.broker.names import RESERVED_PREFIX
+from penstock.broker.state import BrokerState
+from penstock.broker.topology import (
+    AddVhost,
+    BindExchange,
+    BindQueue,
+    BrokerCommand,
+    ClearPermissions,
+    ClearPolicy,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DeleteUser,
+    DeleteVhost,
+    PutUser,
+    SetPermissions,
+    SetPolicy,
+    SetVhostLimits,
+    UnbindExchange,
+    UnbindQueue,
+    VhostCommand,
+)
+from penstock.broker.vhost import VirtualHost
+
+_COMMANDS = {
+    command.__name__: command
+    for command in (
+        AddVhost,
+        BindExchange,
+        BindQueue,
+        ClearPermissions,
+        ClearPolicy,
+        DeclareExchange,
+        DeclareQueue,
+        DeleteExchange,
+        DeleteQueue,
+        DeleteUser,
+        DeleteVhost,
+        PutUser,
+        SetPermissions,
+        SetPolicy,
+        SetVhostLimits,
+        UnbindExchange,
+        UnbindQueue,
+    )
+}
+
+
+class Change:
+    """One definition that was made, changed or removed."""
+
+    def __init__(
+        self, vhost: str | None, command: VhostCommand | BrokerCommand, queue_number: int
+    ) -> None:
+        # None for a command of the broker itself.
+        self.vhost: str | None = vhost
+        self.command: VhostCommand | BrokerCommand = command
+        # Of the queue that is declared; 0 for everything else.
+        self.queue_number: int = queue_number
+
+
+def encode_change(change: Change) -> bytes:
+    return json.dumps(_plain(change)).encode()
+
+
+def decode_change(text: bytes) -> Change:
+    return _change(json.loads(text))
+
+
+def encode_snapshot(changes: list[Change], next_queue_number: int) -> bytes:
+    rows = [_plain(change) for change in changes]
+    return json.dumps({"next_queue_number": next_queue_number, "changes": rows}).encode()
+
+
+def decode_snapshot(text: bytes) -> tuple[list[Change], int]:
+    table = json.loads(text)
+    return [_change(row) for row in table["changes"]], table["next_queue_number"]
+
+
+def _plain(change: Change) -> dict[str, object]:
+    command = change.command
+    fields: dict[str, object] = {}
+    for field in dataclasses.fields(command):
+        fields[field.name] = _encodable(getattr(command, field.name))
+    return {
+        "vhost": change.vhost,
+        "command": type(command).__name__,
+        "fields": fields,
+        "queue_number": change.queue_number,
+    }
+
+
+def _change(row: dict[str, object]) -> Change:
+    name = row["command"]
+    fields = row["fields"]
+    vhost = row["vhost"]
+    number = row["queue_number"]
+    assert isinstance(name, str)
+    assert isinstance(fields, dict)
+    assert isinstance(number, int)
+    assert vhost is None or isinstance(vhost, str)
+    values = {key: _decoded(value) for key, value in fields.items()}
+    if "tags" in values:
+        tags = values["tags"]
+        assert isinstance(tags, list)
+        values["tags"] = tuple(tags)
+    make: Callable[..., VhostCommand | BrokerCommand] = _COMMANDS[name]
+    return Change(vhost, make(**values), number)
+
+
+def _encodable(value: object) -> object:
+    """JSON has no octets, decimals and timestamps; each becomes a table with one telling key."""
+    if isinstance(value, (bytes, bytearray)):
+        return {"$octets": bytes(value).hex()}
+    if isinstance(value, Decimal):
+        return {"$decimal": str(value)}
+    if isinstance(value, Long):
+        return value.value
+    if isinstance(value, Timestamp):
+        return {"$timestamp": value.seconds}
+    if isinstance(value, dict):
+        return {"$table": {str(key): _encodable(item) for key, item in value.items()}}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    seconds = getattr(value, "seconds", None)
+    assert isinstance(seconds, int), f"no form for a {type(value).__name__} in a definition"
+    return {"$timestamp": seconds}
+
+
+def _decoded(value: object) -> object:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$octets" in value:
+        return bytes.fromhex(value["$octets"])
+    if "$decimal" in value:
+        return Decimal(value["$decimal"])
+    if "$timestamp" in value:
+        return Timestamp(value["$timestamp"])
+    return {key: _decoded(item) for key, item in value["$table"].items()}
+
+
+def snapshot_of(state: BrokerState) -> list[Change]:
+    """Changes that make the durable part of this state out of nothing."""
+    changes: list[Change] = []
+    for name in state.vhosts:
+        changes.append(Change(None, AddVhost(name), 0))
+    for user in state.users.listed():
+        put = PutUser(user.name, user.password_hash, user.tags, user.loopback_only)
+        changes.append(Change(None, put, 0))
+    for access in state.access.listed():
+        granted = SetPermissions(
+            access.user, access.vhost, access.configure, access.write, access.read
+        )
+        changes.append(Change(None, granted, 0))
+    for vhost in state.vhosts.values():
+        _add_vhost(changes, vhost)
+    return changes
+
+
+def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
+    limits = SetVhostLimits(vhost.max_queues, vhost.max_connections)
+    changes.append(Change(vhost.name, limits, 0))
+    for policy in vhost.policies.listed():
+        said = SetPolicy(
+            policy.name, policy.pattern, policy.definition, policy.apply_to.value, policy.priority
+        )
+        changes.append(Change(vhost.name, said, 0))
+    for exchange in vhost.exchanges.values():
+        if exchange.durable and exchange.name and not exchange.name.startswith(RESERVED_PREFIX):
+            declared = DeclareExchange(
+                exchange.name,
+                exchange.kind,
+                True,
+                exchange.auto_delete,
+                exchange.internal,
+                False,
+                exchange.arguments,
+            )
+            changes.append(Change(vhost.name, declared, 0))
+    for queue in vhost.queues.values():
+        if queue.durable:
+            command = DeclareQueue(
+                queue.name, True, False, queue.auto_delete, False, queue.arguments
+            )
+            changes.append(Change(vhost.name, command, queue.number))
+    for binding in vhost.bindings.listed():
+        bound = vhost.durable_binding(binding)
+        if bound is not None:
+            changes.append(Change(vhost.name, bound, 0))

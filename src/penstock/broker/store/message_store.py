@@ -1,0 +1,334 @@
+"""The message store: what must be there after a restart, one batch of records per tick.
+
+During a tick it only collects: entries that arrived, entries that left, definitions that changed.
+`end_of_tick` writes all of it as one batch, so whatever belongs together (a transaction, a dead
+letter's leaving one queue and reaching another) is there entirely or not at all. A message is
+written once, however many queues it reached; one that left again within the tick not at all.
+
+Invariants
+- a message's `location` is set exactly while a record of it is on disk that some queue needs;
+- `live` counts, per segment, the (queue, position) pairs in it that are still in their queues;
+- nothing is confirmed before the flush that covers its batch.
+"""
+
+from array import array
+from typing import Final
+
+from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.entry import QueueEntry
+from penstock.broker.message import Message, MessageDecoder
+from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.queue_journal import QueueJournal, ReadyLists
+from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.state import BrokerState
+from penstock.broker.store import records
+from penstock.broker.store.definition_records import Change, encode_change
+from penstock.broker.store.pages import QueuePages
+from penstock.broker.store.segments import SegmentLives
+from penstock.broker.store.spool import SPOOLED, Spool
+from penstock.broker.topology import BrokerCommand, DeclareQueue, VhostCommand
+from penstock.broker.wall_clock import WallClock
+from penstock.storage.journal import Journal
+from penstock.storage.segment import segment_of
+from penstock.world.disk import Disk
+
+NOT_WRITTEN: Final = -1
+
+
+class MessageStore:
+    """Held by the node of a broker that has a data directory."""
+
+    def __init__(
+        self, state: BrokerState, disk: Disk, journal: Journal, decoder: MessageDecoder
+    ) -> None:
+        self.state: BrokerState = state
+        self.journal: Journal = journal
+        self.decoder: MessageDecoder = decoder
+        self.wall: WallClock = state.wall
+        self.spool: Spool = Spool(disk)
+        self.lives: SegmentLives = SegmentLives()
+        self.next_queue_number: int = 1
+        # Queues whose lists have something to page out at the end of this tick.
+        self.page_list: list[PagedReadyList] = []
+
+        # What this tick brought: entries that arrived with the numbers of their queues, entries
+        # that left likewise, definitions.
+        self._arrived: list[QueueEntry] = []
+        self._arrived_numbers: list[int] = []
+        self._left: list[QueueEntry] = []
+        self._left_numbers: list[int] = []
+        self._left_positions: dict[int, list[int]] = {}
+        self._changes: list[bytes] = []
+        self._snapshot: bytes = b""
+        # Records that are copied out of an old segment, and where to note their new places.
+        self._moved: list[MovedRecord] = []
+
+    # What queues say.
+
+    def arrived(self, number: int, entry: QueueEntry) -> None:
+        entry.message.is_journalled = True
+        self._arrived.append(entry)
+        self._arrived_numbers.append(number)
+
+    def left(self, number: int, entry: QueueEntry) -> None:
+        if not entry.message.properties.persistent:
+            return
+        if entry.message.location == NOT_WRITTEN:
+            # It came in this very tick and need not be written at all.
+            entry.is_gone = True
+            return
+        self._left.append(entry)
+        self._left_numbers.append(number)
+
+    def left_by_position(self, number: int, positions: list[int]) -> None:
+        known = self._left_positions.get(number)
+        if known is None:
+            self._left_positions[number] = positions
+        else:
+            known.extend(positions)
+
+    # What virtual hosts say.
+
+    def changed(self, vhost: str | None, command: VhostCommand | BrokerCommand) -> None:
+        number = 0
+        if isinstance(command, DeclareQueue) and vhost is not None:
+            queue = self.state.vhost(vhost).queues[command.name]
+            number = self.next_queue_number
+            self.next_queue_number += 1
+            self.attach(queue, number)
+        self._changes.append(encode_change(Change(vhost, command, number)))
+
+    def attach(self, queue: Queue, number: int) -> None:
+        """From now on this queue's persistent messages are written down."""
+        queue.number = number
+        queue.journal = StoredQueue(self, number)
+        ready = queue.ready
+        if isinstance(ready, PagedReadyList):
+            pages = ready.pages
+            assert isinstance(pages, QueuePages)
+            pages.is_journalled = True
+
+    def move(self, moved: "MovedRecord", old_segment: int) -> None:
+        """Copy a record to the end of the journal with this tick's batch."""
+        moved.old_segment = old_segment
+        self._moved.append(moved)
+
+    def add_snapshot(self, text: bytes) -> None:
+        """Write everything that is defined; earlier definitions do not count any more."""
+        self._changes = []
+        self._snapshot = text
+
+    def make_pages(self) -> QueuePages:
+        """For the ready list of a new queue."""
+        return QueuePages(self.journal, self.spool, self.decoder, self.wall)
+
+    # Ticks.
+
+    def has_pending(self) -> bool:
+        return bool(
+            self._arrived
+            or self._left
+            or self._changes
+            or self._snapshot
+            or self._moved
+            or self._left_positions
+            or self.page_list
+        )
+
+    def end_of_tick(self) -> bool:
+        """Write what this tick brought. True when something was written that a flush must cover."""
+        wrote = False
+        if (
+            self._arrived
+            or self._left
+            or self._changes
+            or self._snapshot
+            or self._moved
+            or self._left_positions
+        ):
+            wrote = self._write()
+        if self.page_list:
+            for ready in self.page_list:
+                ready.page_out()
+            self.page_list.clear()
+            self.spool.write()
+        return wrote
+
+    def _write(self) -> bool:
+        pieces: list[bytes] = []
+        size = 0
+        has_definitions = bool(self._changes or self._snapshot)
+        if self._snapshot:
+            size += records.append_text(pieces, records.SNAPSHOT, self._snapshot)
+            self._snapshot = b""
+        for text in self._changes:
+            size += records.append_text(pieces, records.DEFINITION, text)
+        self._changes = []
+        written: list[Message] = []
+        offsets: list[int] = []
+        count = self._encode_arrived(pieces, size, written, offsets)
+        size = self._size
+        moved = self._moved
+        self._moved = []
+        for record in moved:
+            record.offset = size
+            size += records.append_raw(pieces, record.octets)
+            count += record.pair_count
+        self._encode_left(pieces)
+        if not pieces:
+            return False
+        base = self.journal.append(b"".join(pieces))
+        segment = segment_of(base)
+        for index in range(len(written)):
+            written[index].location = base + offsets[index]
+        self.lives.wrote(segment, count, has_definitions)
+        for record in moved:
+            record.settle(base + record.offset)
+            self.lives.moved(record.old_segment, record.pair_count)
+        self._count_left()
+        return True
+
+    def _encode_arrived(
+        self, pieces: list[bytes], size: int, written: list[Message], offsets: list[int]
+    ) -> int:
+        """Append message records; entries of one message stand together. Returns their number."""
+        arrived = self._arrived
+        numbers = self._arrived_numbers
+        self._arrived = []
+        self._arrived_numbers = []
+        count = 0
+        index = 0
+        total = len(arrived)
+        wall_offset = self.wall.offset_ms
+        while index < total:
+            message = arrived[index].message
+            group: list[QueueEntry] = []
+            group_numbers: list[int] = []
+            while index < total and arrived[index].message is message:
+                if not arrived[index].is_gone:
+                    group.append(arrived[index])
+                    group_numbers.append(numbers[index])
+                index += 1
+            if not group:
+                continue
+            expires_at = group[0].expires_at
+            written.append(message)
+            offsets.append(size)
+            size += records.append_message(
+                pieces,
+                message,
+                message.properties.encoded(),
+                message.address.octets(),
+                group_numbers,
+                group,
+                expires_at + wall_offset if expires_at else 0,
+            )
+            count += len(group)
+        self._size = size
+        return count
+
+    def _encode_left(self, pieces: list[bytes]) -> None:
+        by_queue = self._left_positions
+        self._left_positions = {}
+        numbers = self._left_numbers
+        for index, entry in enumerate(self._left):
+            number = numbers[index]
+            positions = by_queue.get(number)
+            if positions is None:
+                by_queue[number] = [entry.position]
+            else:
+                positions.append(entry.position)
+        for number, positions in by_queue.items():
+            records.append_dequeued(pieces, number, positions)
+
+    def _count_left(self) -> None:
+        for entry in self._left:
+            self.lives.left(segment_of(entry.message.location))
+        self._left = []
+        self._left_numbers = []
+
+    # Sizes are carried from one encoding step to the next.
+    _size: int = 0
+
+
+class MovedRecord:
+    """A live message record on its way from an old segment to the newest."""
+
+    def __init__(self, octets: bytes, pair_count: int) -> None:
+        self.octets: bytes = octets
+        self.pair_count: int = pair_count
+        self.offset: int = 0
+        self.old_segment: int = 0
+        # Messages in memory, and paged lists with positions, that must know the new place.
+        self.messages: list[Message] = []
+        self.lists: list[PagedReadyList] = []
+        self.positions: list[int] = []
+
+    def settle(self, location: int) -> None:
+        for message in self.messages:
+            message.location = location
+        for index, ready in enumerate(self.lists):
+            ready.moved(self.positions[index], location)
+
+
+class StoredQueue(QueueJournal):
+    """The store as one queue sees it."""
+
+    def __init__(self, store: MessageStore, number: int) -> None:
+        self._store: MessageStore = store
+        self._number: int = number
+
+    def enqueued(self, entry: QueueEntry) -> None:
+        self._store.arrived(self._number, entry)
+
+    def dequeued(self, entry: QueueEntry) -> None:
+        self._store.left(self._number, entry)
+
+    def dequeued_many(self, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            self._store.left(self._number, entry)
+
+    def dequeued_tail(self, positions: "array[int]", locations: "array[int]") -> None:
+        store = self._store
+        gone: list[int] = []
+        for index in range(len(positions)):
+            location: int = locations[index]
+            if not location & SPOOLED:
+                gone.append(positions[index])
+                store.lives.left(segment_of(location))
+        if gone:
+            store.left_by_position(self._number, gone)
+
+
+class StoredDefinitions(DefinitionLog):
+    """The store as virtual hosts and the broker's state see it."""
+
+    def __init__(self, store: MessageStore) -> None:
+        super().__init__()
+        self._store: MessageStore = store
+
+    def vhost_changed(self, vhost: str, command: VhostCommand) -> None:
+        self.change_count += 1
+        self._store.changed(vhost, command)
+
+    def broker_changed(self, command: BrokerCommand) -> None:
+        self.change_count += 1
+        self._store.changed(None, command)
+
+
+class StoredLists(ReadyLists):
+    """Makes ready lists that page into journal and spool."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store: MessageStore = store
+
+    def make(self) -> ReadyList:
+        store = self._store
+        return PagedReadyList(store.make_pages(), store.page_list)
+
+    def gone(self, locations: "array[int]") -> None:
+        for index in range(len(locations)):
+            location: int = locations[index]
+            if location & SPOOLED:
+                self._store.spool.forget(location)

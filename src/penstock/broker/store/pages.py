@@ -1,0 +1,92 @@
+"""Where a queue's messages go that do not fit memory, and how they come back."""
+
+from typing import Final
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.message import Message, MessageDecoder
+from penstock.broker.queues.queue_journal import MessagePages
+from penstock.broker.store import records
+from penstock.broker.store.spool import SPOOLED, Spool
+from penstock.broker.wall_clock import WallClock
+from penstock.storage.journal import Journal
+
+# Read at once. Messages of one queue mostly lie one behind the other.
+WINDOW_BYTES: Final = 256 * 1024
+NO_NUMBER: Final = [0]
+
+
+class QueuePages(MessagePages):
+    """Of one queue. Persistent messages of a durable queue lie in the journal already; all others
+    are spooled.
+    """
+
+    def __init__(
+        self, journal: Journal, spool: Spool, decoder: MessageDecoder, wall: WallClock
+    ) -> None:
+        self._journal: Journal = journal
+        self._spool: Spool = spool
+        self._decoder: MessageDecoder = decoder
+        self._wall: WallClock = wall
+        self.is_journalled: bool = False
+
+    def page_out(self, entry: QueueEntry) -> int:
+        message = entry.message
+        if self.is_journalled and message.properties.persistent:
+            assert message.location >= 0, "written before it is paged out"
+            return message.location
+        expires_at = entry.expires_at + self._wall.offset_ms if entry.expires_at else 0
+        pieces: list[bytes] = []
+        records.append_message(
+            pieces,
+            message,
+            message.properties.encoded(),
+            message.address.octets(),
+            NO_NUMBER,
+            [entry],
+            expires_at,
+        )
+        return self._spool.put(b"".join(pieces))
+
+    def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
+        entries: list[QueueEntry] = []
+        window = b""
+        start = 0
+        for index, location in enumerate(locations):
+            at = location - start
+            if not (
+                0 <= at <= len(window) - records.HEAD_SIZE
+                and at + records.size_at(window, at) <= len(window)
+            ):
+                window = self._read(location, WINDOW_BYTES)
+                start = location
+                at = 0
+                size = records.size_at(window, 0)
+                if size > len(window):
+                    window = self._read(location, size)
+            entries.append(
+                self._entry(records.MessageRecord(window, at), positions[index], location)
+            )
+        return entries
+
+    def _read(self, location: int, size: int) -> bytes:
+        if location & SPOOLED:
+            return self._spool.read(location, size)
+        return self._journal.window(location, size)
+
+    def _entry(self, record: records.MessageRecord, position: int, location: int) -> QueueEntry:
+        message: Message = self._decoder.decode(
+            record.exchange(), record.routing_key(), record.header(), record.body()
+        )
+        if location & SPOOLED:
+            self._spool.forget(location)
+        else:
+            message.location = location
+            message.is_journalled = True
+        entry = QueueEntry(message, position)
+        if record.expires_at:
+            entry.expires_at = max(record.expires_at - self._wall.offset_ms, 1)
+        return entry
+
+    def forget(self, location: int) -> None:
+        if location & SPOOLED:
+            self._spool.forget(location)

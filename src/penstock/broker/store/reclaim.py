@@ -1,0 +1,173 @@
+"""Giving disk back: the oldest segment goes when nothing in it is needed.
+
+Segments leave in order, oldest first, because what left a queue is noted in a later segment than
+the message itself. A segment that is mostly dead, but not entirely, is read record by record and
+what lives is copied to the end of the journal; a bounded number of records per tick, so that nobody
+feels it. Definitions are repeated as one snapshot before the segment that held them goes.
+"""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.queue import Queue
+from penstock.broker.store import records
+from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
+from penstock.broker.store.message_store import MessageStore, MovedRecord
+from penstock.storage.batch import BATCH_HEADER_BYTES
+from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of
+
+# A segment is worth copying when at most this share of it lives, or when the journal as a whole is
+# mostly dead behind it.
+LIVE_SHARE_MAX: Final = 0.5
+# Copied per tick at the most; about a millisecond compiled.
+STEP_BYTES: Final = 512 * 1024
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class UnsettledSource:
+    """Who knows what is out with consumers: the node."""
+
+    def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+        raise NotImplementedError
+
+
+class Reclaimer:
+    """Held by the node beside the message store."""
+
+    def __init__(self, store: MessageStore, deliveries: UnsettledSource) -> None:
+        self._store: MessageStore = store
+        self._deliveries: UnsettledSource = deliveries
+        # The segment that is being copied, and how far it was read; 0 for none.
+        self._segment: int = 0
+        self._offset: int = 0
+        # A snapshot was written while this was the oldest segment.
+        self._snapshot_for: int = 0
+
+    def step(self) -> bool:
+        """Do a little, at most once per tick. True when there is more to do soon."""
+        store = self._store
+        segments = store.journal.segments()
+        if len(segments) < 2:
+            return False
+        oldest = segments[0]
+        if oldest == store.journal.active_segment():
+            return False
+        life = store.lives.of(oldest)
+        if life.live_count == 0 and not self._is_copying(oldest):
+            return self._remove(oldest)
+        if self._is_copying(oldest) or self._is_worth_copying(segments):
+            self._copy(oldest)
+            return True
+        return False
+
+    def _is_copying(self, segment: int) -> bool:
+        return self._segment == segment
+
+    def _is_worth_copying(self, segments: list[int]) -> bool:
+        """By the dead share of everything but the active segment: a live head in front of much
+        that is dead pays too.
+        """
+        live = 0
+        total = 0
+        for segment in segments[:-1]:
+            life = self._store.lives.of(segment)
+            live += life.live_count
+            total += life.total_count
+        return live <= total * LIVE_SHARE_MAX
+
+    def _remove(self, segment: int) -> bool:
+        store = self._store
+        if store.lives.of(segment).has_definitions and self._snapshot_for != segment:
+            self._snapshot_for = segment
+            text = encode_snapshot(snapshot_of(store.state), store.next_queue_number)
+            store.add_snapshot(text)
+            return True
+        # The journal removes it only when everything appended so far is safe.
+        store.journal.remove_segment(segment)
+        store.lives.removed(segment)
+        return True
+
+    def _copy(self, segment: int) -> None:
+        """Copy what lives in the next stretch of a segment."""
+        store = self._store
+        if self._segment != segment:
+            self._segment = segment
+            self._offset = SEGMENT_HEADER_BYTES
+        out = self._unsettled()
+        queues = self._queues_by_number()
+        end = store.journal.segment_size(segment)
+        budget = STEP_BYTES
+        while budget > 0 and self._offset < end:
+            head = location_of(segment, self._offset)
+            length = store.journal.batch_payload_size(head)
+            payload_at = head + BATCH_HEADER_BYTES
+            payload = store.journal.window(payload_at, length)
+            self._copy_batch(payload, queues, out)
+            self._offset += BATCH_HEADER_BYTES + length
+            budget -= BATCH_HEADER_BYTES + length
+        if self._offset >= end:
+            self._segment = 0
+
+    def _unsettled(self) -> dict[tuple[int, int], QueueEntry]:
+        found: dict[tuple[int, int], QueueEntry] = {}
+        for queue, entry in self._deliveries.unsettled():
+            if queue.number:
+                found[(queue.number, entry.position)] = entry
+        return found
+
+    def _queues_by_number(self) -> dict[int, Queue]:
+        found: dict[int, Queue] = {}
+        for vhost in self._store.state.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.number:
+                    found[queue.number] = queue
+        return found
+
+    def _copy_batch(
+        self,
+        payload: bytes,
+        queues: dict[int, Queue],
+        out: dict[tuple[int, int], QueueEntry],
+    ) -> None:
+        at = 0
+        while at < len(payload):
+            size = records.size_at(payload, at)
+            if payload[at] == records.MESSAGE:
+                self._copy_record(payload[at : at + size], queues, out)
+            at += size
+
+    def _copy_record(
+        self,
+        octets: bytes,
+        queues: dict[int, Queue],
+        out: dict[tuple[int, int], QueueEntry],
+    ) -> None:
+        record = records.MessageRecord(octets, 0)
+        moved = MovedRecord(b"", 0)
+        pairs: list[tuple[int, int]] = []
+        for index in range(record.pair_count):
+            number = record.queue_number(index)
+            position = record.position(index)
+            queue = queues.get(number)
+            if queue is None:
+                continue
+            ready = queue.ready
+            assert isinstance(ready, PagedReadyList), "a journalled queue pages"
+            entry = ready.entry_of(position)
+            if entry is None:
+                entry = out.get((number, position))
+            if entry is not None:
+                moved.messages.append(entry.message)
+            elif ready.in_tail(position):
+                moved.lists.append(ready)
+                moved.positions.append(position)
+            else:
+                continue
+            pairs.append((number, position))
+        if pairs:
+            moved.octets = record.with_pairs(pairs)
+            moved.pair_count = len(pairs)
+            self._store.move(moved, self._segment)

@@ -1,0 +1,180 @@
+"""From the journal back to queues: definitions first, then what is left in each queue.
+
+One pass over all batches collects, per queue number, positions and locations of the messages and
+the ranges of positions that left. Bodies are not read: a restored queue is all tail, and its first
+messages come into memory when somebody asks for them.
+"""
+
+from array import array
+
+from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.state import BrokerState
+from penstock.broker.store import records
+from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
+from penstock.broker.store.message_store import MessageStore
+from penstock.broker.store.segments import SegmentLives
+from penstock.broker.topology import BrokerCommand
+from penstock.storage.recovery import BatchSink
+from penstock.storage.segment import segment_of
+
+
+class RecoveredQueue:
+    """What the journal says of one queue number."""
+
+    def __init__(self) -> None:
+        self.positions: array[int] = array("Q")
+        self.locations: array[int] = array("Q")
+        self.sizes: array[int] = array("I")
+        self.gone: list[tuple[int, int]] = []
+        self.highest_position: int = 0
+        self.may_expire: bool = False
+
+
+class StoreRecovery(BatchSink):
+    """Held by the node while it starts."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, RecoveredQueue] = {}
+        self._changes: list[Change] = []
+        self._lives: SegmentLives = SegmentLives()
+        self._next_queue_number: int = 1
+        # False when the journal was empty: the store is new.
+        self.found_anything: bool = False
+
+    def batch(self, location: int, payload: bytes) -> None:
+        self.found_anything = True
+        at = 0
+        end = len(payload)
+        while at < end:
+            size = records.size_at(payload, at)
+            kind = payload[at]
+            if kind == records.MESSAGE:
+                self._message(records.MessageRecord(payload, at), location + at)
+            elif kind == records.DEQUEUED:
+                self._dequeued(payload, at, size)
+            else:
+                self._definitions(kind, payload[at + records.HEAD_SIZE : at + size], location)
+            at += size
+
+    def _queue(self, number: int) -> RecoveredQueue:
+        queue = self._queues.get(number)
+        if queue is None:
+            queue = RecoveredQueue()
+            self._queues[number] = queue
+        return queue
+
+    def _message(self, record: records.MessageRecord, location: int) -> None:
+        self._lives.of(segment_of(location)).total_count += record.pair_count
+        for index in range(record.pair_count):
+            queue = self._queue(record.queue_number(index))
+            position = record.position(index)
+            queue.positions.append(position)
+            queue.locations.append(location)
+            queue.sizes.append(record.body_size)
+            if record.expires_at:
+                queue.may_expire = True
+            queue.highest_position = max(queue.highest_position, position)
+
+    def _dequeued(self, payload: bytes, at: int, size: int) -> None:
+        queue = self._queue(records.read_u32(payload, at + records.HEAD_SIZE))
+        place = at + records.HEAD_SIZE + 4
+        while place < at + size:
+            first = records.read_u64(payload, place)
+            count = records.read_u32(payload, place + 8)
+            queue.gone.append((first, first + count))
+            queue.highest_position = max(queue.highest_position, first + count - 1)
+            place += records.RANGE_SIZE
+
+    def _definitions(self, kind: int, text: bytes, location: int) -> None:
+        self._lives.of(segment_of(location)).has_definitions = True
+        if kind == records.SNAPSHOT:
+            self._changes, self._next_queue_number = decode_snapshot(text)
+            return
+        change = decode_change(text)
+        self._changes.append(change)
+        if change.queue_number >= self._next_queue_number:
+            self._next_queue_number = change.queue_number + 1
+
+    def restore(self, state: BrokerState, store: MessageStore, now: int) -> int:
+        """Make everything again; returns how many messages there are."""
+        for change in self._changes:
+            self._apply(state, store, change, now)
+        self._changes = []
+        store.next_queue_number = self._next_queue_number
+        store.lives = self._lives
+        count = 0
+        for vhost in state.vhosts.values():
+            for queue in vhost.queues.values():
+                recovered = self._queues.pop(queue.number, None) if queue.number else None
+                ready = queue.ready
+                if recovered is not None:
+                    positions, locations, size = living(recovered)
+                    for location in locations:
+                        self._lives.of(segment_of(location)).live_count += 1
+                    assert isinstance(ready, PagedReadyList), "a journalled queue pages"
+                    ready.restore(positions, locations)
+                    queue.restored(recovered.highest_position, size, recovered.may_expire, now)
+                    count += len(positions)
+        self._queues = {}
+        return count
+
+    def _apply(self, state: BrokerState, store: MessageStore, change: Change, now: int) -> None:
+        command = change.command
+        vhost = change.vhost
+        if vhost is None:
+            assert isinstance(command, BrokerCommand)
+            state.apply(command, now)
+            return
+        assert not isinstance(command, BrokerCommand)
+        host = state.vhosts.get(vhost)
+        if host is None:
+            # Its virtual host was deleted in the same batch.
+            return
+        host.apply(command, now)
+        if change.queue_number:
+            queue = host.queues[getattr(command, "name")]  # noqa: B009 - only DeclareQueue has one
+            store.attach(queue, change.queue_number)
+
+
+def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", int]:
+    """Positions and locations of what is still in the queue, in order, and its octets."""
+    order = range(len(queue.positions))
+    positions = queue.positions
+    in_order = all([positions[index] < positions[index + 1] for index in range(len(positions) - 1)])
+    indices: list[int] = list(order) if in_order else sorted(order, key=_by(positions))
+    gone = sorted(queue.gone)
+    kept_positions: array[int] = array("Q")
+    kept_locations: array[int] = array("Q")
+    size = 0
+    place = 0
+    last_size = 0
+    for index in indices:
+        position = positions[index]
+        while place < len(gone) and gone[place][1] <= position:
+            place += 1
+        if place < len(gone) and gone[place][0] <= position:
+            continue
+        if len(kept_positions) and kept_positions[len(kept_positions) - 1] == position:
+            # Copied by reclaiming: the later record counts.
+            kept_locations[len(kept_locations) - 1] = queue.locations[index]
+            size += queue.sizes[index] - last_size
+        else:
+            kept_positions.append(position)
+            kept_locations.append(queue.locations[index])
+            size += queue.sizes[index]
+        last_size = queue.sizes[index]
+    return kept_positions, kept_locations, size
+
+
+def _by(positions: "array[int]") -> "PositionKey":
+    return PositionKey(positions)
+
+
+class PositionKey:
+    """Sorts indices by position, and equal positions by order of writing."""
+
+    def __init__(self, positions: "array[int]") -> None:
+        self._positions: array[int] = positions
+
+    def __call__(self, index: int) -> int:
+        return self._positions[index]

@@ -1,0 +1,202 @@
+"""`penstock store`: look at a data directory that no server runs on, and save what is whole."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from penstock.server.data_directory import (
+    DataDirectory,
+    DataDirectoryError,
+    NotOurDirectory,
+    open_data_directory,
+    open_to_read,
+)
+from penstock.server.world.clock import MachineClock
+from penstock.server.world.disk import MachineDisk
+from penstock.server.world.entropy import MachineEntropy
+from penstock.storage.errors import Damaged, StorageError
+from penstock.storage.journal import Journal, JournalListener
+from penstock.storage.recovery import (
+    BatchSink,
+    OpenSegment,
+    open_segments,
+    recover,
+    store_id_of,
+)
+from penstock.storage.survey import Gap, Survey
+from penstock.world.disk import DiskError
+
+app: Final = typer.Typer(
+    help="Check or salvage a data directory that no server runs on.", no_args_is_help=True
+)
+
+WHOLE: Final = 0
+TORN: Final = 1
+DAMAGED: Final = 2
+REFUSED: Final = 3
+# Smaller stores are read before anyone could look at a bar.
+PROGRESS_BYTES_MIN: Final = 256 << 20
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory of a server.")]
+Target = Annotated[Path, typer.Option(metavar="NEWDIR", help="A directory that is not there yet.")]
+
+
+@app.command()
+def check(directory: Directory) -> None:
+    """Read everything and say what is whole; changes nothing.
+
+    Exit code 0: whole. 1: a torn tail, which the next start cuts off; nothing that was ever
+    confirmed is in it. 2: damaged; a server refuses to start on it. 3: not a store, or in use.
+    """
+    with refusals():
+        raise typer.Exit(asyncio.run(_check(directory)))
+
+
+@app.command()
+def salvage(directory: Directory, to: Target) -> None:
+    """Copy everything that is whole to a new data directory and say what was lost; DIR is not
+    touched.
+
+    Exit code 0: nothing was lost. 1: a torn tail was left out. 2: damaged parts were left out, each
+    named above. 3: not a store, in use, or the new directory cannot be made.
+    """
+    with refusals():
+        raise typer.Exit(asyncio.run(_salvage(directory, to)))
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Says why it cannot be done, and ends with the exit code for it."""
+    try:
+        yield
+    except Damaged as error:
+        typer.echo(f"Error: {error}.", err=True)
+        raise typer.Exit(DAMAGED) from error
+    except (DataDirectoryError, StorageError, DiskError) as error:
+        typer.echo(f"Error: {error}.", err=True)
+        raise typer.Exit(REFUSED) from error
+
+
+async def _check(path: Path) -> int:
+    with opened(path) as (directory, disk):
+        segments = open_segments(disk)
+        survey = surveyed(directory, segments)
+        for segment in survey.segments:
+            typer.echo(f"{segment.name}: {segment.batch_count} batches, {segment.octets} octets")
+        return say_what_is_wrong(survey, segments)
+
+
+async def _salvage(path: Path, to: Path) -> int:
+    with opened(path) as (directory, disk):
+        segments = open_segments(disk)
+        survey = surveyed(directory, segments)
+        torn = survey.torn_tail()
+        if to.exists():
+            raise NotOurDirectory(f"{to} is there already. Name a directory that is not there yet")
+        made = open_data_directory(to, MachineClock(), MachineEntropy())
+        target = MachineDisk(to, MachineClock(), asyncio.get_running_loop())
+        try:
+            copier = Copier(target, made, 0 if torn is None else torn.location)
+            again = Survey(store_id_of(segments) or directory.store_id)
+            for segment in shown("Copying", segments):
+                again.add(segment, copier)
+            await copier.finish()
+        finally:
+            target.close()
+            made.close()
+        typer.echo(f"{copier.count} batches, {copier.octets} octets copied to {to}")
+        return say_what_is_wrong(survey, segments)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[DataDirectory, MachineDisk]]:
+    directory = open_to_read(path)
+    disk = MachineDisk(path, MachineClock(), asyncio.get_running_loop(), is_read_only=True)
+    try:
+        yield directory, disk
+    finally:
+        disk.close()
+        directory.close()
+
+
+class Nothing(BatchSink):
+    """A check only counts."""
+
+    def batch(self, location: int, payload: bytes) -> None:
+        return
+
+
+class Copier(BatchSink, JournalListener):
+    """Appends every batch up to the torn tail to a new journal. Held by one salvage."""
+
+    def __init__(self, disk: MachineDisk, made: DataDirectory, end: int) -> None:
+        state = recover(disk, made.store_id, self)
+        self._journal = Journal(disk, self, state)
+        self._end = end
+        self._done = asyncio.get_running_loop().create_future()
+        self.count = 0
+        self.octets = 0
+
+    def batch(self, location: int, payload: bytes) -> None:
+        if not self._end or location < self._end:
+            self._journal.append(payload)
+            self.count += 1
+            self.octets += len(payload)
+
+    async def finish(self) -> None:
+        self._journal.request_flush()
+        await self._done
+
+    def durable(self, position: int, now: int) -> None:
+        self._done.set_result(None)
+
+    def failed(self, reason: str, now: int) -> None:
+        self._done.set_exception(DiskError(reason))
+
+
+def surveyed(directory: DataDirectory, segments: list[OpenSegment]) -> Survey:
+    survey = Survey(store_id_of(segments) or directory.store_id)
+    nothing = Nothing()
+    for segment in shown("Reading", segments):
+        survey.add(segment, nothing)
+    return survey
+
+
+def shown(verb: str, segments: list[OpenSegment]) -> Iterable[OpenSegment]:
+    """The segments one by one, with a bar when that takes long."""
+    from rich.console import Console
+    from rich.progress import track
+
+    total = sum(segment.file.size() for segment in segments)
+    return track(
+        segments,
+        verb,
+        console=Console(stderr=True),
+        transient=True,
+        disable=total < PROGRESS_BYTES_MIN,
+    )
+
+
+def say_what_is_wrong(survey: Survey, segments: list[OpenSegment]) -> int:
+    """Returns the exit code."""
+    for gap in survey.damage():
+        typer.echo(f"damaged: {described(gap)}")
+    torn = survey.torn_tail()
+    if torn is not None:
+        behind = [s.file.size() for s in segments if s.name > torn.file]
+        typer.echo(f"torn tail: {described(torn)}")
+        if behind:
+            typer.echo(f"torn tail: with {len(behind)} later segments, {sum(behind)} octets")
+    if survey.damage():
+        return DAMAGED
+    return WHOLE if torn is None else TORN
+
+
+def described(gap: Gap) -> str:
+    if gap.missing_octets:
+        return f"{gap.file} at offset 0: {gap.missing_octets} octets before it are missing"
+    return f"{gap.file} from offset {gap.offset} to {gap.offset + gap.octets}: {gap.octets} octets"

@@ -1,0 +1,234 @@
+"""The data directory: whose it is, and that only one server uses it.
+
+    lock     held by the server that runs on it, with its process id inside
+    meta     format version, store id, when it was made; written once
+    journal/ and whatever else is stored
+
+Every refusal says what is wrong and what to do, and comes before anything is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from penstock.world.clock import Clock
+from penstock.world.entropy import Entropy
+
+# Of the whole directory; a journal's segments have a version of their own.
+DIRECTORY_VERSION: Final = 1
+STORE_ID_BYTES: Final = 16
+LOCK_NAME: Final = "lock"
+META_NAME: Final = "meta"
+_NEW_META_NAME: Final = "meta.new"
+# May stand in a directory that is still empty: what a server left that was killed while it made
+# it, and what a file system puts at its root.
+_NOBODYS_NAMES: Final = frozenset({LOCK_NAME, _NEW_META_NAME, "lost+found"})
+_META_BYTES_MAX: Final = 64 << 10  # ours has about a hundred octets
+
+
+class DataDirectoryError(Exception):
+    """The parent of all below; the text is meant for the operator."""
+
+
+class NotADirectory(DataDirectoryError):
+    """There is a file, or no way to it."""
+
+
+class NotOurDirectory(DataDirectoryError):
+    """It holds files and no `meta`."""
+
+
+class OtherVersion(DataDirectoryError):
+    """Made by another version of penstock."""
+
+
+class MetaDamaged(DataDirectoryError):
+    """`meta` cannot be read."""
+
+
+class DirectoryLocked(DataDirectoryError):
+    """A server runs on it."""
+
+
+class DirectoryReadOnly(DataDirectoryError):
+    """Nothing can be written."""
+
+
+class DirectoryFull(DataDirectoryError):
+    """No room for the first file."""
+
+
+class DirectoryUnusable(DataDirectoryError):
+    """The system refused for another reason."""
+
+
+class DataDirectory:
+    """An open, locked data directory. Held by the server until it stops."""
+
+    def __init__(self, path: Path, store_id: bytes, lock_descriptor: int) -> None:
+        self.path = path
+        self.store_id = store_id
+        self._lock_descriptor = lock_descriptor
+
+    def close(self) -> None:
+        """Another server may have it. The lock file stays: removing it would let two servers lock
+        two files of that name.
+        """
+        os.close(self._lock_descriptor)
+
+
+def open_data_directory(path: Path, clock: Clock, entropy: Entropy) -> DataDirectory:
+    """Make it when it is missing, take its lock, and read or write its `meta`."""
+    try:
+        _make(path)
+        _check_owner(path)
+        lock = _lock(path, os.O_RDWR | os.O_CREAT)
+        try:
+            os.ftruncate(lock, 0)
+            os.write(lock, f"{os.getpid()}\n".encode())
+            # Looked at again: another server may have made it its own before we had the lock.
+            _check_owner(path)
+            store_id = _read_meta(path)
+            if store_id is None:
+                store_id = _write_meta(path, clock, entropy)
+        except BaseException:
+            os.close(lock)
+            raise
+    except OSError as error:
+        raise _explained(path, error) from error
+    return DataDirectory(path, store_id, lock)
+
+
+def open_to_read(path: Path) -> DataDirectory:
+    """Lock an existing data directory against servers without writing anything to it."""
+    try:
+        if not path.is_dir():
+            raise NotADirectory(f"{path} is not a directory. Name the data directory of a server")
+        store_id = _read_meta(path)
+        if store_id is None:
+            raise NotOurDirectory(f"{path} is not a data directory of penstock: it has no `meta`")
+        try:
+            lock = _lock(path, os.O_RDONLY)
+        except FileNotFoundError:
+            # A copy without its lock: then nobody runs on it. Any descriptor will do.
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _explained(path, error) from error
+    return DataDirectory(path, store_id, lock)
+
+
+def _make(path: Path) -> None:
+    if path.is_dir():
+        return
+    if path.exists() or path.is_symlink():
+        raise NotADirectory(f"{path} is not a directory. Move it away or name another directory")
+    path.mkdir(mode=0o700, parents=True)
+    _flush_folder(path.parent)
+
+
+def _check_owner(path: Path) -> None:
+    names = {file.name for file in path.iterdir()}
+    if META_NAME not in names and not names <= _NOBODYS_NAMES:
+        raise NotOurDirectory(
+            f"{path} is not empty and not a data directory of penstock (it has no `meta`). "
+            "Nothing was changed; name an empty or a new directory"
+        )
+
+
+def _lock(path: Path, flags: int) -> int:
+    lock = os.open(path / LOCK_NAME, flags | os.O_CLOEXEC, 0o600)
+    try:
+        # Readers share it, a server has it alone.
+        kind = fcntl.LOCK_EX if flags & os.O_CREAT else fcntl.LOCK_SH
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise DirectoryLocked(
+            f"{path} is locked by the process {holder}. "
+            "Stop that server first or name another directory"
+        ) from error
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _read_meta(path: Path) -> bytes | None:
+    try:
+        with (path / META_NAME).open("rb") as file:
+            text = file.read(_META_BYTES_MAX)
+    except FileNotFoundError:
+        return None
+    try:
+        meta = json.loads(text)
+        version = meta["version"]
+        store_id = bytes.fromhex(meta["store_id"]) if version == DIRECTORY_VERSION else b""
+    except (ValueError, KeyError, TypeError) as error:
+        raise MetaDamaged(
+            f"{path / META_NAME} is damaged: {error!r}. Nothing was changed; bring it back from a "
+            "copy, or move the directory away"
+        ) from error
+    if version != DIRECTORY_VERSION:
+        raise OtherVersion(
+            f"{path} is of format version {version}, this penstock reads version "
+            f"{DIRECTORY_VERSION}. Nothing was changed; start the penstock that made it"
+        )
+    if len(store_id) != STORE_ID_BYTES:
+        raise MetaDamaged(
+            f"{path / META_NAME} is damaged: its store_id has {len(store_id)} octets. Nothing was "
+            "changed; bring it back from a copy, or move the directory away"
+        )
+    return store_id
+
+
+def _write_meta(path: Path, clock: Clock, entropy: Entropy) -> bytes:
+    """Whole or not at all: under another name first."""
+    store_id = entropy.octets(STORE_ID_BYTES)
+    created = datetime.fromtimestamp(clock.wall() / 1000, UTC).isoformat(timespec="seconds")
+    meta = {"version": DIRECTORY_VERSION, "store_id": store_id.hex(), "created": created}
+    new = path / _NEW_META_NAME
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(meta, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path / META_NAME)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise
+    _flush_folder(path)
+    return store_id
+
+
+def _flush_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(path: Path, error: OSError) -> DataDirectoryError:
+    if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
+        return DirectoryReadOnly(
+            f"{path} cannot be written: {error.strerror}. Give this user the right to write there "
+            "or name another directory"
+        )
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DirectoryFull(
+            f"{path} has no room: {error.strerror}. Free some or name another directory"
+        )
+    if error.errno in {errno.ENOTDIR, errno.EEXIST}:
+        return NotADirectory(
+            f"{path} cannot be a directory: {error.strerror}. Name another directory"
+        )
+    return DirectoryUnusable(f"{path} cannot be used: {error.strerror or error}")

@@ -1,0 +1,50 @@
+"""Importing and exporting definitions: files, and the node they are applied to."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from penstock.broker.definitions import Definitions, DefinitionsRefused, VhostStep, read
+from penstock.broker.definitions_export import export, export_vhost
+from penstock.broker.rehearsal import rehearse
+from penstock.server.world.entropy import MachineEntropy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.node.node import Node
+
+
+def read_file(path: Path) -> object:
+    """The JSON of a file. Raises `DefinitionsRefused` for one that cannot be read."""
+    try:
+        # Editors on Windows put a mark in front.
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        mistake = f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+    except RecursionError:
+        mistake = f"{path} is nested too deeply"
+    except (OSError, ValueError) as error:
+        mistake = f"cannot read the definitions file {path}: {error}"
+    raise DefinitionsRefused([mistake])
+
+
+def prepare(definitions: object, vhost: str | None = None) -> Definitions:
+    """Read definitions. May take a while, and needs no node: on any thread."""
+    return read(definitions, vhost, MachineEntropy())
+
+
+def apply(node: Node, definitions: Definitions, now: int) -> list[str]:
+    """Apply all of it, or raise `DefinitionsRefused` with nothing changed. Returns warnings."""
+    for step in rehearse(definitions, node.state, now):
+        if isinstance(step, VhostStep):
+            node.apply_to_vhost(step.vhost, step.command, now)
+        else:
+            node.apply(step.command, now)
+    return definitions.warnings
+
+
+def exported(node: Node, vhost: str | None = None) -> dict[str, object]:
+    """Of the whole broker, or of one virtual host."""
+    return export(node.state) if vhost is None else export_vhost(node.state, vhost)

@@ -1,0 +1,46 @@
+"""The disk alarm: publishers wait while the disk is nearly full."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from penstock.node.node import Node
+    from penstock.world.disk import Disk
+
+log = structlog.get_logger()
+
+# Room for what reclaiming copies and for what is under way when the alarm is raised: four segments.
+FREE_BYTES_MIN: Final = 256 * 1024 * 1024
+# Publishers go on above this, so that the alarm does not flicker.
+FREE_BYTES_RELEASE: Final = 320 * 1024 * 1024
+# Sweeps between two looks; a full look costs a system call.
+SWEEPS: Final = 4
+
+
+class DiskWatcher:
+    """Called with every sweep of the server."""
+
+    def __init__(self, node: Node, disk: Disk, free_bytes_min: int = FREE_BYTES_MIN) -> None:
+        self._node = node
+        self._disk = disk
+        self._min = free_bytes_min
+        self._release = max(free_bytes_min, free_bytes_min * FREE_BYTES_RELEASE // FREE_BYTES_MIN)
+        self._raised = False
+        self._sweeps = 0
+
+    def __call__(self, now: int) -> None:
+        self._sweeps += 1
+        if self._sweeps % SWEEPS:
+            return
+        free = self._disk.free_bytes()
+        if not self._raised and free < self._min:
+            self._raised = True
+            log.warning("disk alarm: publishers wait", free=free, limit=self._min)
+            self._node.set_alarm("disk", "low on disk", now)
+        elif self._raised and free > self._release:
+            self._raised = False
+            log.info("disk alarm is over", free=free)
+            self._node.set_alarm("disk", "", now)

@@ -1,0 +1,274 @@
+"""A folder of the machine's disk.
+
+Appending and reading are plain system calls into the page cache; one thread does what may wait for
+the disk: flushing, and closing files that were removed, which is when their blocks are freed. It
+works in the order it was asked in, so a file is never closed under a flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from penstock.world.clock import Clock
+from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
+
+_FILE_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
+
+
+def why(name: str, error: OSError) -> DiskError:
+    return DiskError(f"{name}: {error.strerror or error}")
+
+
+class SystemCalls:
+    """Every call that can fail for want of room or by a defect of the disk. Held by a disk; a test
+    that wants a full or a failing disk brings its own.
+    """
+
+    def write(self, descriptor: int, data: memoryview | bytes) -> int:
+        return os.write(descriptor, data)
+
+    def flush_file(self, descriptor: int) -> None:
+        # Size included: fdatasync leaves out only what reading the data back does not need.
+        os.fdatasync(descriptor)
+
+    def flush_folder(self, descriptor: int) -> None:
+        os.fsync(descriptor)
+
+
+class MachineFile(AppendFile):
+    """Held by the disk and by who opened it."""
+
+    def __init__(self, disk: MachineDisk, name: str, descriptor: int) -> None:
+        self._disk = disk
+        self.name = name
+        self._size = os.fstat(descriptor).st_size
+        self._write = disk.calls.write
+        self.descriptor = descriptor
+
+    def size(self) -> int:
+        return self._size
+
+    def append(self, data: bytes) -> int:
+        try:
+            written = self._write(self.descriptor, data)
+            self._size += written
+            if written != len(data):
+                self._append_rest(memoryview(data)[written:])
+        except OSError as error:
+            raise why(self.name, error) from error
+        return self._size
+
+    def _append_rest(self, data: memoryview) -> None:
+        """A write may be short: by a signal, or because the rest has no room, which the next write
+        then says.
+        """
+        while data:
+            written = self._write(self.descriptor, data)
+            self._size += written
+            data = data[written:]
+
+    def read(self, position: int, size: int) -> bytes:
+        try:
+            data = os.pread(self.descriptor, size, position)
+            # Also short: one call reads at most 2 GiB.
+            while len(data) < min(size, self._size - position):
+                more = os.pread(self.descriptor, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise why(self.name, error) from error
+        return data
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self.descriptor, size)
+        except OSError as error:
+            raise why(self.name, error) from error
+        self._size = size
+
+    def close(self) -> None:
+        self._disk.close_file(self.name, self)
+
+
+class MachineDisk(Disk):
+    """Held by the server. `close` it, or its thread stays."""
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        is_read_only: bool = False,
+        calls: SystemCalls | None = None,
+    ) -> None:
+        # Called after each answer to a flush, when set: the server's tick writes what it led to.
+        self.after_answer: Callable[[], None] | None = None
+        self.calls = calls or SystemCalls()
+        self._folder = folder
+        self._clock = clock
+        self._loop = loop
+        self._flags = os.O_RDONLY if is_read_only else os.O_RDWR | os.O_APPEND | os.O_CREAT
+        self._files: dict[str, MachineFile] = {}
+        # Folders in which files came or went since they were last flushed. Those of an earlier
+        # process may not be safe either, so each is flushed once at least.
+        self._changed_folders: set[Path] = set()
+        self._is_first_flush = True
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="penstock-disk", daemon=True)
+        self._thread.start()
+
+    def open(self, name: str) -> AppendFile:
+        file = self._files.get(name)
+        if file is None:
+            path = self._folder / name
+            try:
+                self._make_folder(path.parent)
+                descriptor = os.open(path, self._flags | os.O_CLOEXEC, _FILE_MODE)
+            except OSError as error:
+                raise why(name, error) from error
+            file = MachineFile(self, name, descriptor)
+            self._files[name] = file
+            if not file.size():
+                self._changed_folders.add(path.parent)
+        return file
+
+    def _make_folder(self, folder: Path) -> None:
+        if not folder.is_dir() and self._flags & os.O_CREAT:
+            self._make_folder(folder.parent)
+            folder.mkdir(_FOLDER_MODE)
+            self._changed_folders.add(folder.parent)
+
+    def names(self) -> list[str]:
+        found: list[str] = []
+        try:
+            for folder, _, files in os.walk(self._folder, onerror=_raise):
+                relative = Path(folder).relative_to(self._folder)
+                found += [(relative / file).as_posix() for file in files]
+        except OSError as error:
+            raise why(str(self._folder), error) from error
+        return sorted(found)
+
+    def remove(self, name: str) -> None:
+        path = self._folder / name
+        try:
+            path.unlink()
+        except OSError as error:
+            raise why(name, error) from error
+        self._changed_folders.add(path.parent)
+        file = self._files.get(name)
+        if file is not None:
+            file.close()
+        self._remove_empty(path.parent)
+
+    def _remove_empty(self, folder: Path) -> None:
+        """Folders go with their files."""
+        while folder != self._folder:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+            self._changed_folders.add(folder)
+
+    def close_file(self, name: str, file: MachineFile) -> None:
+        if self._files.get(name) is file:
+            del self._files[name]
+            self._work.put(partial(os.close, file.descriptor))
+
+    def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
+        descriptors = []
+        for file in files:
+            assert isinstance(file, MachineFile), "every disk has its own kind of file"
+            descriptors.append((file.name, file.descriptor))
+        folders = self._changed_folders
+        self._changed_folders = set()
+        is_first = self._is_first_flush
+        self._is_first_flush = False
+        self._work.put(partial(self._flush, descriptors, folders, is_first, token, listener))
+
+    def free_bytes(self) -> int:
+        try:
+            found = os.statvfs(self._folder)
+        except OSError as error:
+            raise why(str(self._folder), error) from error
+        return found.f_bavail * found.f_frsize
+
+    def close(self) -> None:
+        """Ends the thread after what it was asked for; answers still on their way are lost."""
+        for file in list(self._files.values()):
+            file.close()
+        self._work.put(None)
+        self._thread.join()
+
+    # On the thread.
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def _flush(
+        self,
+        descriptors: list[tuple[str, int]],
+        folders: set[Path],
+        is_first: bool,
+        token: int,
+        listener: FlushListener,
+    ) -> None:
+        if is_first:
+            folders = {Path(folder) for folder, _, _ in os.walk(self._folder)} | folders
+        reason = ""
+        try:
+            self._flush_all(descriptors, folders)
+        except DiskError as error:
+            reason = str(error)
+        try:
+            self._loop.call_soon_threadsafe(self._answer, token, reason, listener)
+        except RuntimeError:
+            # The loop is closed: nobody is left to hear of it.
+            return
+
+    def _flush_all(self, descriptors: list[tuple[str, int]], folders: set[Path]) -> None:
+        for name, descriptor in descriptors:
+            try:
+                self.calls.flush_file(descriptor)
+            except OSError as error:
+                raise why(name, error) from error
+        for folder in folders:
+            try:
+                self._flush_folder(folder)
+            except OSError as error:
+                raise why(str(folder), error) from error
+
+    def _flush_folder(self, folder: Path) -> None:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # removed since, and its parent is flushed for that
+        try:
+            self.calls.flush_folder(descriptor)
+        finally:
+            os.close(descriptor)
+
+    # On the loop again.
+
+    def _answer(self, token: int, reason: str, listener: FlushListener) -> None:
+        if reason:
+            listener.flush_failed(reason, self._clock.now())
+        else:
+            listener.flushed(token, self._clock.now())
+        if self.after_answer is not None:
+            self.after_answer()
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,1 @@
+"""Batches of octets in segment files that survive a power loss. Knows no message."""

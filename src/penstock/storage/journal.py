@@ -1,0 +1,247 @@
+"""The journal: batches one after the other in segment files, and a flush that covers many.
+
+Invariants
+- one flush is on its way at a time; what is asked for meanwhile is answered by one more;
+- `durable_position` only grows, and only when the disk has said so;
+- a segment is removed only when everything appended before is safe, and one at a time with a flush
+  after each: whatever a power loss undoes, the segments that are left follow one another;
+- after any failure of the disk nothing is appended any more: the owner stops.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.storage.batch import BATCH_HEADER_BYTES, PAYLOAD_BYTES_MAX, batch_header, payload_size
+from penstock.storage.recovery import RecoveredJournal
+from penstock.storage.segment import (
+    SEGMENT_HEADER_BYTES,
+    batch_seed,
+    encode_segment_header,
+    location_of,
+    offset_of,
+    segment_name,
+    segment_of,
+)
+from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
+
+# Small enough that reclaiming gives room back soon, large enough that files are few: a terabyte
+# makes sixteen thousand.
+SEGMENT_BYTES_MAX: Final = 64 << 20
+# From here on a second write costs less than copying the payload behind its header.
+JOINED_BYTES_MAX: Final = 16 << 10
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class JournalListener(ABC):
+    """The owner of a journal."""
+
+    @abstractmethod
+    def durable(self, position: int, now: int) -> None:
+        """Everything appended before this journal position survives a power loss."""
+
+    @abstractmethod
+    def failed(self, reason: str, now: int) -> None:
+        """The disk cannot be trusted any more: stop."""
+
+
+class Removal:
+    """A segment that goes once everything before a position is safe. Held by the journal."""
+
+    def __init__(self, number: int, file: AppendFile, position: int) -> None:
+        self.number: int = number
+        self.file: AppendFile = file
+        self.position: int = position
+
+
+class Journal(FlushListener):
+    """Held by the message store, and by the disk while a flush is on its way."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        listener: JournalListener,
+        state: RecoveredJournal,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    ) -> None:
+        # Behind the last payload that was appended, and behind what is safe. The second may be
+        # ahead by a note (see `_note_durable`).
+        self.position: int = state.position
+        self.durable_position: int = state.durable_position
+        self._disk: Disk = disk
+        self._listener: JournalListener = listener
+        self._store_id: bytes = state.store_id
+        self._seed: int = batch_seed(state.store_id)
+        self._segment_bytes_max: int = segment_bytes_max
+        self._files: dict[int, AppendFile] = state.files
+        self._next_number: int = state.next_number
+        self._active: int = max(state.files, default=0)
+        self._active_file: AppendFile | None = None
+        self._active_size: int = 0
+        if self._active and state.torn_tail is None:
+            self._active_file = state.files[self._active]
+            self._active_size = self._active_file.size()
+        # Behind everything in the files, notes too.
+        self._end: int = state.position
+        # The highest `durable` that a batch carries.
+        self._noted: int = state.durable_position
+        self._failure: str = ""
+        # Flushing: files to flush beside the active one, and whether a flush is on its way or to
+        # be asked for after it.
+        self._unflushed: list[AppendFile] = list(state.unflushed)
+        self._is_flushing: bool = False
+        self._is_wanted: bool = False
+        # Segments to remove, oldest first.
+        self._removals: list[Removal] = []
+
+    def append(self, payload: bytes) -> int:
+        """Write one batch to the page cache; returns the location of its payload."""
+        size = len(payload)
+        assert 0 < size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
+        if self._failure:
+            raise DiskError(self._failure)
+        file = self._active_file
+        if file is None or self._is_full_for(size):
+            file = self._roll()
+        self._write(file, payload)
+        self.position = self._end
+        return location_of(self._active, self._active_size - size)
+
+    def request_flush(self) -> None:
+        """Ask that everything appended so far become safe; the listener hears of it later."""
+        if self._failure:
+            return
+        if self._is_flushing:
+            self._is_wanted = True
+        else:
+            self._flush()
+
+    def read(self, location: int, size: int) -> bytes:
+        """Octets of a payload that was appended or recovered."""
+        data = self._files[segment_of(location)].read(offset_of(location), size)
+        if len(data) != size:
+            name = segment_name(segment_of(location))
+            raise DiskError(f"{name}: {len(data)} octets at {offset_of(location)}, {size} wanted")
+        return data
+
+    def window(self, location: int, size: int) -> bytes:
+        """Octets from a location on, fewer at the end of its segment."""
+        return self._files[segment_of(location)].read(offset_of(location), size)
+
+    def batch_payload_size(self, location: int) -> int:
+        """Of the batch whose header begins at this location."""
+        return payload_size(self.window(location, BATCH_HEADER_BYTES))
+
+    def flush_too(self, file: AppendFile) -> None:
+        """Let the next flush cover a file that is not the journal's."""
+        if file not in self._unflushed:
+            self._unflushed.append(file)
+
+    def segments(self) -> list[int]:
+        """Oldest first, without those that are being removed."""
+        return sorted(self._files)
+
+    def active_segment(self) -> int:
+        """The one that batches go to; 0 before the first."""
+        return self._active
+
+    def segment_size(self, number: int) -> int:
+        return self._files[number].size()
+
+    def remove_segment(self, number: int) -> None:
+        """The oldest segment is not needed any more, once what was appended so far is safe."""
+        assert number != self._active, "batches still go to it"
+        assert number == min(self._files), "a gap between segments means damage at recovery"
+        self._removals.append(Removal(number, self._files.pop(number), self.position))
+        self.request_flush()
+
+    # What the disk says.
+
+    def flushed(self, token: int, now: int) -> None:
+        assert self._is_flushing, "a flush is answered once"
+        assert token >= self.durable_position, "flushes come in order"
+        self._is_flushing = False
+        self.durable_position = token
+        try:
+            self._go_on()
+            self._listener.durable(token, now)
+            if not self._is_flushing and self._noted < token:
+                self._note_durable()
+        except DiskError as error:
+            self._failure = str(error)
+            self._listener.failed(self._failure, now)
+
+    def flush_failed(self, reason: str, now: int) -> None:
+        self._failure = reason
+        self._is_flushing = False
+        self._listener.failed(reason, now)
+
+    def _go_on(self) -> None:
+        """Remove a segment whose time has come, and ask for the next flush that is wanted."""
+        if self._removals:
+            # A removal is flushed before the next one is made.
+            self._is_wanted = True
+            if self._removals[0].position <= self.durable_position:
+                removal = self._removals.pop(0)
+                removal.file.close()
+                self._disk.remove(segment_name(removal.number))
+        if self._is_wanted:
+            self._flush()
+
+    def _flush(self) -> None:
+        files = self._unflushed
+        self._unflushed = []
+        if self._active_file is not None:
+            files.append(self._active_file)
+        self._is_wanted = False
+        self._is_flushing = True
+        self._disk.flush(files, self._end, self)
+
+    def _note_durable(self) -> None:
+        """Write a batch without payload that says how far the journal is safe. While no more is
+        appended, nothing else would tell damage to the last batch from a torn tail.
+        """
+        if self._active_file is not None and not self._failure:
+            self._write(self._active_file, b"")
+
+    def _is_full_for(self, size: int) -> bool:
+        """A batch never spans segments; one that is larger than a segment has its own."""
+        wanted = self._active_size + BATCH_HEADER_BYTES + size
+        return wanted > self._segment_bytes_max and self._active_size > SEGMENT_HEADER_BYTES
+
+    def _roll(self) -> AppendFile:
+        if self._active_file is not None:
+            self._unflushed.append(self._active_file)
+        number = self._next_number
+        header = encode_segment_header(self._store_id, number, self._end)
+        try:
+            file = self._disk.open(segment_name(number))
+            assert file.size() == 0, "numbers are never used again"
+            file.append(header)
+        except DiskError as error:
+            self._failure = str(error)
+            raise
+        self._next_number = number + 1
+        self._files[number] = file
+        self._active = number
+        self._active_file = file
+        self._active_size = SEGMENT_HEADER_BYTES
+        return file
+
+    def _write(self, file: AppendFile, payload: bytes) -> None:
+        header = batch_header(payload, self._end, self.durable_position, self._seed)
+        try:
+            if len(payload) <= JOINED_BYTES_MAX:
+                file.append(header + payload)
+            else:
+                file.append(header)
+                file.append(payload)
+        except DiskError as error:
+            # Part of a batch may stand in the file now; recovery cuts it off.
+            self._failure = str(error)
+            raise
+        self._noted = self.durable_position
+        size = BATCH_HEADER_BYTES + len(payload)
+        self._end += size
+        self._active_size += size

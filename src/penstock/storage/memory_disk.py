@@ -1,0 +1,74 @@
+"""Files in memory: for a broker without a data directory, and for tests.
+
+A flush is answered when the owner calls `answer_flushes`, so that a test decides when; with
+`at_once` it is answered inside the request, which suits an owner that waits for nothing.
+"""
+
+from typing import Final
+
+from penstock.world.disk import AppendFile, Disk, FlushListener
+
+# What a broker in memory is told to have left: so much that no disk alarm rings. The memory alarm
+# is what stops its publishers.
+FREE_BYTES: Final = 1 << 50
+
+
+class MemoryFile(AppendFile):
+    """Held by the disk and by who opened it; the same object for every opening."""
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+        self.content: bytearray = bytearray()
+
+    def size(self) -> int:
+        return len(self.content)
+
+    def append(self, data: bytes) -> int:
+        self.content += data
+        return len(self.content)
+
+    def read(self, position: int, size: int) -> bytes:
+        return bytes(self.content[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        del self.content[size:]
+
+    def close(self) -> None:
+        """Nothing to give back: the disk keeps the content for the next opening."""
+
+
+class MemoryDisk(Disk):
+    """Held by the broker state, or by a test that makes a second broker out of it."""
+
+    def __init__(self, at_once: bool = True) -> None:
+        self.files: dict[str, MemoryFile] = {}
+        self._at_once: bool = at_once
+        self._asked: list[tuple[int, FlushListener]] = []
+
+    def open(self, name: str) -> AppendFile:
+        file = self.files.get(name)
+        if file is None:
+            file = MemoryFile(name)
+            self.files[name] = file
+        return file
+
+    def names(self) -> list[str]:
+        return sorted(self.files)
+
+    def remove(self, name: str) -> None:
+        del self.files[name]
+
+    def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
+        self._asked.append((token, listener))
+        if self._at_once:
+            self.answer_flushes(0)
+
+    def answer_flushes(self, now: int) -> None:
+        """Tell everybody who asked, in order."""
+        asked = self._asked
+        self._asked = []
+        for token, listener in asked:
+            listener.flushed(token, now)
+
+    def free_bytes(self) -> int:
+        return FREE_BYTES

@@ -1,0 +1,156 @@
+"""A small table of names and numbers on disk: cursors, and the last sequences of publishers.
+
+A table file begins with everything that was known when it was made; changes are appended, the last
+one of a name counts. When the changes outweigh what is known, a new generation of the file is
+begun and the old one removed once the new one is safe. A torn tail is cut.
+
+    record: crc u32 | kind u8 | size of name u16 | number i64 | name          little-endian
+    kinds: 0 is put, 1 removed, 2 ends what the file begins with and says how many there are
+"""
+
+import zlib
+from struct import Struct
+from typing import Final
+
+from penstock.world.disk import AppendFile, Disk
+
+_RECORD: Final = Struct("<IBHq")
+_CHECKED: Final = Struct("<BHq")
+_PUT: Final = 0
+_REMOVED: Final = 1
+_BEGUN: Final = 2
+_SIZE: Final = 15
+# A file below this size is never worth a new generation.
+COMPACT_BYTES_MIN: Final = 64 * 1024
+
+
+def encode_numbers(numbers: dict[str, int]) -> bytes:
+    """Everything there is, with the record that says so."""
+    records = [_encode(_PUT, name, number) for name, number in numbers.items()]
+    records.append(_encode(_BEGUN, "", len(numbers)))
+    return b"".join(records)
+
+
+def _encode(kind: int, name: str, number: int) -> bytes:
+    octets = name.encode(errors="surrogateescape")
+    rest = _CHECKED.pack(kind, len(octets), number) + octets
+    return zlib.crc32(rest).to_bytes(4, "little") + rest
+
+
+class ReadNumbers:
+    """What a table file says."""
+
+    def __init__(self, octets: bytes) -> None:
+        self.numbers: dict[str, int] = {}
+        # Whether all that the file begins with is there.
+        self.is_begun: bool = False
+        # Up to where the records are whole.
+        self.end: int = 0
+        at = 0
+        while at + _SIZE <= len(octets):
+            crc, kind, size, number = _RECORD.unpack_from(octets, at)
+            end = at + _SIZE + size
+            if end > len(octets) or zlib.crc32(octets[at + 4 : end]) != crc:
+                break
+            name = octets[at + _SIZE : end].decode(errors="surrogateescape")
+            if kind == _PUT:
+                # Out and in again: the order of the table is that of the last change.
+                self.numbers.pop(name, None)
+                self.numbers[name] = number
+            elif kind == _REMOVED:
+                self.numbers.pop(name, None)
+            elif number == len(self.numbers):
+                self.is_begun = True
+            at = end
+            self.end = at
+
+
+class NumberTable:
+    """Held by who owns the names."""
+
+    def __init__(self, disk: Disk, stem: str, names: list[str]) -> None:
+        """`stem` is the file's name without generation; `names` are the disk's files there."""
+        self._disk: Disk = disk
+        self._stem: str = stem
+        self.numbers: dict[str, int] = {}
+        self._generation: int = 0
+        self._file: AppendFile | None = None
+        self._changes: list[bytes] = []
+        self._live_bytes: int = 0
+        # The generation before, until the present one is safe.
+        self._old: AppendFile | None = None
+        self._recover(sorted([name for name in names if name.startswith(stem + "-")]))
+
+    def _name(self, generation: int) -> str:
+        return f"{self._stem}-{generation:010d}.tab"
+
+    def _recover(self, names: list[str]) -> None:
+        for name in reversed(names):
+            if self._file is not None:
+                # An older generation that was not removed in time.
+                self._disk.remove(name)
+                continue
+            file = self._disk.open(name)
+            found = ReadNumbers(file.read(0, file.size()))
+            if not found.is_begun:
+                file.close()
+                self._disk.remove(name)
+                continue
+            file.truncate(found.end)
+            self.numbers = found.numbers
+            self._generation = int(name.removeprefix(self._stem + "-").removesuffix(".tab"))
+            self._file = file
+        self._weigh()
+
+    def _weigh(self) -> None:
+        self._live_bytes = sum([_SIZE + len(name) for name in self.numbers])
+
+    def put(self, name: str, number: int) -> None:
+        """Takes effect on disk with the next `write`."""
+        if name not in self.numbers:
+            self._live_bytes += _SIZE + len(name)
+        self.numbers[name] = number
+        self._changes.append(_encode(_PUT, name, number))
+
+    def remove(self, name: str) -> bool:
+        if self.numbers.pop(name, None) is None:
+            return False
+        self._live_bytes -= _SIZE + len(name)
+        self._changes.append(_encode(_REMOVED, name, 0))
+        return True
+
+    def write(self) -> AppendFile | None:
+        """Append the changes; returns the file that a flush must cover, None without changes."""
+        if not self._changes:
+            return None
+        size = self._file.size() if self._file is not None else 0
+        changes = b"".join(self._changes)
+        self._changes = []
+        if self._file is None or (
+            self._old is None and size > COMPACT_BYTES_MIN and size > 4 * self._live_bytes
+        ):
+            self._old = self._file
+            self._generation += 1
+            self._file = self._disk.open(self._name(self._generation))
+            changes = encode_numbers(self.numbers)
+        self._file.append(changes)
+        return self._file
+
+    def became_durable(self) -> None:
+        """All that was written is safe."""
+        if self._old is not None:
+            self._old.close()
+            self._old = None
+            self._disk.remove(self._name(self._generation - 1))
+
+    def delete(self) -> None:
+        """Remove every file of the table."""
+        if self._old is not None:
+            self._disk.remove(self._name(self._generation - 1))
+            self._old.close()
+        if self._file is not None:
+            self._disk.remove(self._name(self._generation))
+            self._file.close()
+        self._old = None
+        self._file = None
+        self.numbers = {}

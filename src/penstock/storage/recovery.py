@@ -1,0 +1,224 @@
+"""Reading a journal back: what is whole is replayed, a torn tail is cut, damage is refused.
+
+Pages that were not flushed may be lost in any order, so an invalid batch may well have valid ones
+behind it. What tells a torn tail from damage is what the later batches say:
+
+- the first invalid batch stands at journal position P;
+- a valid batch behind it, in the same segment or a later one, that says that a position above P
+  was safe when it was written proves that P had been safe: the store is damaged;
+- else nothing from P on was ever promised to anyone: it is cut off, later segments included.
+
+A segment whose header is invalid, or that does not begin where the one before it ends, is an
+invalid batch at its beginning. Nothing is changed before it is clear that a cut is right.
+"""
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import mypyc_attr
+
+from penstock.storage.batch import BatchReader, find_batch
+from penstock.storage.errors import Damaged, NotAStore, WrongVersion
+from penstock.storage.segment import (
+    FOLDER,
+    FORMAT_VERSION,
+    SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+    batch_seed,
+    decode_segment_header,
+    location_of,
+    may_be_torn_header,
+    segment_name,
+    segment_number,
+)
+from penstock.world.disk import AppendFile, Disk
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BatchSink(ABC):
+    """Who a journal is replayed to."""
+
+    @abstractmethod
+    def batch(self, location: int, payload: bytes) -> None:
+        """One batch, in the order they were appended; the payload is never empty."""
+
+
+class TornTail:
+    """What was cut off, for the log. Held by the recovered journal."""
+
+    def __init__(self, file: str, offset: int, octets: int) -> None:
+        self.file: str = file
+        self.offset: int = offset
+        self.octets: int = octets
+
+
+class RecoveredJournal:
+    """Where a journal goes on. Made by `recover`, taken over by `Journal`."""
+
+    def __init__(self, store_id: bytes) -> None:
+        self.store_id: bytes = store_id
+        self.files: dict[int, AppendFile] = {}
+        self.position: int = 0
+        self.durable_position: int = 0
+        # Perhaps only in the page cache: what a killed process wrote, or what was cut just now.
+        self.unflushed: list[AppendFile] = []
+        # The next segment; also counts those that were cut off, whose removal may come undone.
+        self.next_number: int = 1
+        self.torn_tail: TornTail | None = None
+
+
+class OpenSegment:
+    """A segment while it is recovered or checked."""
+
+    def __init__(self, number: int, file: AppendFile) -> None:
+        self.number: int = number
+        self.name: str = segment_name(number)
+        self.file: AppendFile = file
+        self.begin: bytes = file.read(0, SEGMENT_HEADER_BYTES)
+        self.header: SegmentHeader | None = decode_segment_header(self.begin)
+
+
+def open_segments(disk: Disk) -> list[OpenSegment]:
+    """In order; refuses names that no journal gives, and headers of another version or store."""
+    segments: list[OpenSegment] = []
+    store_id: bytes | None = None
+    for name in disk.names():
+        if not name.startswith(FOLDER) or name.startswith(FOLDER + "."):
+            continue
+        number = segment_number(name)
+        if number == 0:
+            raise NotAStore(name, "is not a segment of a journal")
+        segment = OpenSegment(number, disk.open(name))
+        segments.append(segment)
+        header = segment.header
+        if header is None:
+            continue
+        if header.version != FORMAT_VERSION:
+            raise WrongVersion(name, header.version, FORMAT_VERSION)
+        if store_id is not None and header.store_id != store_id:
+            raise NotAStore(name, "belongs to another store than the segments before it")
+        store_id = header.store_id
+        if header.number != number:
+            raise Damaged(name, 0, f"it says that it is segment {header.number}")
+    return segments
+
+
+def store_id_of(segments: list[OpenSegment]) -> bytes | None:
+    for segment in segments:
+        if segment.header is not None:
+            return segment.header.store_id
+    return None
+
+
+def recover(disk: Disk, store_id_if_new: bytes, sink: BatchSink) -> RecoveredJournal:
+    """Replay a journal, cut its torn tail, and say where it goes on."""
+    segments = open_segments(disk)
+    state = RecoveredJournal(store_id_of(segments) or store_id_if_new)
+    if segments:
+        Recovery(disk, segments, state, sink).run()
+    return state
+
+
+class Recovery:
+    """One run of `recover`."""
+
+    def __init__(
+        self, disk: Disk, segments: list[OpenSegment], state: RecoveredJournal, sink: BatchSink
+    ) -> None:
+        self._disk: Disk = disk
+        self._segments: list[OpenSegment] = segments
+        self._state: RecoveredJournal = state
+        self._sink: BatchSink = sink
+        self._seed: int = batch_seed(state.store_id)
+        # The journal position behind each segment that was replayed whole.
+        self._ends: list[int] = []
+
+    def run(self) -> None:
+        segments = self._segments
+        state = self._state
+        state.position = first_position(segments[0])
+        state.next_number = segments[-1].number + 1
+        for index, segment in enumerate(segments):
+            header = segment.header
+            if header is None or header.position != state.position:
+                self._judge(index, 0, what_is_wrong(header, state.position))
+                self._cut(index, 0)
+                break
+            offset = self._replay(segment, header.position)
+            if offset != segment.file.size():
+                self._judge(index, offset, "the batch there is not what was written")
+                self._cut(index, offset)
+                break
+            state.files[segment.number] = segment.file
+            self._ends.append(state.position)
+        for segment, end in zip(segments, self._ends, strict=False):
+            if end > state.durable_position:
+                state.unflushed.append(segment.file)
+
+    def _replay(self, segment: OpenSegment, position: int) -> int:
+        """Returns the offset behind the last valid batch."""
+        state = self._state
+        sink = self._sink
+        reader = BatchReader(segment.file, SEGMENT_HEADER_BYTES, position, self._seed)
+        while reader.next():
+            if reader.payload:
+                sink.batch(location_of(segment.number, reader.payload_offset), reader.payload)
+            state.durable_position = max(state.durable_position, reader.durable)
+        state.position = reader.position
+        return reader.offset
+
+    def _judge(self, index: int, offset: int, what: str) -> None:
+        """Raises unless everything from here on may be cut off."""
+        position = self._state.position
+        segment = self._segments[index]
+        shift: int | None = position - max(offset, SEGMENT_HEADER_BYTES)
+        if offset == 0 and segment.header is not None:
+            shift = segment.header.position - SEGMENT_HEADER_BYTES
+        scanned_from = offset
+        for later in self._segments[index:]:
+            if later is not segment:
+                scanned_from = 0
+                header = later.header
+                shift = None if header is None else header.position - SEGMENT_HEADER_BYTES
+            if find_batch(later.file, scanned_from, shift, self._seed, position) >= 0:
+                raise Damaged(segment.name, offset, what)
+        for later in self._segments[index:]:
+            if later.header is None and not may_be_torn_header(later.begin):
+                raise NotAStore(later.name, "is not a segment of a journal")
+
+    def _cut(self, index: int, offset: int) -> None:
+        """Begin a new segment behind the cut: appending to the cut one could meet the old tail
+        again when the power goes before the cut is flushed.
+        """
+        state = self._state
+        segment = self._segments[index]
+        octets = segment.file.size() - offset
+        for later in reversed(self._segments[index + 1 :]):
+            octets += later.file.size()
+            later.file.close()
+            self._disk.remove(later.name)
+        if offset > SEGMENT_HEADER_BYTES:
+            segment.file.truncate(offset)
+            state.files[segment.number] = segment.file
+            state.unflushed.append(segment.file)
+        else:
+            segment.file.close()
+            self._disk.remove(segment.name)
+        state.torn_tail = TornTail(segment.name, offset, octets)
+
+
+def first_position(segment: OpenSegment) -> int:
+    if segment.header is not None:
+        return segment.header.position
+    if segment.number != 1:
+        # Those before it were removed, which happens only after this one was flushed.
+        raise Damaged(segment.name, 0, "its header is not what was written")
+    return 0
+
+
+def what_is_wrong(header: SegmentHeader | None, position: int) -> str:
+    if header is None:
+        return "its header is not what was written"
+    return (
+        f"it begins at journal position {header.position}, but the segment before it ends at "
+        f"{position}: a segment between them is missing or is not what was written"
+    )

@@ -1,0 +1,90 @@
+"""A segment: a file of the journal, and how a place in it is written as one number.
+
+    "PENSTOCK"(8) | version(2) | store id(16) | number(8) | position(8) | checksum(4) | batches
+
+The header looks like this in every version, so that a version that is not known is told from a
+damaged header. `position` is the journal position of the first batch.
+"""
+
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+FORMAT_VERSION: Final = 1
+SEGMENT_MAGIC: Final = b"PENSTOCK"
+SEGMENT_HEADER_BYTES: Final = 46
+STORE_ID_BYTES: Final = 16
+FOLDER: Final = "journal/"
+
+_SUFFIX: Final = ".log"
+_DIGITS: Final = 12
+_HEADER: Final = Struct(">8sH16sQQ")
+# A terabyte: far above what one batch, which ends at 4 GiB, can make of a segment.
+_OFFSET_BITS: Final = 40
+_OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
+
+
+class SegmentHeader:
+    """What a segment says of itself. Made when it is opened."""
+
+    def __init__(self, version: int, store_id: bytes, number: int, position: int) -> None:
+        self.version: int = version
+        self.store_id: bytes = store_id
+        self.number: int = number
+        self.position: int = position
+
+
+def encode_segment_header(store_id: bytes, number: int, position: int) -> bytes:
+    assert len(store_id) == STORE_ID_BYTES, "the field has a fixed width"
+    covered = _HEADER.pack(SEGMENT_MAGIC, FORMAT_VERSION, store_id, number, position)
+    return covered + crc32(covered).to_bytes(4, "big")
+
+
+def decode_segment_header(data: bytes) -> SegmentHeader | None:
+    """None when the octets are no whole header."""
+    if len(data) < SEGMENT_HEADER_BYTES or not data.startswith(SEGMENT_MAGIC):
+        return None
+    covered = data[: SEGMENT_HEADER_BYTES - 4]
+    if crc32(covered) != int.from_bytes(data[len(covered) : SEGMENT_HEADER_BYTES], "big"):
+        return None
+    _, version, store_id, number, position = _HEADER.unpack(covered)
+    return SegmentHeader(version, store_id, number, position)
+
+
+def may_be_torn_header(data: bytes) -> bool:
+    """Whether a header that was being written when the power went could look like this: ours as
+    far as it goes, then nothing or zeros. Anything else is somebody else's file.
+    """
+    magic = data[: len(SEGMENT_MAGIC)].rstrip(b"\0")
+    if not SEGMENT_MAGIC.startswith(magic):
+        return False
+    return magic == SEGMENT_MAGIC or not data[len(magic) :].strip(b"\0")
+
+
+def batch_seed(store_id: bytes) -> int:
+    """Where the checksums of a store's batches begin."""
+    return crc32(store_id)
+
+
+def segment_name(number: int) -> str:
+    return f"{FOLDER}{number:0{_DIGITS}d}{_SUFFIX}"
+
+
+def segment_number(name: str) -> int:
+    """0 when a segment is not called like this."""
+    digits = name[len(FOLDER) : -len(_SUFFIX)]
+    if not (digits.isascii() and digits.isdigit()) or name != segment_name(int(digits)):
+        return 0
+    return int(digits)
+
+
+def location_of(number: int, offset: int) -> int:
+    return number << _OFFSET_BITS | offset
+
+
+def segment_of(location: int) -> int:
+    return location >> _OFFSET_BITS
+
+
+def offset_of(location: int) -> int:
+    return location & _OFFSET_MASK

@@ -1,0 +1,278 @@
+"""A stream on disk: segments of messages, addressed by offset, written once per tick.
+
+`add` only composes; `write` appends what was composed to the log and to the index, one append each.
+Messages that follow one another mostly share address and header, so what these make of an entry is
+kept with its checksum, and such a message costs one checksum over its body and twelve octets.
+
+Invariants
+- offsets count up without gaps from `first_offset` to `end_offset`; what is composed has offsets
+  behind that, and one segment holds all of it;
+- `durable_offset` never goes back, and messages before it survive a power loss;
+- retention removes whole segments, oldest first, and never the last one.
+"""
+
+import zlib
+from typing import Final
+
+from penstock.storage.errors import Damaged
+from penstock.storage.stream_index import (
+    FIXED,
+    FRAMING_SIZE,
+    SIZE,
+    STARTS_BATCH,
+    UNSYNCED_MAX,
+    VARIED,
+)
+from penstock.storage.stream_recovery import recover_segments
+from penstock.storage.stream_segment import StoredEntry, StreamSegment
+from penstock.world.disk import AppendFile, Disk
+
+# A segment is what retention removes and what a bulk reader maps: large enough for few files,
+# small enough that a bound on size or age is kept closely.
+SEGMENT_BYTES_DEFAULT: Final = 64 * 1024 * 1024
+# RabbitMQ's limit. With one batch more, positions still fit 32 bits.
+SEGMENT_BYTES_MAX: Final = 3_000_000_000
+# What is composed is written early beyond this, so that no tick collects without bound.
+BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
+# Sealed segments whose files stay open for readers, per stream.
+OPEN_SEGMENTS_MAX: Final = 4
+
+
+class StreamLog:
+    """Held by one stream."""
+
+    def __init__(
+        self, disk: Disk, folder: str, names: list[str], segment_bytes_max: int, timestamp: int
+    ) -> None:
+        """`names` are the disk's files in the folder; raises `Damaged` and its like."""
+        self._disk: Disk = disk
+        self._folder: str = folder
+        # At least one octet, so that every segment takes a batch.
+        self.segment_bytes_max: int = max(segment_bytes_max, 1)
+        self.segments: list[StreamSegment] = []
+        self.durable_offset: int = 0
+        recovered = recover_segments(disk, folder, names)
+        self.segments = recovered.segments
+        self.durable_offset = recovered.durable_offset
+        if not self.segments:
+            self._begin_segment(0)
+        self.first_offset: int = self.segments[0].first_offset
+        self._active: StreamSegment = self.segments[-1]
+        self.end_offset: int = self._active.end_offset()
+        self.sealed_bytes: int = sum([segment.size() for segment in self.segments[:-1]])
+        # Never goes back, whatever the wall clock does.
+        self._timestamp: int = max([timestamp] + [s.last_timestamp for s in self.segments])
+
+        # What was composed since the last write.
+        self._payloads: list[bytes] = []
+        self._entries: list[bytes] = []
+        self._position: int = self._active.log_size
+        self.composed_count: int = 0
+        self._composed_timestamp: int = 0
+
+        # What the last message's address and header made of it.
+        self._address: bytes = b""
+        self._header: bytes = b""
+        self._body_size: int = -1
+        self._flags: int = -1
+        self._fixed: bytes = b""
+        self._head: bytes = b""
+        self._head_crc: int = 0
+        self._fixed_timestamp: int = -1
+
+        # Sealed segments that a flush may still be at work on, oldest first.
+        self._closing: list[StreamSegment] = []
+
+    def _begin_segment(self, first_offset: int) -> StreamSegment:
+        segment = StreamSegment(self._disk, self._folder, first_offset)
+        segment.create()
+        self.segments.append(segment)
+        return segment
+
+    # Writing.
+
+    def must_roll(self) -> bool:
+        """Whether the next message begins a segment; asked, and `roll` called, before `add`."""
+        return not self._entries and self._active.size() >= self.segment_bytes_max
+
+    def roll(self) -> None:
+        assert not self._entries, "what is composed belongs to the segment before"
+        if self._active.count == 0:
+            return
+        self._closing.append(self._active)
+        self.sealed_bytes += self._active.size()
+        self._active = self._begin_segment(self.end_offset)
+        self._position = self._active.log_size
+
+    def add(self, address: bytes, header: bytes, body: bytes, flags: int, timestamp: int) -> int:
+        """Compose one message; returns its offset. `address` holds exchange and routing key, each
+        behind an octet with its length.
+        """
+        timestamp = max(timestamp, self._timestamp)
+        self._timestamp = timestamp
+        if not self._entries:
+            flags |= STARTS_BATCH
+            self._composed_timestamp = timestamp
+        if (
+            address is not self._address
+            or header is not self._header
+            or len(body) != self._body_size
+            or flags != self._flags
+            or timestamp != self._fixed_timestamp
+        ):
+            self._compose_head(address, header, len(body), flags, timestamp)
+        offset = self.end_offset + self.composed_count
+        unsynced = min(offset - self.durable_offset, UNSYNCED_MAX)
+        self._entries.append(self._fixed)
+        self._entries.append(
+            VARIED.pack(self._position, zlib.crc32(body, self._head_crc), unsynced)
+        )
+        self._payloads.append(self._head)
+        self._payloads.append(body)
+        self._position += len(self._head) + len(body)
+        self.composed_count += 1
+        return offset
+
+    def _compose_head(
+        self, address: bytes, header: bytes, body_size: int, flags: int, timestamp: int
+    ) -> None:
+        exchange_size = address[0]
+        key_size = address[1 + exchange_size]
+        assert len(address) == 2 + exchange_size + key_size, "two names with their lengths"
+        self._fixed = FIXED.pack(timestamp, len(header), body_size, exchange_size, key_size, flags)
+        self._head = b"".join([address, SIZE.pack(len(header)), header, SIZE.pack(body_size)])
+        assert len(self._head) == FRAMING_SIZE + exchange_size + key_size + len(header)
+        self._head_crc = zlib.crc32(self._head, zlib.crc32(self._fixed))
+        self._address = address
+        self._header = header
+        self._body_size = body_size
+        self._flags = flags
+        self._fixed_timestamp = timestamp
+
+    def is_full_batch(self) -> bool:
+        """Whether what is composed should be written now rather than at the end of the tick."""
+        return self._position - self._active.log_size >= BATCH_BYTES_MAX
+
+    def write(self) -> None:
+        """Append what was composed. Not safe before a flush covers `dirty_files`."""
+        if not self._entries:
+            return
+        self._active.append(
+            b"".join(self._payloads),
+            b"".join(self._entries),
+            self._composed_timestamp,
+            self._timestamp,
+        )
+        self._payloads = []
+        self._entries = []
+        self.end_offset += self.composed_count
+        self.composed_count = 0
+
+    def dirty_files(self) -> list[AppendFile]:
+        """What a flush must cover for everything written so far to be safe."""
+        files: list[AppendFile] = []
+        for segment in self._closing:
+            files.append(segment.log())
+            files.append(segment.index())
+        files.append(self._active.log())
+        files.append(self._active.index())
+        return files
+
+    def became_durable(self, offset: int) -> None:
+        """A flush that was requested when `end_offset` was `offset` has been heard."""
+        self.durable_offset = max(self.durable_offset, offset)
+        while self._closing and self._closing[0].end_offset() <= self.durable_offset:
+            self._closing.pop(0).close()
+
+    # Reading.
+
+    def read(self, offset: int, count_max: int, bytes_max: int) -> list[StoredEntry]:
+        """Messages from an offset on, out of one segment; at least one when there is one."""
+        assert self.first_offset <= offset < self.end_offset, "an offset that is there"
+        segment = self.segments[self._segment_of(offset)]
+        self._keep_open(segment)
+        found: list[StoredEntry] = []
+        place = offset - segment.first_offset
+        if not segment.read(place, count_max, bytes_max, found) and not found:
+            raise Damaged(
+                segment.log_name, segment.entry(place).position, f"message {offset} is not whole"
+            )
+        return found
+
+    def _segment_of(self, offset: int) -> int:
+        """Index of the segment that an offset belongs to."""
+        low = 0
+        high = len(self.segments) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.segments[middle].first_offset <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _keep_open(self, segment: StreamSegment) -> None:
+        if segment.is_open():
+            return
+        opened = [
+            other for other in self.segments[:-1] if other.is_open() and other not in self._closing
+        ]
+        if len(opened) >= OPEN_SEGMENTS_MAX:
+            opened[0].close()
+
+    def offset_at(self, timestamp: int) -> int:
+        """Offset of the first message that is not older; `end_offset` when all are."""
+        for segment in self.segments:
+            if segment.count and segment.last_timestamp >= timestamp:
+                self._keep_open(segment)
+                return segment.first_offset + segment.place_at(timestamp)
+        return self.end_offset
+
+    def last_batch_offset(self) -> int:
+        """Offset of the first message of what was appended last."""
+        for segment in reversed(self.segments):
+            for place in range(segment.count - 1, -1, -1):
+                if segment.entry(place).flags & STARTS_BATCH:
+                    return segment.first_offset + place
+        return self.first_offset
+
+    def size(self) -> int:
+        return self.sealed_bytes + self._active.size()
+
+    # Removing.
+
+    def retain(self, bytes_max: int, oldest_timestamp: int) -> list[int]:
+        """Remove the oldest segments while all of it is larger than `bytes_max`, or while their
+        last message is older than `oldest_timestamp`; -1 is no bound. Returns the first offsets of
+        the removed ones.
+        """
+        gone: list[int] = []
+        while len(self.segments) > 1:
+            oldest = self.segments[0]
+            if not (
+                (0 <= bytes_max < self.size()) or 0 <= oldest.last_timestamp < oldest_timestamp
+            ):
+                break
+            if oldest.end_offset() > self.durable_offset and oldest in self._closing:
+                # A flush may be at work on it; the next round takes it.
+                break
+            self.segments.pop(0)
+            self.sealed_bytes -= oldest.size()
+            self.first_offset = self.segments[0].first_offset
+            if oldest in self._closing:
+                self._closing.remove(oldest)
+            oldest.close()
+            self._disk.remove(oldest.log_name)
+            self._disk.remove(oldest.index_name)
+            gone.append(oldest.first_offset)
+        return gone
+
+    def remove(self) -> None:
+        """The stream is deleted. Its files are closed by `close_removed`."""
+        for segment in self.segments:
+            self._disk.remove(segment.log_name)
+            self._disk.remove(segment.index_name)
+
+    def close(self) -> None:
+        for segment in self.segments:
+            segment.close()

@@ -1,0 +1,203 @@
+"""One segment of a stream: a log of payloads and the index beside it.
+
+Invariants: entries of the index follow one another without gaps in the log; `count` and `log_size`
+say what was appended, flushed or not.
+"""
+
+import zlib
+from typing import Final
+
+from penstock.storage.stream_index import (
+    ENTRY_SIZE,
+    FIXED_SIZE,
+    INDEX_MAGIC,
+    LOG_MAGIC,
+    IndexEntry,
+    encode_preamble,
+)
+from penstock.world.disk import AppendFile, Disk
+
+# Enough digits for 63 bits, so that names sort as their numbers do.
+_DIGITS: Final = 20
+
+
+def log_name(folder: str, first_offset: int) -> str:
+    return f"{folder}/{first_offset:0{_DIGITS}d}.log"
+
+
+def index_name(folder: str, first_offset: int) -> str:
+    return f"{folder}/{first_offset:0{_DIGITS}d}.idx"
+
+
+def publishers_name(folder: str, first_offset: int) -> str:
+    return f"{folder}/{first_offset:0{_DIGITS}d}.pub"
+
+
+class StoredEntry:
+    """A message as it lies in a segment. `address` is the payload's start: both names with their
+    lengths.
+    """
+
+    def __init__(
+        self,
+        offset: int,
+        timestamp: int,
+        flags: int,
+        exchange_size: int,
+        address: bytes,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        self.offset: int = offset
+        self.timestamp: int = timestamp
+        self.flags: int = flags
+        self.exchange_size: int = exchange_size
+        self.address: bytes = address
+        self.header: bytes = header
+        self.body: bytes = body
+
+    @property
+    def exchange(self) -> str:
+        return self.address[1 : 1 + self.exchange_size].decode(errors="surrogateescape")
+
+    @property
+    def routing_key(self) -> str:
+        return self.address[2 + self.exchange_size :].decode(errors="surrogateescape")
+
+
+class StreamSegment:
+    """Held by its stream log. Files are opened when they are first needed."""
+
+    def __init__(self, disk: Disk, folder: str, first_offset: int) -> None:
+        self._disk: Disk = disk
+        self.log_name: str = log_name(folder, first_offset)
+        self.index_name: str = index_name(folder, first_offset)
+        self.first_offset: int = first_offset
+        self.count: int = 0
+        self.log_size: int = 0
+        # Of the first and the last message; meaningless while there is none.
+        self.first_timestamp: int = 0
+        self.last_timestamp: int = 0
+        self._log: AppendFile | None = None
+        self._index: AppendFile | None = None
+
+    def log(self) -> AppendFile:
+        if self._log is None:
+            self._log = self._disk.open(self.log_name)
+        return self._log
+
+    def index(self) -> AppendFile:
+        if self._index is None:
+            self._index = self._disk.open(self.index_name)
+        return self._index
+
+    def is_open(self) -> bool:
+        return self._log is not None or self._index is not None
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def create(self) -> None:
+        """Write the preambles of a segment that was not there."""
+        self.log().append(encode_preamble(LOG_MAGIC, self.first_offset))
+        self.index().append(encode_preamble(INDEX_MAGIC, self.first_offset))
+        self.log_size = ENTRY_SIZE
+
+    def end_offset(self) -> int:
+        return self.first_offset + self.count
+
+    def size(self) -> int:
+        """Octets of both files."""
+        return self.log_size + ENTRY_SIZE * (1 + self.count)
+
+    def append(
+        self, payloads: bytes, entries: bytes, first_timestamp: int, last_timestamp: int
+    ) -> None:
+        if self.count == 0:
+            self.first_timestamp = first_timestamp
+        self.last_timestamp = last_timestamp
+        self.log().append(payloads)
+        self.index().append(entries)
+        self.log_size += len(payloads)
+        self.count += len(entries) // ENTRY_SIZE
+
+    def entry(self, place: int) -> IndexEntry:
+        """The index entry of a message by its place in this segment."""
+        return IndexEntry(self.index().read(ENTRY_SIZE * (1 + place), ENTRY_SIZE), 0)
+
+    def read(self, place: int, count_max: int, bytes_max: int, found: list[StoredEntry]) -> bool:
+        """Append messages from a place on: no more than `count_max`, and no more than `bytes_max`
+        unless the first alone is larger. False when a checksum is wrong; what came before it is
+        there then.
+        """
+        count = min(count_max, self.count - place)
+        octets = self.index().read(ENTRY_SIZE * (1 + place), ENTRY_SIZE * count)
+        entries: list[IndexEntry] = []
+        size = 0
+        for at in range(0, ENTRY_SIZE * count, ENTRY_SIZE):
+            entry = IndexEntry(octets, at)
+            size += entry.size()
+            if entries and size > bytes_max:
+                size -= entry.size()
+                break
+            entries.append(entry)
+        start = entries[0].position
+        payloads = self.log().read(start, size)
+        at = 0
+        for entry in entries:
+            position = entry.position - start
+            if not is_whole(entry, octets, at, payloads, position):
+                return False
+            at += ENTRY_SIZE
+            header_at = position + 2 + entry.exchange_size + entry.key_size
+            body_at = header_at + 4 + entry.header_size + 4
+            key_at = position + 1 + entry.exchange_size
+            address = payloads[position : key_at + 1 + entry.key_size]
+            found.append(
+                StoredEntry(
+                    self.first_offset + place,
+                    entry.timestamp,
+                    entry.flags,
+                    entry.exchange_size,
+                    address,
+                    payloads[header_at + 4 : body_at - 4],
+                    payloads[body_at : body_at + entry.body_size],
+                )
+            )
+            place += 1
+        return True
+
+    def place_at(self, timestamp: int) -> int:
+        """Place of the first message that is not older than a timestamp; `count` when all are."""
+        low = 0
+        high = self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle).timestamp < timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def cut(self, count: int, log_size: int) -> None:
+        """Keep only the first entries: recovery's answer to a torn tail."""
+        self.index().truncate(ENTRY_SIZE * (1 + count))
+        self.log().truncate(log_size)
+        self.count = count
+        self.log_size = log_size
+
+
+def is_whole(
+    entry: IndexEntry, entries: bytes, entry_at: int, payloads: bytes, payload_at: int
+) -> bool:
+    """Whether an entry's checksum fits the payload at a place of `payloads`."""
+    size = entry.size()
+    if payload_at < 0 or payload_at + size > len(payloads):
+        return False
+    crc = zlib.crc32(entries[entry_at : entry_at + FIXED_SIZE])
+    return zlib.crc32(payloads[payload_at : payload_at + size], crc) == entry.crc

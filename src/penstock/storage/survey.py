@@ -1,0 +1,120 @@
+"""Looking at a store without changing it: what is whole, what is not, and what a start would do.
+
+Goes on behind an invalid batch: the next valid one is found by its magic, checksum and position.
+The verdict on each gap is recovery's: damage if any batch says that a position above it was safe.
+"""
+
+from penstock.storage.batch import BatchReader, find_batch, position_at
+from penstock.storage.errors import NotAStore
+from penstock.storage.recovery import BatchSink, OpenSegment
+from penstock.storage.segment import (
+    SEGMENT_HEADER_BYTES,
+    batch_seed,
+    location_of,
+    may_be_torn_header,
+)
+
+
+class Gap:
+    """Where the journal does not go on: octets that are no valid batch, or a segment that is not
+    there. Held by its survey.
+    """
+
+    def __init__(self, segment: OpenSegment, offset: int, octets: int, position: int) -> None:
+        self.file: str = segment.name
+        self.offset: int = offset
+        self.octets: int = octets  # of the file
+        self.position: int = position
+        # Octets of the journal that should stand before the segment's beginning.
+        self.missing_octets: int = 0
+        self.location: int = location_of(segment.number, offset)
+        self.may_be_ours: bool = offset > 0 or may_be_torn_header(segment.begin)
+
+
+class SegmentSurvey:
+    """One segment: how much of it is whole. Held by the survey."""
+
+    def __init__(self, name: str, octets: int) -> None:
+        self.name: str = name
+        self.octets: int = octets
+        self.batch_count: int = 0
+        self.gaps: list[Gap] = []
+
+
+class Survey:
+    """Held by who checks or salvages a store; `add` takes its segments in order."""
+
+    def __init__(self, store_id: bytes) -> None:
+        self.segments: list[SegmentSurvey] = []
+        self._seed: int = batch_seed(store_id)
+        # The highest position that a batch says was safe, and where the next segment must begin.
+        self._durable: int = 0
+        self._position: int = -1
+
+    def add(self, segment: OpenSegment, sink: BatchSink) -> None:
+        found = SegmentSurvey(segment.name, segment.file.size())
+        self.segments.append(found)
+        header = segment.header
+        if self._position < 0:
+            # What stood before the first segment was removed, and all of it was safe.
+            self._position = 0 if header is None else header.position
+        if header is None:
+            self._without_header(segment, found, sink)
+            return
+        if header.position != self._position:
+            gap = Gap(segment, 0, 0, min(self._position, header.position))
+            gap.missing_octets = abs(header.position - self._position)
+            found.gaps.append(gap)
+        self._walk(segment, found, SEGMENT_HEADER_BYTES, header.position, sink)
+
+    def damage(self) -> list[Gap]:
+        return [gap for gap in self._gaps() if gap.position < self._durable]
+
+    def torn_tail(self) -> Gap | None:
+        """Where a start would cut, if nothing before it is damaged."""
+        for gap in self._gaps():
+            if gap.position >= self._durable:
+                if not gap.may_be_ours:
+                    raise NotAStore(gap.file, "is not a segment of a journal")
+                return gap
+        return None
+
+    def _gaps(self) -> list[Gap]:
+        return [gap for segment in self.segments for gap in segment.gaps]
+
+    def _without_header(self, segment: OpenSegment, found: SegmentSurvey, sink: BatchSink) -> None:
+        """Nothing but its batches say where it belongs."""
+        # The first segment but number 1 was safe before those ahead of it were removed.
+        is_left_over = segment.number > 1 and len(self.segments) == 1
+        position = -1 if is_left_over else self._position
+        at = find_batch(segment.file, 0, None, self._seed, -1)
+        octets = found.octets if at < 0 else at
+        found.gaps.append(Gap(segment, 0, octets, position))
+        if at >= 0:
+            self._walk(segment, found, at, position_at(segment.file, at), sink)
+        else:
+            self._position += max(0, octets - SEGMENT_HEADER_BYTES)
+
+    def _walk(
+        self,
+        segment: OpenSegment,
+        found: SegmentSurvey,
+        offset: int,
+        position: int,
+        sink: BatchSink,
+    ) -> None:
+        file = segment.file
+        shift = position - offset
+        while offset >= 0:
+            reader = BatchReader(file, offset, offset + shift, self._seed)
+            while reader.next():
+                found.batch_count += 1
+                self._durable = max(self._durable, reader.durable)
+                if reader.payload:
+                    sink.batch(location_of(segment.number, reader.payload_offset), reader.payload)
+            self._position = shift + found.octets
+            if reader.is_at_end():
+                return
+            offset = find_batch(file, reader.offset, shift, self._seed, -1)
+            octets = (found.octets if offset < 0 else offset) - reader.offset
+            found.gaps.append(Gap(segment, reader.offset, octets, reader.position))
