@@ -1,26 +1,22 @@
-"""Starts and stops the brokers under test, each a process of its own on loopback.
+"""The brokers that can be measured, and how each is started."""
 
-Every broker gets a fresh data directory and free ports, so that nothing here meets an installed
-service, and nothing of a run is left behind but its results.
-"""
-
-import abc
-import contextlib
 import os
 import re
 import shlex
-import shutil
-import signal
-import socket
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
-from bench.cpu import process_tree
+from bench.running import (
+    HOST,
+    BrokerUnavailableError,
+    RunningBroker,
+    disk_bytes,
+    end_tree,
+    free_port,
+)
 from bench.session import BrokerRefusedError, Session
 
-HOST = "127.0.0.1"
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
@@ -31,73 +27,8 @@ PURE = "pure"
 # install and compile.
 READY_SECONDS_MAX = 60.0
 FIRST_READY_SECONDS_MAX = 600.0
-STOP_SECONDS_MAX = 15.0
 
 READY_LINE = re.compile(r"penstock ready amqp=(?P<host>[^: ]+):(?P<port>\d+).*? pid=(?P<pid>\d+)")
-
-
-class BrokerUnavailableError(Exception):
-    """The broker cannot be measured here; the text says why and what to do."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-class RunningBroker(abc.ABC):
-    """One broker process tree. The run holds it from start to stop."""
-
-    name: str
-    version: str
-
-    def __init__(self) -> None:
-        self.port = 0
-        self.pid = 0
-        self.startup_seconds = 0.0
-        self._folder = Path(tempfile.mkdtemp(prefix=f"penstock-bench-{self.name}-"))
-        self._process: subprocess.Popen[str] | None = None
-        started = time.perf_counter()
-        try:
-            self._launch()
-            Session(HOST, self.port).close()
-        except BaseException:
-            self.stop()
-            raise
-        self.startup_seconds = time.perf_counter() - started
-
-    @abc.abstractmethod
-    def _launch(self) -> None:
-        """Starts the process and returns once its port answers; sets `port` and `pid`."""
-
-    def stop(self) -> None:
-        if self._process is not None:
-            end_tree(self._process)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _output(self) -> str:
-        return (self._folder / "output").read_text(errors="replace")
-
-
-def end_tree(process: subprocess.Popen[str]) -> None:
-    """Asks the whole tree to end, then insists. Only ever a tree that this bench started."""
-    members = process_tree(process.pid)
-    for member in members:
-        send_signal(member, signal.SIGTERM)
-    try:
-        process.wait(STOP_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        for member in process_tree(process.pid):
-            send_signal(member, signal.SIGKILL)
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-
-
-def send_signal(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
 
 
 class RabbitMQ(RunningBroker):
@@ -112,14 +43,20 @@ class RabbitMQ(RunningBroker):
             )
         self._script = script
         self._port_mapper: subprocess.Popen[str] | None = None
+        self._port_mapper_port = 0
         self.version = rabbitmq_version()
         super().__init__()
 
-    def _launch(self) -> None:
-        self.port = free_port()
-        environment = self._environment(free_port())
-        # Started here and in the foreground; left to itself, Erlang would start one that outlives us.
-        self._port_mapper = subprocess.Popen(["epmd"], env=environment, text=True)
+    def _launch(self, started: float) -> None:
+        del started
+        if self._port_mapper is None:
+            # Once and for all: the node's name holds its port, and its data are found by its name.
+            self.port = free_port()
+            self._port_mapper_port = free_port()
+        environment = self._environment(self._port_mapper_port)
+        if self._port_mapper is None:
+            # Started here, in the foreground; left to itself, Erlang starts one that outlives us.
+            self._port_mapper = subprocess.Popen(["epmd"], env=environment, text=True)
         with (self._folder / "output").open("w") as output:
             self._process = subprocess.Popen(
                 [str(self._script)],
@@ -154,6 +91,9 @@ class RabbitMQ(RunningBroker):
             "ERL_EPMD_ADDRESS": HOST,
         }
 
+    def data_bytes(self) -> int:
+        return disk_bytes(self._folder / "data")
+
     def _wait_for_login(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + READY_SECONDS_MAX
@@ -184,10 +124,13 @@ class Penstock(RunningBroker):
     name = "penstock"
     pure = False
 
-    def _launch(self) -> None:
+    def _arguments(self) -> list[str]:
+        return ["serve", "--host", HOST, "--port", "0"]
+
+    def _launch(self, started: float) -> None:
         with (self._folder / "output").open("w") as output:
             self._process = subprocess.Popen(
-                [*penstock_command(), "serve", "--host", HOST, "--port", "0"],
+                [*penstock_command(), *self._arguments()],
                 env={**os.environ, "PENSTOCK_PURE": "1" if self.pure else "0"},
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
@@ -199,16 +142,43 @@ class Penstock(RunningBroker):
         while (found := READY_LINE.search(self._output())) is None:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise BrokerUnavailableError(f"penstock did not start: {self._output()[-2000:]}")
-            time.sleep(0.002)
+            time.sleep(0.001)
+        self.ready_seconds = time.perf_counter() - started
         self.port = int(found["port"])
         self.pid = int(found["pid"])
         self.version = f"{penstock_version()} {self.build()}"
+
+    def data_bytes(self) -> int:
+        return 0
 
     def build(self) -> str:
         """What really runs: compiled modules are shared objects mapped by the process."""
         mapped = Path(f"/proc/{self.pid}/maps").read_text()
         compiled = re.search(r"/penstock/\S+\.so$|__mypyc\S*\.so$", mapped, re.MULTILINE)
         return "compiled" if compiled else PURE
+
+
+class PenstockWithData(Penstock):
+    """The same with a data directory, on the disk that the other brokers use."""
+
+    name = "penstock-data"
+
+    def _arguments(self) -> list[str]:
+        return [*super()._arguments(), "--data", str(self._data)]
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _launch(self, started: float) -> None:
+        super()._launch(started)
+        if not self._data.is_dir() or not any(self._data.iterdir()):
+            raise BrokerUnavailableError(
+                "penstock was started with --data and wrote nothing there: it has no storage"
+            )
+
+    def data_bytes(self) -> int:
+        return disk_bytes(self._data)
 
 
 class PenstockPure(Penstock):
@@ -233,5 +203,5 @@ def penstock_version() -> str:
 
 
 BROKERS: dict[str, type[RunningBroker]] = {
-    broker.name: broker for broker in (RabbitMQ, Penstock, PenstockPure)
+    broker.name: broker for broker in (RabbitMQ, Penstock, PenstockWithData, PenstockPure)
 }

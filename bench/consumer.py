@@ -130,7 +130,7 @@ def drive(lanes: list[ConsumingLane], board: Board, gather_seconds: float) -> No
     poll.close()
 
 
-def consume(plan_path: str, board_path: str, kind: type[ConsumingLane]) -> None:
+def consume(kind: type[ConsumingLane], plan_path: str, board_path: str) -> None:
     plan = load_plan(Path(plan_path))
     board = Board(Path(board_path), len(plan.publishers), len(plan.consumers))
     lanes = [kind(plan, index, board) for index in range(len(plan.consumers))]
@@ -140,4 +140,4 @@ def consume(plan_path: str, board_path: str, kind: type[ConsumingLane]) -> None:
 
 
 if __name__ == "__main__":
-    consume(*sys.argv[1:], kind=ConsumingLane)
+    consume(ConsumingLane, *sys.argv[1:])

@@ -84,4 +84,4 @@ class MixedConsumingLane(ConsumingLane):
 
 
 if __name__ == "__main__":
-    consume(*sys.argv[1:], kind=MixedConsumingLane)
+    consume(MixedConsumingLane, *sys.argv[1:])

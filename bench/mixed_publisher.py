@@ -54,4 +54,4 @@ class MixedPublishingLane(PublishingLane):
 
 
 if __name__ == "__main__":
-    publish(*sys.argv[1:], kind=MixedPublishingLane)
+    publish(MixedPublishingLane, *sys.argv[1:])

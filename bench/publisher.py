@@ -155,7 +155,7 @@ def drive(lanes: list[PublishingLane], board: Board) -> None:
     poll.close()
 
 
-def publish(plan_path: str, board_path: str, kind: type[PublishingLane]) -> None:
+def publish(kind: type[PublishingLane], plan_path: str, board_path: str) -> None:
     plan = load_plan(Path(plan_path))
     board = Board(Path(board_path), len(plan.publishers), len(plan.consumers))
     lanes = [kind(plan, index, board) for index in range(len(plan.publishers))]
@@ -164,4 +164,4 @@ def publish(plan_path: str, board_path: str, kind: type[PublishingLane]) -> None
 
 
 if __name__ == "__main__":
-    publish(*sys.argv[1:], kind=PublishingLane)
+    publish(PublishingLane, *sys.argv[1:])

@@ -67,7 +67,7 @@ class _Stage:
         self.steps: list[Step] = []
         self._warnings: list[str] = definitions.warnings
         self._faulty: set[Identity] = set(definitions.faulty)
-        self._real: BrokerState = state
+        self._state: BrokerState = state
         self._copy: BrokerState = BrokerState(_NoDice())
         self._limits: dict[str, SetVhostLimits] = {}
 
@@ -90,19 +90,19 @@ class _Stage:
         command = step.command
         if isinstance(command, SetPermissions):
             self._place_vhost(command.vhost, now)
-            user = self._real.users.find(command.user)
+            user = self._state.users.find(command.user)
             if user is not None and self._copy.users.find(command.user) is None:
                 self._copy.apply(PutUser(user.name, user.password_hash), now)
         self._copy.apply(command, now)
         if isinstance(command, PutUser):
-            known = self._real.users.find(command.name)
+            known = self._state.users.find(command.name)
             if known is not None and known.loopback_only != command.loopback_only:
                 # Where somebody may come from is not in definitions; it stays what it was.
                 command = PutUser(
                     command.name, command.password_hash, command.tags, known.loopback_only
                 )
                 return BrokerStep(step.path, command)
-        if isinstance(command, AddVhost) and command.name in self._real.vhosts:
+        if isinstance(command, AddVhost) and command.name in self._state.vhosts:
             return None
         return step
 
@@ -131,7 +131,7 @@ class _Stage:
 
     def _exists(self, step: VhostStep) -> bool:
         """Whether the real state has the exchange or queue that is declared."""
-        vhost = self._real.vhosts.get(step.vhost)
+        vhost = self._state.vhosts.get(step.vhost)
         if vhost is None:
             return False
         command = step.command
@@ -142,7 +142,7 @@ class _Stage:
     # Bringing on stage what the real state has.
 
     def _place_vhost(self, name: str, now: int) -> None:
-        if name in self._real.vhosts:
+        if name in self._state.vhosts:
             self._copy.apply(AddVhost(name), now)
 
     def _place_ends(self, step: VhostStep, now: int) -> None:
@@ -159,7 +159,7 @@ class _Stage:
             self._place_exchange(step.vhost, command.name, now)
 
     def _place_queue(self, vhost: str, name: str, now: int) -> None:
-        real = self._real.vhosts.get(vhost)
+        real = self._state.vhosts.get(vhost)
         copy = self._copy.vhosts.get(vhost)
         if real is None or copy is None or name in copy.queues or name not in real.queues:
             return
@@ -178,7 +178,7 @@ class _Stage:
         )
 
     def _place_exchange(self, vhost: str, name: str, now: int) -> None:
-        real = self._real.vhosts.get(vhost)
+        real = self._state.vhosts.get(vhost)
         copy = self._copy.vhosts.get(vhost)
         if real is None or copy is None or name in copy.exchanges or name not in real.exchanges:
             return
@@ -198,11 +198,11 @@ class _Stage:
     # Limits, which count what is not on stage.
 
     def check_counts(self) -> None:
-        new_vhosts = [name for name in self._copy.vhosts if name not in self._real.vhosts]
-        if new_vhosts and len(self._real.vhosts) + len(new_vhosts) > VHOSTS_MAX:
+        new_vhosts = [name for name in self._copy.vhosts if name not in self._state.vhosts]
+        if new_vhosts and len(self._state.vhosts) + len(new_vhosts) > VHOSTS_MAX:
             self.mistakes.append(f"vhosts: limit of {VHOSTS_MAX} vhosts is reached")
         for name, copy in self._copy.vhosts.items():
-            real = self._real.vhosts.get(name)
+            real = self._state.vhosts.get(name)
             if real is None or real.max_queues < 0 or name in self._limits:
                 continue
             new_queues = [queue for queue in copy.queues if queue not in real.queues]
@@ -215,7 +215,7 @@ class _Stage:
         """Where the definitions set limits, older ones must not stand in the way of queues."""
         lifted: list[Step] = []
         for name, limits in self._limits.items():
-            real = self._real.vhosts.get(name)
+            real = self._state.vhosts.get(name)
             if real is not None and real.max_queues >= 0:
                 command = SetVhostLimits(-1, limits.max_connections)
                 lifted.append(VhostStep("parameters", name, command))

@@ -49,11 +49,13 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
     )
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     for name, row in COMMANDS.items():
-        module = import_module(row.module) if name == chosen else None
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
-            continue
-        function = not_loaded if module is None else module.command
+        function = not_loaded
+        if name == chosen:
+            module = import_module(row.module)
+            if hasattr(module, "app"):
+                app.add_typer(module.app, name=name)
+                continue
+            function = module.command
         settings: dict[str, object] = {}
         if row.passes_arguments_on:
             settings = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -86,8 +86,8 @@ def command(
 
 def default_data(port: int) -> Path:
     """Where a broker on this port keeps its data unless told otherwise."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state) / "penstock" / str(port)
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "penstock" / str(port)
 
 
 def _configuration(path: Path | None) -> "ServerConfiguration":

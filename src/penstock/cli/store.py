@@ -65,6 +65,8 @@ def salvage(directory: Directory, to: Target) -> None:
     named above. 3: not a store, in use, or the new directory cannot be made.
     """
     with refusals():
+        if to.exists():
+            raise NotOurDirectory(f"{to} is there already. Name a directory that is not there yet")
         raise typer.Exit(asyncio.run(_salvage(directory, to)))
 
 
@@ -95,8 +97,6 @@ async def _salvage(path: Path, to: Path) -> int:
         segments = open_segments(disk)
         survey = surveyed(directory, segments)
         torn = survey.torn_tail()
-        if to.exists():
-            raise NotOurDirectory(f"{to} is there already. Name a directory that is not there yet")
         made = open_data_directory(to, MachineClock(), MachineEntropy())
         target = MachineDisk(to, MachineClock(), asyncio.get_running_loop())
         try:

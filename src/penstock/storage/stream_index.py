@@ -28,6 +28,8 @@ from penstock.storage.errors import NotAStore, WrongVersion
 ENTRY_SIZE: Final = 32
 # What the CRC of an entry covers of the entry itself. It is the same for a run of like messages.
 FIXED_SIZE: Final = 20
+# Where the lower octet of the flags stands in an entry.
+FLAGS_AT: Final = 18
 # Octets of a payload beside its four parts: two lengths of one octet and two of four.
 FRAMING_SIZE: Final = 10
 

@@ -16,7 +16,9 @@ from typing import Final
 
 from penstock.storage.errors import Damaged
 from penstock.storage.stream_index import (
+    ENTRY_SIZE,
     FIXED,
+    FLAGS_AT,
     FRAMING_SIZE,
     SIZE,
     STARTS_BATCH,
@@ -49,13 +51,11 @@ class StreamLog:
         self._folder: str = folder
         # At least one octet, so that every segment takes a batch.
         self.segment_bytes_max: int = max(segment_bytes_max, 1)
-        self.segments: list[StreamSegment] = []
-        self.durable_offset: int = 0
         recovered = recover_segments(disk, folder, names)
-        self.segments = recovered.segments
-        self.durable_offset = recovered.durable_offset
+        self.segments: list[StreamSegment] = recovered.segments
+        self.durable_offset: int = recovered.durable_offset
         if not self.segments:
-            self._begin_segment(0)
+            self._begin_segment(recovered.next_offset)
         self.first_offset: int = self.segments[0].first_offset
         self._active: StreamSegment = self.segments[-1]
         self.end_offset: int = self._active.end_offset()
@@ -253,8 +253,8 @@ class StreamLog:
                 (0 <= bytes_max < self.size()) or 0 <= oldest.last_timestamp < oldest_timestamp
             ):
                 break
-            if oldest.end_offset() > self.durable_offset and oldest in self._closing:
-                # A flush may be at work on it; the next round takes it.
+            if oldest.end_offset() > self.durable_offset:
+                # Somebody waits for a confirm of it; the next round takes it.
                 break
             self.segments.pop(0)
             self.sealed_bytes -= oldest.size()
@@ -268,11 +268,25 @@ class StreamLog:
         return gone
 
     def remove(self) -> None:
-        """The stream is deleted. Its files are closed by `close_removed`."""
+        """The stream is deleted."""
         for segment in self.segments:
             self._disk.remove(segment.log_name)
             self._disk.remove(segment.index_name)
-
-    def close(self) -> None:
-        for segment in self.segments:
             segment.close()
+
+    # Flags.
+
+    def flagged(self, flag: int, offset: int) -> list[int]:
+        """Offsets from one on whose entries carry a flag of the lower octet."""
+        found: list[int] = []
+        for segment in self.segments[self._segment_of(offset) :]:
+            self._keep_open(segment)
+            begin = max(offset - segment.first_offset, 0)
+            # One octet of every entry: the flags', without a step per entry where none is set.
+            octets = segment.index().read(ENTRY_SIZE * (1 + begin), ENTRY_SIZE * segment.count)
+            flags = octets[FLAGS_AT::ENTRY_SIZE]
+            if flags and max(flags) >= flag:
+                for place, value in enumerate(flags):
+                    if value & flag:
+                        found.append(segment.first_offset + begin + place)
+        return found

@@ -28,39 +28,56 @@ CHECK_BYTES: Final = 4 * 1024 * 1024
 class RecoveredSegments:
     """What is left after a torn tail was cut."""
 
-    def __init__(self, segments: list[StreamSegment], durable_offset: int) -> None:
+    def __init__(
+        self, segments: list[StreamSegment], durable_offset: int, next_offset: int
+    ) -> None:
         self.segments: list[StreamSegment] = segments
         # Messages before it are known to survive a power loss; those behind it wait for a flush.
         self.durable_offset: int = durable_offset
+        # Where to go on when no segment is left: offsets are never used twice.
+        self.next_offset: int = next_offset
 
 
 def recover_segments(disk: Disk, folder: str, names: list[str]) -> RecoveredSegments:
+    """Raises `Damaged`, `NotAStore` or `WrongVersion` before anything is changed."""
     segments = [StreamSegment(disk, folder, number) for number in _numbers(folder, names)]
+    if not segments:
+        return RecoveredSegments([], 0, 0)
     headed = [_open(segment) for segment in segments]
     low = _known_durable(segments, headed)
-    for place, segment in enumerate(segments[:-1]):
-        following = segments[place + 1]
-        if following.first_offset <= low and segment.end_offset() != following.first_offset:
-            raise _damage(segment, f"the index ends at message {segment.end_offset()}")
-    kept: list[StreamSegment] = []
-    for place, segment in enumerate(segments):
-        torn_at = _torn_at(segment, headed[place], low)
-        expected = segments[place + 1].first_offset if place + 1 < len(segments) else -1
-        is_cut = torn_at < segment.count or not headed[place]
-        if is_cut or (expected >= 0 and segment.first_offset + torn_at != expected):
-            _refuse_damage(segments, place, torn_at)
-            _cut(disk, folder, segments, place, torn_at, headed[place])
-            if headed[place]:
-                kept.append(segment)
+    _check_sealed(segments, low)
+    place = 0
+    torn_at = 0
+    while place < len(segments):
+        segment = segments[place]
+        torn_at = _torn_at(segment, low) if headed[place] else 0
+        end = segment.first_offset + torn_at
+        is_last = place + 1 == len(segments)
+        if not headed[place] or torn_at < segment.count:
             break
-        segment.log().truncate(_log_end(segment, segment.count))
-        segment.index().truncate(ENTRY_SIZE * (1 + segment.count))
-        kept.append(segment)
+        if not is_last and segments[place + 1].first_offset != end:
+            break
+        place += 1
+    if place < len(segments):
+        _refuse_damage(segments, place, torn_at)
+        kept = segments[: place + 1] if headed[place] else segments[:place]
+        _remove(disk, folder, segments[len(kept) :])
+        if headed[place]:
+            segments[place].count = torn_at
+    else:
+        kept = segments
     for segment in kept:
         _look_at_ends(segment)
+    if not kept:
+        return RecoveredSegments([], segments[0].first_offset, segments[0].first_offset)
+    last = kept[-1]
+    last.cut(last.count, _log_end(last, last.count))
     for segment in kept[:-1]:
         segment.close()
-    return RecoveredSegments(kept, min(low, kept[-1].end_offset()) if kept else 0)
+    durable = low
+    if last.count:
+        durable = max(low, last.end_offset() - 1 - last.entry(last.count - 1).unsynced)
+    return RecoveredSegments(kept, min(durable, last.end_offset()), last.end_offset())
 
 
 def _numbers(folder: str, names: list[str]) -> list[int]:
@@ -94,7 +111,19 @@ def _known_durable(segments: list[StreamSegment], headed: list[bool]) -> int:
         segment = segments[place]
         if headed[place] and segment.count and _is_whole_at(segment, 0):
             return max(segment.first_offset - segment.entry(0).unsynced, 0)
-    return segments[0].first_offset if segments else 0
+    return segments[0].first_offset
+
+
+def _check_sealed(segments: list[StreamSegment], low: int) -> None:
+    """What had been safe must be there in full; its content is not read again."""
+    for place, segment in enumerate(segments):
+        safe_count = min(max(low - segment.first_offset, 0), segment.count)
+        if place + 1 < len(segments):
+            following = segments[place + 1].first_offset
+            if following <= low and segment.end_offset() != following:
+                raise _damage(segment, f"its index ends at message {segment.end_offset()}")
+        if safe_count and _log_end(segment, safe_count) > segment.log_size:
+            raise _damage(segment, "it ends before the messages that its index tells of")
 
 
 def _is_whole_at(segment: StreamSegment, place: int) -> bool:
@@ -105,12 +134,10 @@ def _is_whole_at(segment: StreamSegment, place: int) -> bool:
     return is_whole(entry, octets, 0, segment.log().read(entry.position, entry.size()), 0)
 
 
-def _torn_at(segment: StreamSegment, is_headed: bool, low: int) -> int:
+def _torn_at(segment: StreamSegment, low: int) -> int:
     """Place of the first entry that is not whole; `count` when all are. Entries before `low` had
     been safe and are not read again.
     """
-    if not is_headed:
-        return 0
     place = min(max(low - segment.first_offset, 0), segment.count)
     position = _log_end(segment, place)
     while place < segment.count:
@@ -160,34 +187,18 @@ def _damage(segment: StreamSegment, what: str, place: int = -1) -> Damaged:
     return Damaged(segment.log_name, at, what)
 
 
-def _cut(
-    disk: Disk,
-    folder: str,
-    segments: list[StreamSegment],
-    place: int,
-    torn_at: int,
-    is_headed: bool,
-) -> None:
-    segment = segments[place]
-    gone = segments[place + 1 :]
-    if is_headed:
-        segment.cut(torn_at, _log_end(segment, torn_at))
-    else:
-        gone = segments[place:]
+def _remove(disk: Disk, folder: str, gone: list[StreamSegment]) -> None:
     names = disk.names()
-    for later in gone:
-        later.close()
-        for name in (
-            later.log_name,
-            later.index_name,
-            publishers_name(folder, later.first_offset),
-        ):
+    for segment in gone:
+        segment.close()
+        publishers = publishers_name(folder, segment.first_offset)
+        for name in (segment.log_name, segment.index_name, publishers):
             if name in names:
                 disk.remove(name)
 
 
 def _look_at_ends(segment: StreamSegment) -> None:
-    segment.log_size = segment.log().size()
+    segment.log_size = _log_end(segment, segment.count)
     if segment.count:
         segment.first_timestamp = segment.entry(0).timestamp
         segment.last_timestamp = segment.entry(segment.count - 1).timestamp

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.broker.durability import Durability
 from penstock.dialects.amqp091.confirms import Confirms
 from penstock.wire.amqp091.methods_generated import BasicAck, BasicNack, decode_method
 from penstock.wire.outgoing import Outgoing
@@ -12,7 +13,7 @@ from tests.dialects.amqp091.doubles import RecordingTransport
 def make_confirms() -> tuple[Confirms, Outgoing]:
     flush_list: list[Outgoing] = []
     outgoing = Outgoing(flush_list, RecordingTransport())
-    return Confirms([], outgoing, 1), outgoing
+    return Confirms([], outgoing, 1, Durability()), outgoing
 
 
 def said(outgoing: Outgoing) -> list[str]:
@@ -59,6 +60,28 @@ def test_a_refused_message_is_answered_negatively_between_the_others() -> None:
     confirms.refused(3)
     confirms.flush()
     assert said(outgoing) == ["ack 2 multiple", "nack 3", "ack 5 multiple"]
+
+
+def test_what_was_written_down_is_confirmed_when_it_is_safe_and_not_before() -> None:
+    durability = Durability()
+    outgoing = Outgoing([], RecordingTransport())
+    confirms = Confirms([], outgoing, 1, durability)
+    confirms.next()
+    confirms.journalled(confirms.next())
+    confirms.next()
+    durability.written = 100
+    confirms.flush()
+    assert said(outgoing) == ["ack 1"]
+    assert confirms.is_waiting()
+    confirms.journalled(confirms.next())
+    durability.written = 200
+    durability.safe = 100
+    confirms.flush()
+    assert said(outgoing) == ["ack 3 multiple"]
+    durability.safe = 200
+    confirms.flush()
+    assert said(outgoing) == ["ack 4"]
+    assert not confirms.is_waiting()
 
 
 def test_a_closed_channel_says_nothing_more() -> None:
