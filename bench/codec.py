@@ -1,7 +1,7 @@
 """The codec beside pamqp, in one process: `python -m bench.codec [--json]`.
 
 CPU time, best of several, since whatever is slower than the best was somebody else's doing.
-`penstock` is imported from `src`, so PENSTOCK_PURE=1 times the pure build.
+`penstock` is what the PYTHONPATH or the environment has of it, else `src`, which is the pure build.
 
 The codecs differ in what they are for. Penstock's server hands a publish on undecoded (the route
 is looked up by the method's bytes), which is the row "receive"; the row "decode" also decodes the
@@ -102,7 +102,8 @@ def codec_table(columns: dict[str, dict[str, float]]) -> Table:
 
 
 def main() -> None:
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+    # Last: a compiled copy on the PYTHONPATH goes before the source.
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "src"))
     from bench.codec_of_penstock import penstock_works
     from penstock.builds import build_mode
 

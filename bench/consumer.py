@@ -93,9 +93,12 @@ class ConsumingLane:
             self.delivered(data[:end])
             self._board.delivered[self._index] = self._count
             if self._manual_acks and self._count - self._acknowledged >= ACK_EVERY:
-                self._acknowledged = self._count
-                self.socket.sendall(frames.acknowledge(self._count, multiple=True))
+                self.acknowledge()
         return received
+
+    def acknowledge(self) -> None:
+        self._acknowledged = self._count
+        self.socket.sendall(frames.acknowledge(self._count, multiple=True))
 
     def scan(self, data: memoryview) -> tuple[int, int, int]:
         """Whole deliveries in `data`, where the last of them begins and where it ends."""

@@ -4,13 +4,13 @@ import dataclasses
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import time
 
-from bench.brokers import HOST, PROJECT_ROOT, RunningBroker
+from bench.brokers import PROJECT_ROOT
 from bench.cpu import tree_resident_bytes
+from bench.running import HOST, RunningBroker
 from bench.session import Session
 
 # Opened before the first reading, so that code and tables which the first connections pull into
@@ -43,6 +43,17 @@ class IdleSample:
     bytes_each: float
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Startup:
+    """Seconds from the start of the command until its ready line, and until a client's login.
+
+    Not every broker has such a line.
+    """
+
+    ready: float | None
+    login: float
+
+
 def raise_descriptor_limit() -> int:
     """As many as we may have; brokers started afterwards inherit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -71,20 +82,19 @@ def measure_idle_connections(broker: RunningBroker, count: int) -> IdleSample:
     return IdleSample(count, seconds, grown / count)
 
 
-def measure_startup(kind: type[RunningBroker]) -> list[float]:
-    """Seconds from starting the process until a client has logged in, each time anew."""
-    seconds = []
+def measure_startup(kind: type[RunningBroker]) -> list[Startup]:
+    starts = []
     for _ in range(STARTS):
         broker = kind()
         broker.stop()
-        seconds.append(broker.startup_seconds)
-    return seconds
+        starts.append(Startup(broker.ready_seconds, broker.startup_seconds))
+    return starts
 
 
-def measure_in_process_startup() -> list[float]:
+def measure_in_process_startup() -> list[Startup]:
     """Seconds until `Broker()` is ready, imports not counted, each in a fresh interpreter."""
     environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT / "src")}
-    seconds = []
+    starts = []
     for _ in range(STARTS):
         done = subprocess.run(
             [sys.executable, "-c", IN_PROCESS_START],
@@ -96,9 +106,6 @@ def measure_in_process_startup() -> list[float]:
         )
         if done.returncode:
             return []
-        seconds.append(float(json.loads(done.stdout)))
-    return seconds
-
-
-def median(values: list[float]) -> float:
-    return statistics.median(values) if values else float("nan")
+        seconds = float(json.loads(done.stdout))
+        starts.append(Startup(seconds, seconds))
+    return starts

@@ -113,7 +113,11 @@ def routed(bindings: Iterable[Binding], exchange: str, key: str) -> frozenset[st
         binding.queue
         for binding in bindings
         if binding.exchange == exchange
-        and (matches(binding.key.split("."), words) if binding.kind == "topic" else binding.key == key)
+        and (
+            matches(binding.key.split("."), words)
+            if binding.kind == "topic"
+            else binding.key == key
+        )
     )
 
 
@@ -159,9 +163,7 @@ def headers(dice: random.Random) -> dict[str, bool | int | str]:
     return dict(list(drawn.items())[: dice.randint(1, len(drawn))])
 
 
-def content_header(
-    number: int, size: int, table: dict[str, bool | int | str]
-) -> tuple[bytes, int]:
+def content_header(number: int, size: int, table: dict[str, bool | int | str]) -> tuple[bytes, int]:
     """The frame, and where in it the turn and the time stamp are to be written."""
     flags = frames.PROPERTY_CONTENT_TYPE | frames.PROPERTY_DELIVERY_MODE
     flags |= frames.PROPERTY_MESSAGE_ID | frames.PROPERTY_TIMESTAMP

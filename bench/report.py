@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,31 +10,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.cases import Verdict
 from bench.codec import codec_table
-from bench.footprint import median
+from bench.footprint import Startup
 from bench.results import FLAT_RATIO_MAX, REFERENCE, Results
+from bench.storage_report import backlog_table, endurance_table
+from bench.verdicts import goal_text, verdict_text
 
 RESULTS_FOLDER = Path(__file__).resolve().parent / "results"
 
 IDLE_BYTES_MAX = 20_000
-STARTUP_SECONDS_MAX = {"penstock": 0.5, "penstock-pure": 0.5, "Broker()": 0.05}
-
-
-def verdict_text(verdicts: list[Verdict]) -> str:
-    words = {True: "[green]met[/]", False: "[red]missed[/]", None: "[dim]not compared[/]"}
-    return "\n".join(f"{verdict.goal} {words[verdict.met]}" for verdict in verdicts)
-
-
-def goal_text(goal: str, *, met: bool) -> str:
-    return verdict_text([Verdict(goal, None, met)])
+STARTUP_SECONDS_MAX = {
+    "penstock": 0.5,
+    "penstock-data": 0.5,
+    "penstock-pure": 0.5,
+    "Broker()": 0.05,
+}
 
 
 def throughput_table(results: Results) -> Table:
-    table = Table(title="Throughput and cost (medians; fanout counts deliveries)")
+    table = Table(title="Throughput and cost (medians; fanout and mixed count deliveries)")
     table.add_column("mode/bytes/pairs")
     table.add_column("broker")
-    for heading in ("msg/s", "CPU us/msg", "loader us/msg", "rate", "CPU"):
+    for heading in ("msg/s", "CPU us/msg", "loader us", "disk B", "rate", "CPU"):
         table.add_column(heading, justify="right")
     table.add_column("goals")
     previous = None
@@ -51,25 +49,31 @@ def throughput_table(results: Results) -> Table:
             f"{measured.rate:,.0f}",
             f"{measured.broker_microseconds:.2f}",
             f"{measured.loader_microseconds:.2f}",
-            f"{ratios[0]:.2f}x" if ratios else "",
-            f"1/{1 / ratios[1]:.1f}" if ratios and ratios[1] else "",
+            f"{measured.disk_bytes_each:,.0f}" if measured.case.mode == "durable" else "",
+            f"{ratios.rate:.2f}x" if ratios.rate else "",
+            f"1/{1 / ratios.cpu:.1f}" if ratios.cpu else "",
             verdict_text(results.verdicts(measured)),
         )
     return table
 
 
 def latency_table(results: Results) -> Table:
-    table = Table(title="Latency with confirms and acks, microseconds")
+    table = Table(title="Latency with confirms and acks, from due to read, microseconds")
     table.add_column("broker")
     table.add_column("load")
     table.add_column("msg/s", justify="right")
     names = list(results.latency[0].sample.percentiles)
     for name in names:
         table.add_column(name, justify="right")
+    table.add_column("of it publisher late: p50, p99", justify="right")
     for latency in results.latency:
-        figures = [f"{latency.sample.percentiles[name]:,.0f}" for name in names]
-        rate = f"{latency.sample.rate_reached:,.0f}"
-        table.add_row(latency.broker, latency.load, rate, *figures)
+        sample = latency.sample
+        figures = [f"{sample.percentiles[name]:,.0f}" for name in names]
+        rate = f"{sample.rate_reached:,.0f}"
+        if not sample.held:
+            rate += f"\n[red]of {sample.rate_asked:,.0f}: overloaded[/]"
+        late = f"{sample.lateness['p50']:,.0f}, {sample.lateness['p99']:,.0f}"
+        table.add_row(latency.broker, latency.load, rate, *figures, late)
     return table
 
 
@@ -100,11 +104,18 @@ def footprint_table(results: Results) -> Table:
         if broker != REFERENCE:
             goal = goal_text("< 20 kB", met=idle.bytes_each < IDLE_BYTES_MAX)
         table.add_row("idle connections", broker, figure, goal)
-    for broker, seconds in results.startup.items():
+    for broker, starts in results.startup.items():
         limit = STARTUP_SECONDS_MAX.get(broker)
-        goal = goal_text(f"< {limit:g} s", met=median(seconds) < limit) if limit else ""
-        table.add_row("start-up", broker, f"{median(seconds) * 1000:,.0f} ms", goal)
+        login = statistics.median(start.login for start in starts)
+        goal = goal_text(f"< {limit:g} s", met=login < limit) if limit else ""
+        table.add_row("start-up", broker, startup_text(starts, login), goal)
     return table
+
+
+def startup_text(starts: list[Startup], login: float) -> str:
+    ready = [start.ready for start in starts if start.ready is not None]
+    said = f"ready {statistics.median(ready) * 1000:,.0f} ms, " if ready else ""
+    return f"{said}first login {login * 1000:,.0f} ms"
 
 
 def show(results: Results, console: Console) -> None:
@@ -122,6 +133,10 @@ def show(results: Results, console: Console) -> None:
         console.print(flatness_table(results))
     if results.idle or results.startup:
         console.print(footprint_table(results))
+    if results.backlog:
+        console.print(backlog_table(results.backlog))
+    if results.recovery or results.reclaim:
+        console.print(endurance_table(results.recovery, results.reclaim))
     if results.codec:
         console.print(codec_table(results.codec))
     for failure in results.failures:

@@ -4,13 +4,17 @@ import dataclasses
 import math
 import statistics
 
+from bench.backlog import BacklogSample
 from bench.brokers import PURE
-from bench.cases import Case, Verdict, judge
-from bench.footprint import IdleSample
+from bench.cases import Case
+from bench.endurance import ReclaimSample, RecoverySample
+from bench.footprint import IdleSample, Startup
+from bench.goals import Ratios, Verdict, judge
 from bench.latency import LatencySample
 from bench.loader import Sample
 
 REFERENCE = "rabbitmq"
+REFERENCE_QUORUM = "rabbitmq-quorum"
 
 # The most that cost per message may grow from the smallest count to the largest and still be
 # called flat. The bench's own reading of the word: half of it is noise on a shared machine.
@@ -36,6 +40,10 @@ class Throughput:
     @property
     def loader_microseconds(self) -> float:
         return statistics.median(sample.loader_microseconds for sample in self.samples)
+
+    @property
+    def disk_bytes_each(self) -> float:
+        return statistics.median(s.disk_bytes / max(1, s.delivered) for s in self.samples)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class Flatness:
 class Results:
     """Filled by the run, read by the report."""
 
-    machine: dict[str, str | int | list[float]]
+    machine: dict[str, str | int | float | list[float]]
     settings: dict[str, float | int | list[str]]
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -77,33 +85,38 @@ class Results:
     latency: list[Latency] = dataclasses.field(default_factory=list)
     flatness: list[Flatness] = dataclasses.field(default_factory=list)
     idle: dict[str, IdleSample] = dataclasses.field(default_factory=dict)
-    startup: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    startup: dict[str, list[Startup]] = dataclasses.field(default_factory=dict)
+    backlog: list[BacklogSample] = dataclasses.field(default_factory=list)
+    recovery: list[RecoverySample] = dataclasses.field(default_factory=list)
+    reclaim: list[ReclaimSample] = dataclasses.field(default_factory=list)
     failures: list[str] = dataclasses.field(default_factory=list)
     codec: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
 
-    def reference(self, case: Case) -> Throughput | None:
+    def other(self, broker: str, case: Case) -> Throughput | None:
         for measured in self.throughput:
-            if measured.broker == REFERENCE and measured.case == case and measured.samples:
+            if measured.broker == broker and measured.case == case and measured.samples:
                 return measured
         return None
 
-    def ratios(self, measured: Throughput) -> tuple[float, float] | None:
+    def ratios(self, measured: Throughput) -> Ratios:
         """Rate and CPU per message beside the reference broker's in the same case and run."""
-        reference = self.reference(measured.case)
+        reference = self.other(REFERENCE, measured.case)
         if reference is None or measured.broker == REFERENCE:
-            return None
-        return (
-            measured.rate / reference.rate,
-            measured.broker_microseconds / reference.broker_microseconds,
+            return Ratios()
+        quorum = self.other(REFERENCE_QUORUM, measured.case)
+        return Ratios(
+            rate=measured.rate / reference.rate,
+            cpu=measured.broker_microseconds / reference.broker_microseconds,
+            quorum_rate=measured.rate / quorum.rate if quorum else None,
         )
 
     def verdicts(self, measured: Throughput) -> list[Verdict]:
-        rate_ratio, cpu_ratio = self.ratios(measured) or (None, None)
         broker = measured.broker
         if self.versions.get(broker, "").endswith(PURE):
             # Where nothing was compiled, the launcher's broker is the pure one under another name.
             broker = "penstock-pure"
-        return judge(broker, measured.case, measured.broker_microseconds, rate_ratio, cpu_ratio)
+        ratios = self.ratios(measured)
+        return judge(broker, measured.case, measured.broker_microseconds, ratios)
 
     def as_json(self) -> dict[str, object]:
         document = dataclasses.asdict(self)
@@ -126,8 +139,10 @@ class Results:
                 "rate": measured.rate,
                 "broker_microseconds": measured.broker_microseconds,
                 "loader_microseconds": measured.loader_microseconds,
-                "rate_ratio": ratios[0] if ratios else None,
-                "cpu_ratio": ratios[1] if ratios else None,
+                "disk_bytes_each": measured.disk_bytes_each,
+                "rate_ratio": ratios.rate,
+                "cpu_ratio": ratios.cpu,
+                "quorum_rate_ratio": ratios.quorum_rate,
                 "goals": [dataclasses.asdict(verdict) for verdict in self.verdicts(measured)],
             }
         return document

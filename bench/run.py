@@ -13,18 +13,31 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench import report
-from bench.brokers import BROKERS, HOST, BrokerUnavailableError, RunningBroker
-from bench.cases import DEFAULT_MODES, MODES, PAIRS, SIZES, Case
+from bench.brokers import BROKERS
+from bench.cases import MIXED_SIZE, MODES, PAIRS, SIZES, Case
 from bench.extras import EXTRAS
 from bench.footprint import raise_descriptor_limit
 from bench.loader import LoadFailedError, measure
-from bench.machine import machine_facts
+from bench.machine import load_average, machine_facts
 from bench.results import Results, Throughput
+from bench.running import BrokerUnavailableError, RunningBroker
 from bench.session import BrokerRefusedError
+from bench.storage_cases import STORAGE_CASES, StorageOptions
+from bench.targets import Target, needed, targets
 
 DEFAULT_SECONDS = 3.0
 DEFAULT_ROUNDS = 3
 QUICK_SECONDS = 1.0
+
+DEFAULT_BROKERS = ("rabbitmq", "penstock")
+# RabbitMQ fills a queue of ten million for many minutes; it must be asked for.
+DEFAULT_STORING_BROKERS = ("penstock",)
+
+BACKLOG_MESSAGES = 10_000_000
+RECOVERY_MESSAGES = 1_000_000
+RECLAIM_MESSAGES = 5_000_000
+
+ALL_CASES = (*MODES, *EXTRAS, *STORAGE_CASES)
 
 # What a broker, or a load on it, may do wrong without ending the run.
 FAILURES = (LoadFailedError, BrokerRefusedError, BrokerUnavailableError, OSError)
@@ -38,24 +51,29 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="100 bytes only, one short round")
     parser.add_argument("--seconds", type=float, help="length of each measured window")
     parser.add_argument("--rounds", type=int, help="samples of each broker in each case")
-    parser.add_argument("--cases", help=f"of {', '.join((*MODES, *EXTRAS))}")
-    parser.add_argument("--brokers", default="rabbitmq,penstock", help=f"of {', '.join(BROKERS)}")
+    parser.add_argument("--cases", help=f"of {', '.join(ALL_CASES)}")
+    parser.add_argument("--brokers", help=f"of {', '.join(BROKERS)}")
     parser.add_argument("--pure", action="store_true", help="measure the pure build as well")
     parser.add_argument("--sizes", help="body sizes, default 100,1000")
     parser.add_argument("--pairs", help="connection pairs, default 1,8")
+    parser.add_argument("--backlog-messages", type=int, default=BACKLOG_MESSAGES)
+    parser.add_argument("--recovery-messages", type=int, default=RECOVERY_MESSAGES)
+    parser.add_argument("--reclaim-messages", type=int, default=RECLAIM_MESSAGES)
     parser.add_argument("--json", type=Path, help="where to write, default bench/results/TIME.json")
     options = parser.parse_args(arguments)
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else DEFAULT_SECONDS)
     options.rounds = options.rounds or (1 if options.quick else DEFAULT_ROUNDS)
-    options.brokers = options.brokers.split(",")
+    chosen = options.brokers.split(",") if options.brokers else None
+    options.storing_brokers = chosen or list(DEFAULT_STORING_BROKERS)
+    options.brokers = list(chosen or DEFAULT_BROKERS)
     if options.pure and "penstock-pure" not in options.brokers:
         options.brokers.append("penstock-pure")
-    default_cases = DEFAULT_MODES if options.quick else (*DEFAULT_MODES, *EXTRAS)
+    default_cases = MODES if options.quick else (*MODES, *EXTRAS)
     options.cases = options.cases.split(",") if options.cases else list(default_cases)
     default_sizes = SIZES[:1] if options.quick else SIZES
     options.sizes = numbers(options.sizes) or list(default_sizes)
     options.pairs = numbers(options.pairs) or list(PAIRS)
-    for name, known in ((options.brokers, BROKERS), (options.cases, (*MODES, *EXTRAS))):
+    for name, known in ((options.brokers, BROKERS), (options.cases, ALL_CASES)):
         if unknown := set(name) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     return options
@@ -65,8 +83,8 @@ def numbers(text: str | None) -> list[int]:
     return [int(number) for number in text.split(",")] if text else []
 
 
-def start(names: list[str], results: Results, console: Console) -> list[RunningBroker]:
-    brokers = []
+def start(names: list[str], results: Results, console: Console) -> dict[str, RunningBroker]:
+    brokers = {}
     for name in names:
         try:
             broker = BROKERS[name]()
@@ -76,32 +94,33 @@ def start(names: list[str], results: Results, console: Console) -> list[RunningB
             continue
         results.versions[name] = broker.version
         console.print(f"{name} {broker.version} up in {broker.startup_seconds:.2f} s")
-        brokers.append(broker)
+        brokers[name] = broker
     return brokers
 
 
 def run_case(
     case: Case,
-    brokers: list[RunningBroker],
+    aims: list[Target],
     options: argparse.Namespace,
     results: Results,
     console: Console,
 ) -> None:
-    measured = {broker.name: Throughput(case, broker.name) for broker in brokers}
+    measured = {target.name: Throughput(case, target.name) for target in aims}
     for round_index in range(options.rounds):
         # The order turns with the rounds, so that nobody always follows the same neighbour.
-        turn = round_index % len(brokers)
-        for broker in brokers[turn:] + brokers[:turn]:
-            prefix = f"bench.{case.mode}.{round_index}"
+        turn = round_index % len(aims)
+        for target in aims[turn:] + aims[:turn]:
+            plan = target.plan(case, f"bench.{case.mode}.{round_index}")
             try:
-                sample = measure(case.plan(HOST, broker.port, prefix), broker.pid, options.seconds)
+                pid = target.broker.pid
+                sample = measure(plan, pid, options.seconds, processes=case.processes)
             except FAILURES as failure:
-                results.failures.append(f"{case.name} {broker.name}: {failure}")
-                console.print(f"[red]{case.name} {broker.name} failed: {escape(str(failure))}[/]")
+                results.failures.append(f"{case.name} {target.name}: {failure}")
+                console.print(f"[red]{case.name} {target.name} failed: {escape(str(failure))}[/]")
                 continue
-            measured[broker.name].samples.append(sample)
+            measured[target.name].samples.append(sample)
             console.print(
-                f"{case.name} {broker.name}: {sample.rate:,.0f} msg/s,"
+                f"{case.name} {target.name}: {sample.rate:,.0f} msg/s,"
                 f" {sample.broker_microseconds:.2f} us/msg"
                 f" (loader {sample.loader_microseconds:.2f})"
             )
@@ -124,25 +143,53 @@ def run_extra(
             console.print(f"[red]{name} {broker.name} failed: {escape(str(failure))}[/]")
 
 
+def run_storage(options: argparse.Namespace, results: Results, console: Console) -> None:
+    amounts = StorageOptions(
+        options.backlog_messages,
+        options.recovery_messages,
+        options.reclaim_messages,
+        options.seconds,
+    )
+    asked = [case for case in options.cases if case in STORAGE_CASES]
+    for case, name in itertools.product(asked, options.storing_brokers):
+        try:
+            STORAGE_CASES[case](name, amounts, results, console)
+        except FAILURES as failure:
+            results.failures.append(f"{case} {name}: {failure}")
+            console.print(f"[red]{case} {name} failed: {escape(str(failure))}[/]")
+
+
+def throughput_cases(options: argparse.Namespace) -> list[Case]:
+    cases = []
+    for mode in options.cases:
+        if mode in MODES:
+            sizes = [MIXED_SIZE] if mode == "mixed" else options.sizes
+            cases += [Case(mode, *load) for load in itertools.product(sizes, options.pairs)]
+    return cases
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     console = Console(highlight=False, width=None if sys.stdout.isatty() else FILE_WIDTH)
     raise_descriptor_limit()
     settings = {name: getattr(options, name) for name in ("seconds", "rounds", "cases")}
     results = Results(machine_facts(), settings)
-    brokers = start(options.brokers, results, console)
+    brokers = start(needed(options.cases, options.brokers), results, console)
     try:
-        if brokers:
-            modes = [mode for mode in options.cases if mode in MODES]
-            for mode, size, pairs in itertools.product(modes, options.sizes, options.pairs):
-                run_case(Case(mode, size, pairs), brokers, options, results, console)
-            for name in options.cases:
-                if name in EXTRAS:
-                    run_extra(name, brokers, options.seconds, results, console)
+        for case in throughput_cases(options):
+            if aims := targets(case.mode, options.brokers, brokers):
+                run_case(case, aims, options, results, console)
+        plain = [brokers[name] for name in options.brokers if name in brokers]
+        for name in options.cases:
+            if name in EXTRAS:
+                run_extra(name, plain, options.seconds, results, console)
     finally:
-        for broker in brokers:
+        for broker in brokers.values():
             broker.stop()
-        report.show(results, console)
-        if brokers:
-            console.print(f"written: {report.save(results, options.json)}")
-    return 0 if brokers and not results.failures else 1
+    # One at a time and alone: these weigh a broker, and leave no memory for others.
+    run_storage(options, results, console)
+    results.machine["load_average_after"] = load_average()
+    report.show(results, console)
+    if results.versions:
+        console.print(f"written: {report.save(results, options.json)}")
+    return 0 if results.versions and not results.failures else 1

@@ -25,6 +25,7 @@ STOP_SECONDS_MAX = 15.0
 # The unit of stat's st_blocks, whatever the file system's own.
 STAT_BLOCK_BYTES = 512
 
+
 class BrokerUnavailableError(Exception):
     """The broker cannot be measured here; the text says why and what to do."""
 

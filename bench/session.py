@@ -102,9 +102,7 @@ class Session:
         self.socket.sendall(b"".join(frames.method(1, method, arguments) for arguments in silent))
         self.call(method, last, answer)
 
-    def declare_queues(
-        self, queues: Sequence[str], *, durable: bool, queue_type: str = ""
-    ) -> None:
+    def declare_queues(self, queues: Sequence[str], *, durable: bool, queue_type: str = "") -> None:
         heads = [b"\0\0" + frames.short_string(queue) for queue in queues]
         bits = DURABLE_BIT if durable else 0
         arguments = frames.field_table({"x-queue-type": queue_type} if queue_type else {})

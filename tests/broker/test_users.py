@@ -1,3 +1,6 @@
+import base64
+import hashlib
+
 import pytest
 
 from penstock.broker.errors import NotFound, PreconditionFailed
@@ -6,6 +9,8 @@ from penstock.broker.users import (
     DECOY_HASH,
     DEFAULT_USER_HASH,
     PASSWORD_OCTETS_MAX,
+    SHA256_PREFIX,
+    SHA512_PREFIX,
     User,
     Users,
     Verification,
@@ -137,3 +142,37 @@ def test_a_loopback_only_user_is_kept_out_elsewhere() -> None:
 def test_a_remembered_verification_does_not_hash_again() -> None:
     """A hash that would fail shows that it is not looked at."""
     assert Verification("u", b"p", DECOY_HASH, remembered=True).run()
+
+
+def rabbitmq_hash(prefix: str, algorithm: str, password: bytes) -> str:
+    salt = b"\x01\x02\x03\xff"
+    octets = salt + hashlib.new(algorithm, salt + password).digest()
+    return prefix + base64.b64encode(octets).decode()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "algorithm"), [(SHA256_PREFIX, "sha256"), (SHA512_PREFIX, "sha512")]
+)
+def test_salted_hashes_of_rabbitmq_open_their_users_and_are_remembered(
+    prefix: str, algorithm: str
+) -> None:
+    users = users_with(PutUser("u", rabbitmq_hash(prefix, algorithm, b"secret")))
+    assert not logs_in(users, "u", b"Secret")
+    assert not logs_in(users, "u", b"")
+    assert logs_in(users, "u", b"secret")
+    assert users.verifier("u", b"secret").remembered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SHA256_PREFIX,
+        SHA256_PREFIX + "not base64",
+        rabbitmq_hash(SHA256_PREFIX, "sha512", b"x"),
+        rabbitmq_hash(SHA512_PREFIX, "sha256", b"x"),
+    ],
+)
+def test_a_salted_hash_of_another_form_is_refused_and_opens_nothing(text: str) -> None:
+    with pytest.raises(PreconditionFailed, match="octets of salt"):
+        users_with(PutUser("u", text))
+    assert not verify_password(text, b"x")

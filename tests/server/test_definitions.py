@@ -15,8 +15,9 @@ from penstock.broker.errors import NotFound
 from tests.server.opened import pika_connection
 
 RABBITMQ = Path(__file__).parent.parent / "broker" / "definitions_of_rabbitmq.json"
-WRONG = {
-    "queues": [{"vhost": "/", "name": "q", "durable": True, "arguments": {"x-max-length": "1"}}],
+WRONG_QUEUE = {"vhost": "/", "name": "q", "durable": True, "arguments": {"x-max-length": "1"}}
+WRONG: dict[str, object] = {
+    "queues": [WRONG_QUEUE],
     "exchanges": [{"vhost": "/", "name": "e", "type": "direct"}],
     "policies": [{"vhost": "/", "name": "p", "pattern": "(", "definition": {"max-length": 1}}],
 }
@@ -148,7 +149,7 @@ def test_a_running_broker_refuses_as_a_whole(penstock_broker: Broker) -> None:
     before = penstock_broker.export_definitions()
     good = {"vhost": "/", "name": "good", "durable": True}
     with pytest.raises(DefinitionsRefused) as refused:
-        penstock_broker.import_definitions({**WRONG, "queues": [good, *WRONG["queues"]]})
+        penstock_broker.import_definitions({**WRONG, "queues": [good, WRONG_QUEUE]})
     assert len(refused.value.mistakes) == 3
     assert penstock_broker.export_definitions() == before
 

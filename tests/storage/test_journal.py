@@ -170,7 +170,7 @@ def test_a_full_disk_found_by_a_note_is_told_as_a_failure() -> None:
     assert recovered(MemoryDisk(disk.contents()))[0] == [b"payload"]
 
 
-def test_a_segment_is_removed_only_when_what_was_appended_before_is_safe() -> None:
+def test_a_segment_is_removed_only_when_what_was_appended_before_is_safe_and_said_to_be() -> None:
     disk = MemoryDisk()
     journal = journal_on(disk, segment_bytes_max=100)
     journal.append(b"old" * 20)
@@ -181,6 +181,8 @@ def test_a_segment_is_removed_only_when_what_was_appended_before_is_safe() -> No
     assert journal.segments() == [2, 3]
     disk.answer()
     assert segment_name(1) in disk.files, "this flush was asked for too early"
+    disk.answer()
+    assert segment_name(1) in disk.files, "nothing safe says that it is safe"
     disk.answer()
     assert segment_name(1) not in disk.files
     assert len(disk.flushes) == 1, "the removal becomes safe by itself"
@@ -199,7 +201,7 @@ def test_segments_are_removed_one_after_the_other_with_a_flush_between() -> None
     while disk.flushes:
         seen.append(len(disk.files))
         disk.answer()
-    assert seen == [4, 3, 2, 1]
+    assert seen == [4, 4, 3, 2, 1]
     assert disk.names() == [segment_name(4)]
 
 

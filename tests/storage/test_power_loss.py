@@ -36,13 +36,28 @@ class Story:
     def live(self) -> None:
         collector = Collector()
         state = recover(self.disk, STORE_ID, collector)
-        self.check(collector)
+        end = self.check(collector)
         self.cut_count += state.torn_tail is not None
         owner = RecordingOwner()
         journal = Journal(self.disk, owner, state, SEGMENT_BYTES)
+        if not self.begin(journal):
+            return
+        del self.appended[end:]
         for _ in range(self.dice.between(0, 40)):
             self.act(journal)
         self.durable = max([*owner.positions, self.durable])
+
+    def begin(self, journal: Journal) -> bool:
+        """A server flushes what it recovered before it serves anyone, because until then a cut may
+        come undone; some die before that.
+        """
+        journal.request_flush()
+        if self.dice.chance(0.2):
+            self.clock.run(200)
+            return False
+        self.clock.run(1_000_000)
+        assert journal.durable_position >= journal.position
+        return True
 
     def act(self, journal: Journal) -> None:
         actions: list[tuple[Callable[[Journal], None], int]] = [
@@ -75,9 +90,9 @@ class Story:
         else:
             self.disk.crash()
 
-    def check(self, collector: Collector) -> None:
+    def check(self, collector: Collector) -> int:
         """A run of what was appended: from a segment boundary at or before the first that was not
-        removed, to the last that was safe or any later one.
+        removed, to the last that was safe or any later one. Returns where it ends.
         """
         payloads = collector.payloads
         known = [payload for payload, _, _ in self.appended]
@@ -88,7 +103,7 @@ class Story:
         end = begin + len(payloads)
         for payload, position, segment in self.appended[end:]:
             assert position > self.durable or segment <= self.removed_count, payload[:10]
-        self.appended = self.appended[begin:end]
+        return end
 
 
 def play(seed: int) -> Story:

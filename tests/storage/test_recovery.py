@@ -235,11 +235,34 @@ def test_a_store_whose_oldest_segments_were_reclaimed_is_whole() -> None:
     assert recovered(MemoryDisk(contents))[0] == PAYLOADS[2:]
 
 
-def test_a_bad_header_of_the_first_segment_left_is_damage_whatever_follows() -> None:
+def test_a_bad_header_of_the_first_segment_left_is_damage() -> None:
+    contents = flushed_store()
+    del contents[segment_name(1)]
+    contents[segment_name(2)] = bytes(46) + contents[segment_name(2)][46:]
+    with pytest.raises(Damaged) as caught:
+        recovered(MemoryDisk(contents))
+    assert (caught.value.file, caught.value.offset) == (segment_name(2), 0)
+
+
+def test_a_first_segment_that_was_never_flushed_and_is_lost_takes_the_rest_with_it() -> None:
     contents = unflushed_store()
     del contents[segment_name(1)]
-    contents[segment_name(2)] = bytes(len(contents[segment_name(2)]))
-    with pytest.raises(Damaged) as caught:
+    disk = MemoryDisk(contents)
+    payloads, state = recovered(disk)
+    assert (payloads, state.position, disk.names()) == ([], 0, [])
+
+
+def test_a_first_segment_that_was_flushed_and_not_reclaimed_is_damage_when_it_is_missing() -> None:
+    disk = MemoryDisk()
+    journal = journal_on(disk, SEGMENT_BYTES)
+    journal.append(PAYLOADS[0])
+    journal.request_flush()
+    disk.settle()
+    journal.append(PAYLOADS[1])
+    journal.append(PAYLOADS[2])
+    contents = disk.contents()
+    del contents[segment_name(1)]
+    with pytest.raises(Damaged, match="missing") as caught:
         recovered(MemoryDisk(contents))
     assert (caught.value.file, caught.value.offset) == (segment_name(2), 0)
 

@@ -11,6 +11,8 @@ from typing import Final
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.field_types import type_name
+from penstock.broker.intervals import milliseconds_of
+from penstock.storage.stream_log import SEGMENT_BYTES_MAX
 
 PRIORITY_MAX: Final = 255  # a priority is one octet in AMQP 0-9-1
 # The longest time to live or until expiry: a hundred years, as RabbitMQ's. Longer is a mistake.
@@ -33,6 +35,7 @@ class Overflow(Enum):
 class QueueType(Enum):
     CLASSIC = "classic"
     QUORUM = "quorum"
+    STREAM = "stream"
 
 
 class DeadLetterStrategy(Enum):
@@ -44,6 +47,7 @@ class DeadLetterStrategy(Enum):
 _MODULE_NAMES: Final[dict[QueueType, str]] = {
     QueueType.CLASSIC: "rabbit_classic_queue",
     QueueType.QUORUM: "rabbit_quorum_queue",
+    QueueType.STREAM: "rabbit_stream_queue",
 }
 
 
@@ -91,6 +95,9 @@ _UNSUPPORTED: Final[dict[QueueType, frozenset[str]]] = {
         "x-quorum-initial-group-size",
     },
     QueueType.QUORUM: _STREAM_ONLY | {"x-max-priority", "x-queue-mode", "x-queue-version"},
+    QueueType.STREAM: frozenset(KNOWN_ARGUMENTS)
+    - _STREAM_ONLY
+    - {"x-max-length-bytes", "x-queue-type", "x-queue-leader-locator"},
 }
 _QUEUE_MODES: Final = ("default", "lazy")
 _QUEUE_VERSIONS: Final = (1, 2)
@@ -113,6 +120,9 @@ class QueueArguments:
         self.delivery_limit: int = NONE
         self.max_priority: int = 0
         self.single_active_consumer: bool = False
+        # Of streams.
+        self.max_age_ms: int = NONE
+        self.segment_bytes_max: int = NONE
 
 
 def settings_of(arguments: dict[str, object], policy: dict[str, object]) -> QueueArguments:
@@ -143,6 +153,15 @@ def settings_of(arguments: dict[str, object], policy: dict[str, object]) -> Queu
             or DeadLetterStrategy.AT_MOST_ONCE.value
         )
         settings.delivery_limit = _smaller(arguments, "x-delivery-limit", policy, "delivery-limit")
+    if settings.queue_type is QueueType.STREAM:
+        age = _either(arguments, "x-max-age", policy, "max-age")
+        settings.max_age_ms = NONE if age is None else milliseconds_of(age)
+        settings.segment_bytes_max = _smaller(
+            arguments,
+            "x-stream-max-segment-size-bytes",
+            policy,
+            "stream-max-segment-size-bytes",
+        )
     settings.max_priority = max(_number(arguments, "x-max-priority"), 0)
     settings.single_active_consumer = arguments.get("x-single-active-consumer") is True
     return settings
@@ -171,6 +190,8 @@ def check_queue_arguments(
             )
     if queue_type is QueueType.QUORUM:
         _check_quorum_properties(queue, durable, exclusive, auto_delete)
+    if queue_type is QueueType.STREAM:
+        _check_stream(queue, arguments, durable, exclusive, auto_delete)
 
 
 def _check_quorum_properties(queue: str, durable: bool, exclusive: bool, auto_delete: bool) -> None:
@@ -185,11 +206,27 @@ def _check_quorum_properties(queue: str, durable: bool, exclusive: bool, auto_de
         raise PreconditionFailed(f"invalid property '{wrong}' for {queue}")
 
 
+def _check_stream(
+    queue: str, arguments: dict[str, object], durable: bool, exclusive: bool, auto_delete: bool
+) -> None:
+    wrong = ""
+    if auto_delete:
+        wrong = "auto-delete"
+    elif exclusive:
+        wrong = "exclusive-owner"
+    elif not durable:
+        wrong = "non-durable"
+    if wrong:
+        raise PreconditionFailed(f"invalid property '{wrong}' for {queue}")
+    if _number(arguments, "x-stream-max-segment-size-bytes") > SEGMENT_BYTES_MAX:
+        raise PreconditionFailed("Exceeded max value for x-stream-max-segment-size-bytes")
+
+
 def _fault(name: str, value: object, arguments: dict[str, object]) -> str:
     """Why RabbitMQ refuses this value, in its words; empty when it does not."""
     if name in {"x-message-ttl", "x-expires"}:
         return _milliseconds_fault(value, name == "x-expires")
-    if name in {"x-max-length", "x-max-length-bytes"} or name.startswith("x-max-in-memory-"):
+    if name in {"x-max-length", "x-max-length-bytes", "x-stream-max-segment-size-bytes"} or name.startswith("x-max-in-memory-"):
         return _count_fault(value)
     if name == "x-max-priority":
         fault = _count_fault(value)
@@ -211,10 +248,10 @@ def _fault(name: str, value: object, arguments: dict[str, object]) -> str:
 
 
 def _word_fault(name: str, value: object, arguments: dict[str, object]) -> str:
-    if name in {"x-max-age", "x-stream-max-segment-size-bytes"}:
-        return ""  # refused anyway: no type of ours supports them yet
     if not isinstance(value, str):
         return _unacceptable(value)
+    if name == "x-max-age":
+        return "" if milliseconds_of(value) > 0 else "invalid_max_age"
     if name == "x-dead-letter-routing-key":
         return "" if "x-dead-letter-exchange" in arguments else "routing_key_but_no_dlx_defined"
     if name == "x-dead-letter-strategy":

@@ -118,10 +118,10 @@ class _Stage:
         exists = self._exists(step)
         try:
             vhost.apply(command, now)
-        except NotFound as refusal:
+        except NotFound as missing:
             # `rabbitmqctl export_definitions` leaves out internal exchanges, but not what is bound
             # to them; RabbitMQ passes over such bindings when it reads its own files.
-            self._warnings.append(f"{step.path}: ignored: {refusal.text}")
+            self._warnings.append(f"{step.path}: ignored: {missing.text}")
             return None
         except Refusal as refusal:
             if not exists:

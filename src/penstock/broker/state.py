@@ -13,6 +13,7 @@ from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.permissions import Access, AccessTable
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import ReadyLists
+from penstock.broker.stream_store import StreamStore
 from penstock.broker.timers import Timers
 from penstock.broker.topology import (
     DONE,
@@ -51,6 +52,7 @@ class BrokerState:
         # Given to every virtual host: who writes definitions down, and who makes ready lists.
         self.definitions: DefinitionLog = DefinitionLog()
         self.ready_lists: ReadyLists | None = None
+        self.streams: StreamStore = StreamStore()
 
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
@@ -92,6 +94,7 @@ class BrokerState:
         vhost.touched = self.touched
         vhost.definitions = self.definitions
         vhost.ready_lists = self.ready_lists
+        vhost.streams = self.streams
         self.vhosts[name] = vhost
 
     def _vhost_of(self, user: str, vhost: str) -> VirtualHost:

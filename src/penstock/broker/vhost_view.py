@@ -9,6 +9,7 @@ from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.queues.queue import Queue, QueueOwner
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.stream_store import StreamStore
 from penstock.broker.timers import Timers
 
 
@@ -26,6 +27,8 @@ class VirtualHostView(QueueOwner):
         self.definitions: DefinitionLog = DefinitionLog()
         # Who makes ready lists that can outgrow memory; None where there is no disk.
         self.ready_lists: ReadyLists | None = None
+        # Where streams lie; all virtual hosts of a broker share one.
+        self.streams: StreamStore = StreamStore()
         # Wall clock minus `now`, in milliseconds; the node keeps it true.
         self.wall_offset_ms: int = 0
 

@@ -3,8 +3,10 @@
 Invariants
 - one flush is on its way at a time; what is asked for meanwhile is answered by one more;
 - `durable_position` only grows, and only when the disk has said so;
-- a segment is removed only when everything appended before is safe, and one at a time with a flush
-  after each: whatever a power loss undoes, the segments that are left follow one another;
+- a segment is removed only when everything appended before is safe and a safe batch says so, which
+  is how recovery tells a removed segment from a lost one;
+- segments are removed one at a time with a flush after each: whatever a power loss undoes, those
+  that are left follow one another;
 - after any failure of the disk nothing is appended any more: the owner stops.
 """
 
@@ -84,8 +86,11 @@ class Journal(FlushListener):
             self._active_size = self._active_file.size()
         # Behind everything in the files, notes too.
         self._end: int = state.position
-        # The highest `durable` that a batch carries.
+        # The highest `durable` that a batch carries: any batch, one that the flush on its way
+        # covers, one that is safe.
         self._noted: int = state.durable_position
+        self._flushing_noted: int = 0
+        self._safe_noted: int = 0
         self._failure: str = ""
         # Flushing: files to flush beside the active one, and whether a flush is on its way or to
         # be asked for after it.
@@ -163,6 +168,7 @@ class Journal(FlushListener):
         assert token >= self.durable_position, "flushes come in order"
         self._is_flushing = False
         self.durable_position = token
+        self._safe_noted = self._flushing_noted
         try:
             self._go_on()
             self._listener.durable(token, now)
@@ -182,10 +188,13 @@ class Journal(FlushListener):
         if self._removals:
             # A removal is flushed before the next one is made.
             self._is_wanted = True
-            if self._removals[0].position <= self.durable_position:
+            position = self._removals[0].position
+            if position <= self._safe_noted:
                 removal = self._removals.pop(0)
                 removal.file.close()
                 self._disk.remove(segment_name(removal.number))
+            elif self._noted < position <= self.durable_position:
+                self._note_durable()
         if self._is_wanted:
             self._flush()
 
@@ -196,13 +205,18 @@ class Journal(FlushListener):
             files.append(self._active_file)
         self._is_wanted = False
         self._is_flushing = True
+        self._flushing_noted = self._noted
         self._disk.flush(files, self._end, self)
 
     def _note_durable(self) -> None:
         """Write a batch without payload that says how far the journal is safe. While no more is
         appended, nothing else would tell damage to the last batch from a torn tail.
         """
-        if self._active_file is not None and not self._failure:
+        if self._failure:
+            return
+        if self._active_file is None:
+            self._roll()
+        if self._active_file is not None:
             self._write(self._active_file, b"")
 
     def _is_full_for(self, size: int) -> bool:

@@ -8,8 +8,8 @@ behind it. What tells a torn tail from damage is what the later batches say:
   was safe when it was written proves that P had been safe: the store is damaged;
 - else nothing from P on was ever promised to anyone: it is cut off, later segments included.
 
-A segment whose header is invalid, or that does not begin where the one before it ends, is an
-invalid batch at its beginning. Nothing is changed before it is clear that a cut is right.
+A segment whose header is invalid, or that does not begin where the one before it ends, counts as
+an invalid batch at its beginning. Nothing is changed before it is clear that a cut is right.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +52,11 @@ class TornTail:
 
 
 class RecoveredJournal:
-    """Where a journal goes on. Made by `recover`, taken over by `Journal`."""
+    """Where a journal goes on. Made by `recover`, taken over by `Journal`.
+
+    Flush it before anyone sees what was recovered: until then a power loss may bring back what was
+    cut off, or take what a killed process had not flushed.
+    """
 
     def __init__(self, store_id: bytes) -> None:
         self.store_id: bytes = store_id
@@ -135,7 +139,7 @@ class Recovery:
     def run(self) -> None:
         segments = self._segments
         state = self._state
-        state.position = first_position(segments[0])
+        state.position = self._first_position()
         state.next_number = segments[-1].number + 1
         for index, segment in enumerate(segments):
             header = segment.header
@@ -154,6 +158,16 @@ class Recovery:
             if end > state.durable_position:
                 state.unflushed.append(segment.file)
 
+    def _first_position(self) -> int:
+        """The segments before the first were removed if a batch says that all they held was safe; a
+        journal sees to it that one does before it removes any. Else they were lost.
+        """
+        header = self._segments[0].header
+        if header is None or header.position == 0:
+            return 0
+        is_reclaimed = self._is_claimed_safe(0, 0, header.position - 1)
+        return header.position if is_reclaimed else 0
+
     def _replay(self, segment: OpenSegment, position: int) -> int:
         """Returns the offset behind the last valid batch."""
         state = self._state
@@ -168,22 +182,22 @@ class Recovery:
 
     def _judge(self, index: int, offset: int, what: str) -> None:
         """Raises unless everything from here on may be cut off."""
-        position = self._state.position
         segment = self._segments[index]
-        shift: int | None = position - max(offset, SEGMENT_HEADER_BYTES)
-        if offset == 0 and segment.header is not None:
-            shift = segment.header.position - SEGMENT_HEADER_BYTES
-        scanned_from = offset
-        for later in self._segments[index:]:
-            if later is not segment:
-                scanned_from = 0
-                header = later.header
-                shift = None if header is None else header.position - SEGMENT_HEADER_BYTES
-            if find_batch(later.file, scanned_from, shift, self._seed, position) >= 0:
-                raise Damaged(segment.name, offset, what)
+        if self._is_claimed_safe(index, offset, self._state.position):
+            raise Damaged(segment.name, offset, what)
         for later in self._segments[index:]:
             if later.header is None and not may_be_torn_header(later.begin):
                 raise NotAStore(later.name, "is not a segment of a journal")
+
+    def _is_claimed_safe(self, index: int, offset: int, position: int) -> bool:
+        """Whether a valid batch from here on says that more than a position was safe."""
+        for segment in self._segments[index:]:
+            header = segment.header
+            shift = None if header is None else header.position - SEGMENT_HEADER_BYTES
+            if find_batch(segment.file, offset, shift, self._seed, position) >= 0:
+                return True
+            offset = 0
+        return False
 
     def _cut(self, index: int, offset: int) -> None:
         """Begin a new segment behind the cut: appending to the cut one could meet the old tail
@@ -206,19 +220,10 @@ class Recovery:
         state.torn_tail = TornTail(segment.name, offset, octets)
 
 
-def first_position(segment: OpenSegment) -> int:
-    if segment.header is not None:
-        return segment.header.position
-    if segment.number != 1:
-        # Those before it were removed, which happens only after this one was flushed.
-        raise Damaged(segment.name, 0, "its header is not what was written")
-    return 0
-
-
 def what_is_wrong(header: SegmentHeader | None, position: int) -> str:
     if header is None:
         return "its header is not what was written"
     return (
-        f"it begins at journal position {header.position}, but the segment before it ends at "
-        f"{position}: a segment between them is missing or is not what was written"
+        f"it begins at journal position {header.position} instead of {position}: what stood "
+        "before it is missing or is not what was written"
     )

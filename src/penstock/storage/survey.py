@@ -49,15 +49,12 @@ class Survey:
         self._seed: int = batch_seed(store_id)
         # The highest position that a batch says was safe, and where the next segment must begin.
         self._durable: int = 0
-        self._position: int = -1
+        self._position: int = 0
 
     def add(self, segment: OpenSegment, sink: BatchSink) -> None:
         found = SegmentSurvey(segment.name, segment.file.size())
         self.segments.append(found)
         header = segment.header
-        if self._position < 0:
-            # What stood before the first segment was removed, and all of it was safe.
-            self._position = 0 if header is None else header.position
         if header is None:
             self._without_header(segment, found, sink)
             return
@@ -80,16 +77,18 @@ class Survey:
         return None
 
     def _gaps(self) -> list[Gap]:
-        return [gap for segment in self.segments for gap in segment.gaps]
+        gaps = [gap for segment in self.segments for gap in segment.gaps]
+        if gaps and gaps[0].file == self.segments[0].name and gaps[0].missing_octets:
+            # Before the first segment: removed and not missing, if a batch says that it was safe.
+            if self._durable >= gaps[0].missing_octets:
+                del gaps[0]
+        return gaps
 
     def _without_header(self, segment: OpenSegment, found: SegmentSurvey, sink: BatchSink) -> None:
         """Nothing but its batches say where it belongs."""
-        # The first segment but number 1 was safe before those ahead of it were removed.
-        is_left_over = segment.number > 1 and len(self.segments) == 1
-        position = -1 if is_left_over else self._position
         at = find_batch(segment.file, 0, None, self._seed, -1)
         octets = found.octets if at < 0 else at
-        found.gaps.append(Gap(segment, 0, octets, position))
+        found.gaps.append(Gap(segment, 0, octets, self._position))
         if at >= 0:
             self._walk(segment, found, at, position_at(segment.file, at), sink)
         else:

@@ -143,7 +143,7 @@ class MachineDisk(Disk):
         return file
 
     def _make_folder(self, folder: Path) -> None:
-        if not folder.is_dir() and self._flags & os.O_CREAT:
+        if not folder.exists() and self._flags & os.O_CREAT:
             self._make_folder(folder.parent)
             folder.mkdir(_FOLDER_MODE)
             self._changed_folders.add(folder.parent)
@@ -209,6 +209,9 @@ class MachineDisk(Disk):
             file.close()
         self._work.put(None)
         self._thread.join()
+
+    def has_thread(self) -> bool:
+        return self._thread.is_alive()
 
     # On the thread.
 

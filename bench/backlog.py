@@ -1,0 +1,245 @@
+"""One long queue: filled without a consumer, then drained without a publisher.
+
+All in this process: publisher and consumer are never at work together, so they need no processes
+of their own, and between two writes there is time to weigh the broker.
+"""
+
+import dataclasses
+import select
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from bench.board import Board
+from bench.consumer import READ_BYTES
+from bench.cpu import tree_cpu_seconds, tree_peak_resident_bytes, tree_resident_bytes
+from bench.loader import LoadFailedError, LoadProcesses, measure
+from bench.numbered_consumer import NumberedConsumingLane
+from bench.numbered_publisher import NumberedPublishingLane
+from bench.plan import LoadPlan, acknowledged, paired
+from bench.running import HOST, RunningBroker
+from bench.session import Session
+
+NUMBERED: LoadProcesses = ("bench.numbered_publisher", "bench.numbered_consumer")
+
+BODY_BYTES = 100
+
+# How often the broker is weighed, in messages.
+WEIGH_EVERY = 1_000_000
+
+# A queue that no broker pages out: what draining costs by itself.
+SHORT_MESSAGES = 200_000
+
+# A broker that confirms or delivers nothing for this long has stopped: an alarm, or a defect.
+STALL_SECONDS_MAX = 60.0
+WAIT_MILLISECONDS = 1
+
+Watch = Callable[[int], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BacklogSample:
+    """What a long queue took and gave, beside the same broker without one.
+
+    `passing_rate`: publisher and consumer at work together, next to nothing in the queue.
+    `short_drain_rate`: the draining of a queue short enough to lie in memory.
+    """
+
+    broker: str
+    durable: bool
+    messages: int
+    passing_rate: float
+    short_drain_rate: float
+    fill_seconds: float
+    fill_cpu_seconds: float
+    drain_seconds: float
+    drain_cpu_seconds: float
+    resident_before: int
+    resident_peak: int
+    resident_filling: list[tuple[int, int]]
+    resident_draining: list[tuple[int, int]]
+    data_bytes_full: int
+    data_bytes_drained: int
+
+    @property
+    def fill_rate(self) -> float:
+        return self.messages / self.fill_seconds
+
+    @property
+    def drain_rate(self) -> float:
+        return self.messages / self.drain_seconds
+
+
+class LongQueue:
+    """One queue of one broker and the board that its lanes need. A context manager."""
+
+    def __init__(self, broker: RunningBroker, name: str, *, durable: bool) -> None:
+        self._broker = broker
+        plan = acknowledged(paired(HOST, broker.port, name, 1, BODY_BYTES), durable=durable)
+        # Only the confirms bound the publisher: nobody hears its messages yet.
+        self._plan = dataclasses.replace(plan, in_flight_max=1 << 62)
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-bench-")
+        session = Session(HOST, broker.port)
+        session.declare_queues(self._plan.queues, durable=durable)
+        session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def delete(self) -> None:
+        session = Session(HOST, self._broker.port)
+        session.delete_queues(self._plan.queues)
+        session.close()
+
+    def ready_count(self) -> int:
+        session = Session(HOST, self._broker.port)
+        try:
+            return session.ready_count(self._plan.queues[0])
+        finally:
+            session.close()
+
+    def fill(self, messages: int, watch: Watch) -> int:
+        """Returns once all are confirmed; how many they were, which is a number of whole writes."""
+        board = Board(Path(self._folder.name) / "filling", 1, 1)
+        return fill(self._current(), board, messages, watch)
+
+    def drain(self, messages: int, watch: Watch) -> None:
+        board = Board(Path(self._folder.name) / "draining", 1, 1)
+        drain(self._current(), board, messages, watch)
+
+    def _current(self) -> LoadPlan:
+        """A broker that was started again may listen elsewhere."""
+        return dataclasses.replace(self._plan, port=self._broker.port)
+
+
+class Patience:
+    """Complains when a count has not changed for too long."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._count = -1
+        self._since = time.monotonic()
+
+    def seen(self, count: int) -> None:
+        now = time.monotonic()
+        if count != self._count:
+            self._count, self._since = count, now
+        elif now - self._since > STALL_SECONDS_MAX:
+            raise LoadFailedError(f"the broker stopped after {self._what} {count:,} messages")
+
+
+def fill(plan: LoadPlan, board: Board, messages: int, watch: Watch) -> int:
+    lane = NumberedPublishingLane(plan, 0, board)
+    patience = Patience("confirming")
+    poll = select.poll()
+    poll.register(lane.socket, select.POLLIN)
+    try:
+        while board.confirmed[0] < max(messages, board.published[0]):
+            wanted = board.published[0] < messages
+            moved = lane.step() if wanted else lane.sending and lane.send()
+            if poll.poll(0 if moved else WAIT_MILLISECONDS):
+                lane.heard()
+            patience.seen(board.confirmed[0])
+            watch(board.confirmed[0])
+        return int(board.published[0])
+    finally:
+        lane.session.close()
+
+
+def drain(plan: LoadPlan, board: Board, messages: int, watch: Watch) -> None:
+    lane = NumberedConsumingLane(plan, 0, board)
+    patience = Patience("delivering")
+    poll = select.poll()
+    poll.register(lane.socket, select.POLLIN)
+    buffer = memoryview(bytearray(READ_BYTES))
+    try:
+        while board.delivered[0] < messages:
+            if poll.poll(WAIT_MILLISECONDS):
+                lane.read(buffer)
+            patience.seen(board.delivered[0])
+            watch(board.delivered[0])
+        lane.acknowledge()
+    finally:
+        lane.session.close()
+
+
+class Scales:
+    """Weighs a broker whenever another million messages have passed."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._next = WEIGH_EVERY
+        self.readings: list[tuple[int, int]] = []
+
+    def watch(self, count: int) -> None:
+        if count >= self._next:
+            self._next += WEIGH_EVERY
+            self.readings.append((count, tree_resident_bytes(self._pid)))
+
+
+class Stopwatch:
+    """A context manager; afterwards it holds seconds of the clock and of a broker's CPU."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self.cpu_seconds = -tree_cpu_seconds(self._pid)
+        self.seconds = -time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter()
+        self.cpu_seconds += tree_cpu_seconds(self._pid)
+
+
+def ignore(_: int) -> None:
+    """Nobody weighs."""
+
+
+def measure_backlog(
+    broker: RunningBroker, messages: int, seconds: float, *, durable: bool
+) -> BacklogSample:
+    """`broker` should be fresh: its peak is the one since its start."""
+    resident_before = tree_resident_bytes(broker.pid)
+    plan = acknowledged(paired(HOST, broker.port, "bench.pass", 1, BODY_BYTES), durable=durable)
+    passing_rate = measure(plan, broker.pid, seconds, processes=NUMBERED).rate
+    with LongQueue(broker, "bench.short", durable=durable) as short:
+        count = short.fill(SHORT_MESSAGES, ignore)
+        with Stopwatch(broker.pid) as draining_short:
+            short.drain(count, ignore)
+        short.delete()
+    filling, draining = Scales(broker.pid), Scales(broker.pid)
+    with LongQueue(broker, "bench.backlog", durable=durable) as queue:
+        with Stopwatch(broker.pid) as fill_watch:
+            filled = queue.fill(messages, filling.watch)
+        data_bytes_full = broker.data_bytes()
+        with Stopwatch(broker.pid) as drain_watch:
+            queue.drain(filled, draining.watch)
+        if left := queue.ready_count():
+            raise LoadFailedError(f"{left:,} messages were left when all had been delivered")
+        queue.delete()
+    return BacklogSample(
+        broker=broker.name,
+        durable=durable,
+        messages=filled,
+        passing_rate=passing_rate,
+        short_drain_rate=count / draining_short.seconds,
+        fill_seconds=fill_watch.seconds,
+        fill_cpu_seconds=fill_watch.cpu_seconds,
+        drain_seconds=drain_watch.seconds,
+        drain_cpu_seconds=drain_watch.cpu_seconds,
+        resident_before=resident_before,
+        resident_peak=tree_peak_resident_bytes(broker.pid),
+        resident_filling=filling.readings,
+        resident_draining=draining.readings,
+        data_bytes_full=data_bytes_full,
+        data_bytes_drained=broker.data_bytes(),
+    )

@@ -1,0 +1,51 @@
+"""Who is measured in which case: a broker that runs, and the type of queue it is asked for."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from bench.cases import MODES, Case
+from bench.extras import EXTRAS
+from bench.plan import LoadPlan
+from bench.results import REFERENCE, REFERENCE_QUORUM
+from bench.running import HOST, RunningBroker
+from bench.storage_cases import storing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """One row of a table. Held by the run for one case."""
+
+    name: str
+    broker: RunningBroker
+    queue_type: str = ""
+
+    def plan(self, case: Case, prefix: str) -> LoadPlan:
+        return case.plan(HOST, self.broker.port, f"{prefix}.{self.name}", self.queue_type)
+
+
+def durable_brokers(names: list[str]) -> list[str]:
+    """The pure build's durability is not measured: what it waits for is the disk."""
+    return list(dict.fromkeys(storing(name) for name in names if name != "penstock-pure"))
+
+
+def needed(cases: list[str], names: list[str]) -> list[str]:
+    """Which brokers must run for these cases, in the order asked for."""
+    wanted: list[str] = []
+    if any(case in EXTRAS or (case in MODES and case != "durable") for case in cases):
+        wanted += names
+    if "durable" in cases:
+        wanted += durable_brokers(names)
+    return list(dict.fromkeys(wanted))
+
+
+def targets(mode: str, names: list[str], brokers: Mapping[str, RunningBroker]) -> list[Target]:
+    """A broker that did not start is missing from `brokers` and from the table."""
+    if mode != "durable":
+        return [Target(name, brokers[name]) for name in names if name in brokers]
+    found = []
+    for name in durable_brokers(names):
+        if name in brokers:
+            found.append(Target(name, brokers[name]))
+            if name == REFERENCE:
+                found.append(Target(REFERENCE_QUORUM, brokers[name], "quorum"))
+    return found

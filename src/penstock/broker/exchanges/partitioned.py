@@ -1,0 +1,98 @@
+"""Partitioned stream (`x-partitioned-stream`): one name for N streams, each message to one of them.
+
+Declaring the exchange makes its partitions, streams named `NAME-0` to `NAME-(N-1)`, and binds each
+under its number. With `x-partition-by` "hash", the default, the routing key alone decides, always
+and everywhere alike, so messages of one key stay in order; with "round-robin" they take turns.
+
+Invariants: a binding's routing key is the number of a partition; the partition of a key does not
+depend on what is bound.
+"""
+
+from typing import Final
+
+from penstock.broker.errors import PreconditionFailed
+from penstock.broker.exchanges.consistent_hash import hash_of
+from penstock.broker.exchanges.exchange import Binding, Exchange
+from penstock.broker.field_types import type_name
+from penstock.broker.message import Properties
+
+KIND: Final = "x-partitioned-stream"
+COUNT_ARGUMENT: Final = "x-partitions"
+BY_ARGUMENT: Final = "x-partition-by"
+HASH: Final = "hash"
+ROUND_ROBIN: Final = "round-robin"
+# Each partition is a stream with files of its own; readers by the thousand need no more.
+PARTITIONS_MAX: Final = 1024
+# Arguments that are meant for the partitions.
+STREAM_ARGUMENTS: Final = (
+    "x-max-age",
+    "x-max-length-bytes",
+    "x-stream-max-segment-size-bytes",
+    "x-initial-cluster-size",
+    "x-queue-leader-locator",
+)
+
+
+class PartitionedStreamExchange(Exchange):
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: dict[str, object],
+    ) -> None:
+        super().__init__(name, kind, durable, auto_delete, internal, arguments)
+        if not durable or auto_delete:
+            raise PreconditionFailed("a partitioned stream must be durable and not auto-delete")
+        self.partition_count: int = _count_of(arguments)
+        self._by_turns: bool = _is_by_turns(arguments)
+        self.by_key_only = not self._by_turns
+        self._next: int = 0
+        self._bindings: list[list[Binding]] = [[] for _ in range(self.partition_count)]
+
+    def partition_names(self) -> list[str]:
+        return [f"{self.name}-{number}" for number in range(self.partition_count)]
+
+    def partition_of(self, routing_key: str) -> int:
+        return hash_of(routing_key) % self.partition_count
+
+    def match(self, routing_key: str, properties: Properties, found: list[Binding]) -> None:
+        if self._by_turns:
+            number = self._next
+            self._next = (number + 1) % self.partition_count
+        else:
+            number = self.partition_of(routing_key)
+        found.extend(self._bindings[number])
+
+    def add(self, binding: Binding) -> None:
+        self._bindings[int(binding.routing_key)].append(binding)
+
+    def remove(self, binding: Binding) -> None:
+        self._bindings[int(binding.routing_key)].remove(binding)
+
+    def check_binding(self, routing_key: str, arguments: dict[str, object]) -> None:
+        digits = routing_key.isascii() and routing_key.isdigit() and len(routing_key) <= 4
+        if not digits or int(routing_key) >= self.partition_count:
+            raise PreconditionFailed(
+                f"The binding key of a partitioned stream is the number of a partition, "
+                f"0 to {self.partition_count - 1}"
+            )
+
+
+def _count_of(arguments: dict[str, object]) -> int:
+    count = arguments.get(COUNT_ARGUMENT)
+    if isinstance(count, bool) or not isinstance(count, int):
+        given = "none" if count is None else type_name(count)
+        raise PreconditionFailed(f"{COUNT_ARGUMENT} must be an integer, got {given}")
+    if not 1 <= count <= PARTITIONS_MAX:
+        raise PreconditionFailed(f"{COUNT_ARGUMENT} must be 1 to {PARTITIONS_MAX}, got {count}")
+    return count
+
+
+def _is_by_turns(arguments: dict[str, object]) -> bool:
+    way = arguments.get(BY_ARGUMENT, HASH)
+    if way not in {HASH, ROUND_ROBIN}:
+        raise PreconditionFailed(f"{BY_ARGUMENT} must be '{HASH}' or '{ROUND_ROBIN}', got {way!r}")
+    return way == ROUND_ROBIN

@@ -1,0 +1,71 @@
+"""Where the streams of a broker lie, and how they learn that what they wrote is safe.
+
+A stream appends to its own files and leaves a word here. Whoever flushes at the end of a tick takes
+the files along with its own (`take_dirty`) and says when they are safe (`became_safe`). Where
+nobody does, `is_flushed` is False and nothing waits: a broker that lives in memory.
+"""
+
+from penstock.broker.message import MessageDecoder
+from penstock.storage.flush_waiter import FlushWaiter
+from penstock.storage.memory_disk import MemoryDisk
+from penstock.world.disk import AppendFile, Disk, DiskError
+
+
+class FlushMark:
+    """How far one waiter had appended when a flush was asked for."""
+
+    def __init__(self, position: int, waiter: FlushWaiter, mark: int) -> None:
+        self.position: int = position
+        self.waiter: FlushWaiter = waiter
+        self.mark: int = mark
+
+
+class StreamStore:
+    """Held by the broker's state and shared by its virtual hosts."""
+
+    def __init__(self) -> None:
+        self.disk: Disk = MemoryDisk()
+        # Makes messages again out of what a segment holds; a dialect's.
+        self.decoder: MessageDecoder = MessageDecoder()
+        # Whether files are flushed at the end of each tick, so that confirms and readers wait.
+        self.is_flushed: bool = False
+        # While definitions are read back, streams come and go without touching their files.
+        self.is_recovering: bool = False
+        # Why nothing more is written; empty while the disk does what it is asked.
+        self.failure: str = ""
+        self._files: list[AppendFile] = []
+        self._waiters: list[FlushWaiter] = []
+        self._marks: list[FlushMark] = []
+
+    def wrote(self, waiter: FlushWaiter, files: list[AppendFile]) -> None:
+        """Octets were appended to these files that somebody waits for."""
+        if not self.is_flushed:
+            waiter.became_durable(waiter.mark(), 0)
+            return
+        for file in files:
+            if file not in self._files:
+                self._files.append(file)
+        if waiter not in self._waiters:
+            self._waiters.append(waiter)
+
+    def is_dirty(self) -> bool:
+        return bool(self._waiters or self.failure)
+
+    def take_dirty(self, position: int) -> list[AppendFile]:
+        """The files that the flush now asked for must cover. `position` is what it will be known
+        by: a later `became_safe` with this or a higher one means that it was heard. Raises a
+        `DiskError` when something could not be written: then nobody must hear of this tick.
+        """
+        if self.failure:
+            raise DiskError(self.failure)
+        for waiter in self._waiters:
+            self._marks.append(FlushMark(position, waiter, waiter.mark()))
+        self._waiters = []
+        files = self._files
+        self._files = []
+        return files
+
+    def became_safe(self, position: int, now: int) -> None:
+        while self._marks and self._marks[0].position <= position:
+            mark = self._marks.pop(0)
+            mark.waiter.became_durable(mark.mark, now)

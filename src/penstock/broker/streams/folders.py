@@ -1,0 +1,26 @@
+"""Names of the folders that streams lie in."""
+
+import hashlib
+from typing import Final
+
+ROOT: Final = "streams"
+# Longer names become a digest: a file name holds 255 octets, and hexadecimal doubles a name.
+HEX_OCTETS_MAX: Final = 100
+_DIGEST_OCTETS: Final = 32
+
+
+def folder_of(vhost: str, queue: str) -> str:
+    return f"{ROOT}/{_written(vhost)}/{_written(queue)}"
+
+
+def _written(name: str) -> str:
+    octets = name.encode(errors="surrogateescape")
+    if len(octets) <= HEX_OCTETS_MAX:
+        return octets.hex()
+    # A letter that no hexadecimal has keeps digests apart from names.
+    return "x" + hashlib.blake2b(octets, digest_size=_DIGEST_OCTETS).hexdigest()
+
+
+def names_in(folder: str, names: list[str]) -> list[str]:
+    start = folder + "/"
+    return [name for name in names if name.startswith(start)]

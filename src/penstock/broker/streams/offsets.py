@@ -1,0 +1,61 @@
+"""Where a reader begins: `x-stream-offset`, with RabbitMQ's words and units."""
+
+from enum import Enum
+from typing import Final
+
+from penstock.broker.errors import PreconditionFailed
+from penstock.broker.field_types import type_name
+from penstock.broker.header_values import Timestamp
+from penstock.broker.intervals import SECOND_MS, milliseconds_of
+
+OFFSET_ARGUMENT: Final = "x-stream-offset"
+
+class StartKind(Enum):
+    FIRST = "first"
+    LAST = "last"
+    NEXT = "next"
+    # Behind the named cursor of the consumer; Penstock's own.
+    CURSOR = "cursor"
+    OFFSET = "an offset"
+    TIMESTAMP = "a time"
+    INTERVAL = "a time ago"
+
+
+class Start:
+    """Where a reader wants to begin. `value` is an offset or milliseconds, else 0."""
+
+    def __init__(self, kind: StartKind, value: int) -> None:
+        self.kind: StartKind = kind
+        self.value: int = value
+
+
+def start_of(queue: str, arguments: dict[str, object], has_cursor: bool) -> Start:
+    """Raises `PreconditionFailed`. `queue` reads "queue 'q' in vhost '/'"."""
+    if OFFSET_ARGUMENT not in arguments:
+        return Start(StartKind.CURSOR if has_cursor else StartKind.NEXT, 0)
+    value = arguments[OFFSET_ARGUMENT]
+    if isinstance(value, Timestamp):
+        return Start(StartKind.TIMESTAMP, value.seconds * SECOND_MS)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Start(StartKind.OFFSET, max(value, 0))
+    if isinstance(value, str):
+        if value == StartKind.FIRST.value:
+            return Start(StartKind.FIRST, 0)
+        if value == StartKind.LAST.value:
+            return Start(StartKind.LAST, 0)
+        if value == StartKind.NEXT.value:
+            return Start(StartKind.NEXT, 0)
+        if value == StartKind.CURSOR.value and has_cursor:
+            return Start(StartKind.CURSOR, 0)
+        interval = milliseconds_of(value)
+        if interval > 0:
+            return Start(StartKind.INTERVAL, interval)
+    raise PreconditionFailed(
+        f"invalid arg '{OFFSET_ARGUMENT}' for {queue}: {{invalid_stream_offset_arg,{_term(value)}}}"
+    )
+
+
+def _term(value: object) -> str:
+    """As RabbitMQ prints an argument with its type."""
+    shown = f'<<"{value}">>' if isinstance(value, str) else str(value).lower()
+    return f"{{{type_name(value)},{shown}}}"

@@ -1,0 +1,413 @@
+"""A stream: a queue that only grows at its end and is read by offset, without being used up.
+
+It stands where a queue stands (declared, bound, published to, consumed from), but a consumer takes
+nothing away: it has a position of its own, and an acknowledgement gives it credit for more and
+moves its cursor. Messages are written to the log once per tick, and old ones go with their segment.
+"""
+
+from typing import Final
+
+from penstock.broker.arguments import NONE, QueueArguments
+from penstock.broker.consumer import Consumer
+from penstock.broker.entry import QueueEntry
+from penstock.broker.errors import NotFound, NotImplementedHere
+from penstock.broker.message import Address, Message, Properties
+from penstock.broker.names import described
+from penstock.broker.queues.queue import BATCH_BYTES_MAX, BATCH_COUNT_MAX, Queue
+from penstock.broker.stream_store import StreamStore
+from penstock.broker.streams.chores import CursorTimer, RetentionTimer
+from penstock.broker.streams.files import SafeListener, StreamFiles
+from penstock.broker.streams.filters import StreamFilter
+from penstock.broker.streams.folders import folder_of
+from penstock.broker.streams.offsets import Start, StartKind
+from penstock.broker.streams.publishers import ID_OCTETS, sent_of
+from penstock.broker.streams.reader import StreamEntry, StreamReader
+from penstock.broker.streams.tail import StreamTail
+from penstock.broker.vhost_view import VirtualHostView
+from penstock.storage.errors import Damaged
+from penstock.storage.stream_index import HAS_PUBLISHER
+from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
+
+# Messages that a filter may pass over in one tick for one reader, so that nobody else waits long.
+PASSED_OVER_MAX: Final = 4096
+
+
+class _NoProperties(Properties):
+    def headers(self) -> dict[str, object]:
+        return {}
+
+
+# Stands for a message that was given away: until it is settled only its offset matters.
+_GIVEN: Final = Message(Address("", "", b""), _NoProperties(False, 0, -1), b"", -1)
+
+
+class Stream(Queue):
+    """One stream of one virtual host."""
+
+    def __init__(
+        self,
+        vhost: VirtualHostView,
+        name: str,
+        settings: QueueArguments,
+        arguments: dict[str, object],
+        now: int,
+    ) -> None:
+        self._store: StreamStore = vhost.streams
+        self._view: VirtualHostView = vhost
+        self._open_files: StreamFiles | None = None
+        self._retention_timer: RetentionTimer | None = None
+        self._cursor_timer: CursorTimer | None = None
+        self._readers: dict[Consumer, StreamReader] = {}
+        self._tail: StreamTail = StreamTail()
+        # Properties that name no publisher, so that messages like the last are not searched.
+        self._unnamed: Properties | None = None
+        self._a_cursor_moved: bool = False
+        # Why readers cannot go on; empty while all is well.
+        self.damage: str = ""
+        super().__init__(vhost, name, True, -1, False, settings, arguments, now)
+        if not self._store.is_recovering:
+            self.open(self._store.disk.names(), now)
+
+    def open(self, names: list[str], now: int) -> None:
+        """Open its files, or begin them. `names` are all files of the disk. Raises a
+        `StorageError` for damage.
+        """
+        files = StreamFiles(
+            self._store,
+            folder_of(self.vhost.name, self.name),
+            names,
+            self._segment_bytes_max(),
+            self._view.wall(now),
+        )
+        files.listener = StreamWakener(self)
+        self._open_files = files
+        self._retention_timer = RetentionTimer(files, self.vhost.timers)
+        self._cursor_timer = CursorTimer(files, self.vhost.timers)
+        self._limit(now)
+
+    @property
+    def files(self) -> StreamFiles:
+        assert self._open_files is not None, "a stream is open once definitions are read"
+        return self._open_files
+
+    @property
+    def message_count(self) -> int:
+        if self._open_files is None:
+            return 0
+        log = self._open_files.log
+        return log.end_offset + log.composed_count - log.first_offset
+
+    @property
+    def first_offset(self) -> int:
+        return self.files.log.first_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Of the message to come."""
+        return self.files.log.end_offset + self.files.log.composed_count
+
+    # Settings.
+
+    def apply_settings(self, settings: QueueArguments, now: int) -> None:
+        self.settings = settings
+        self._limit(now)
+
+    def _segment_bytes_max(self) -> int:
+        given = self.settings.segment_bytes_max
+        return SEGMENT_BYTES_DEFAULT if given == NONE else given
+
+    def _limit(self, now: int) -> None:
+        if self._open_files is None or self._retention_timer is None:
+            return
+        settings = self.settings
+        files = self._open_files
+        files.limit(settings.max_length_bytes, settings.max_age_ms, self._segment_bytes_max())
+        files.saw_wall(self._view.wall(now))
+        files.retain(now)
+        self._retention_timer.start(now)
+
+    def used(self, now: int) -> None:
+        """Streams do not expire."""
+
+    # Messages in.
+
+    def enqueue(self, message: Message, now: int) -> bool:
+        files = self.files
+        properties = message.properties
+        header = properties.encoded()
+        flags = 0
+        if self._store.is_flushed:
+            message.is_journalled = True
+        if properties is not self._unnamed:
+            sent = sent_of(properties) if ID_OCTETS in header else None
+            if sent is None:
+                self._unnamed = properties
+            elif files.publishers.is_repeated(sent):
+                # It is here already: confirmed once more, when that is safe, and not stored.
+                return True
+            else:
+                flags = HAS_PUBLISHER
+        files.begin_if_full()
+        offset = files.log.add(
+            message.address.octets(), header, message.body, flags, self._view.wall(now)
+        )
+        self.published_total += 1
+        if self.consumers.count:
+            self._tail.append(message, offset)
+        if files.log.is_full_batch():
+            files.write()
+        for observer in self.observers:
+            observer.enqueued(QueueEntry(message, offset))
+        if not self.is_touched:
+            self.is_touched = True
+            self.vhost.touched.append(self)
+        return True
+
+    # Messages out.
+
+    def touch(self) -> None:
+        if not self.is_touched and self._readers and not self.is_deleted:
+            self.is_touched = True
+            self.vhost.touched.append(self)
+
+    def dispatch(self, now: int) -> None:
+        """End of a tick: write what came in it, then give to readers what is safe."""
+        self.is_touched = False
+        if self.is_deleted:
+            return
+        files = self.files
+        files.saw_wall(self._view.wall(now))
+        files.write()
+        if self._readers:
+            self._serve(files)
+            self._tail.trim()
+        if self._a_cursor_moved:
+            self._note_cursors(now)
+
+    def _serve(self, files: StreamFiles) -> None:
+        end = files.readable_offset()
+        passed_over: dict[StreamReader, int] = {}
+        progress = True
+        while progress:
+            progress = False
+            for consumer, reader in list(self._readers.items()):
+                if reader.position >= end or not consumer.can_take():
+                    continue
+                passed = passed_over.get(reader, 0)
+                if passed >= PASSED_OVER_MAX:
+                    self.touch()
+                    continue
+                try:
+                    skipped = self._give(files, consumer, reader, end)
+                except Damaged as damage:
+                    self._stop_reading(consumer, reader, str(damage))
+                    continue
+                passed_over[reader] = passed + skipped
+                progress = True
+
+    def _give(
+        self, files: StreamFiles, consumer: Consumer, reader: StreamReader, end: int
+    ) -> int:
+        """Give a batch to one consumer; returns how many messages it did not want."""
+        # Retention may have removed what it was about to read.
+        reader.position = max(reader.position, files.log.first_offset)
+        count = min(consumer.credit_count(), BATCH_COUNT_MAX, end - reader.position)
+        size = 0
+        skipped = 0
+        entries: list[QueueEntry] = []
+        wanted = reader.wanted
+        for message in self._messages(files, reader, count):
+            if wanted is not None and not wanted.wants(message):
+                skipped += 1
+            else:
+                entries.append(StreamEntry(message, reader.position, reader))
+                size += len(message.body)
+            reader.position += 1
+            if size >= BATCH_BYTES_MAX:
+                break
+        if skipped and reader.cursor:
+            self._a_cursor_moved = True
+        if entries:
+            reader.gave(entries)
+            given = len(entries)
+            self.delivered_total += given
+            self.unacked_count += given
+            consumer.take_many(entries)
+            for observer in self.observers:
+                for entry in entries:
+                    observer.delivered(entry)
+            for entry in entries:
+                entry.message = _GIVEN
+        return skipped
+
+    def _messages(self, files: StreamFiles, reader: StreamReader, count: int) -> list[Message]:
+        """Up to `count` messages from a reader's position on; at least one."""
+        position = reader.position
+        if self._tail.holds(position):
+            reader.ahead = []
+            return self._tail.run(position, count)
+        at = position - reader.ahead_offset
+        if not 0 <= at < len(reader.ahead):
+            reader.ahead = files.read(position)
+            reader.ahead_offset = position
+            at = 0
+        return reader.ahead[at : at + count]
+
+    def _stop_reading(self, consumer: Consumer, reader: StreamReader, reason: str) -> None:
+        """A reader met damage: its client is told that the consumer is gone."""
+        self.damage = reason
+        self.consumers.remove(consumer)
+        self._readers.pop(consumer, None)
+        consumer.cancelled()
+
+    def get(self, now: int) -> QueueEntry | None:
+        raise self._unable("basic.get")
+
+    def browse(self, limit: int) -> list[QueueEntry]:
+        """Look at the first messages."""
+        found: list[QueueEntry] = []
+        log = self.files.log
+        offset = log.first_offset
+        while len(found) < limit and offset < log.end_offset:
+            for message in self.files.read(offset)[: limit - len(found)]:
+                found.append(QueueEntry(message, offset))
+                offset += 1
+        return found
+
+    # Settlement.
+
+    def acknowledge_many(self, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            self.acknowledge(entry)
+
+    def acknowledge(self, entry: QueueEntry) -> None:
+        self.unacked_count -= 1
+        self.acknowledged_total += 1
+        self._settle(entry)
+        for observer in self.observers:
+            observer.acknowledged(entry)
+
+    def reject(self, entry: QueueEntry, now: int) -> None:
+        """Nothing is dead-lettered: the message stays where it is."""
+        self.unacked_count -= 1
+        self._settle(entry)
+
+    def requeue(self, entries: list[QueueEntry], now: int) -> None:
+        """Given back unsettled. It comes again only to who reads from there again, so a cursor
+        does not pass it."""
+        self.unacked_count -= len(entries)
+
+    def _settle(self, entry: QueueEntry) -> None:
+        assert isinstance(entry, StreamEntry), "streams give out entries of their own"
+        if entry.reader.cursor:
+            entry.reader.settled(entry.position)
+            self._a_cursor_moved = True
+
+    # Consumers and cursors.
+
+    def add_reader(
+        self, consumer: Consumer, start: Start, cursor: str, wanted: StreamFilter | None, now: int
+    ) -> None:
+        """A consumer that begins somewhere; `cursor` is empty for one without."""
+        self.add_consumer(consumer)
+        position = self._position_of(start, cursor, now)
+        if cursor and cursor not in self.files.cursors.numbers:
+            # So that it begins here again, should it end before it has settled anything.
+            self.files.cursors.put(cursor, position - 1)
+            self.files.write_cursors()
+        self._readers[consumer] = StreamReader(position, cursor, wanted)
+        self.touch()
+
+    def _position_of(self, start: Start, cursor: str, now: int) -> int:
+        log = self.files.log
+        kind = start.kind
+        if kind is StartKind.FIRST:
+            return log.first_offset
+        if kind is StartKind.LAST:
+            return log.last_batch_offset()
+        if kind is StartKind.OFFSET:
+            return max(start.value, log.first_offset)
+        if kind is StartKind.TIMESTAMP:
+            return log.offset_at(start.value)
+        if kind is StartKind.INTERVAL:
+            return log.offset_at(max(self._view.wall(now) - start.value, 0))
+        if kind is StartKind.CURSOR and cursor in self.files.cursors.numbers:
+            return max(self.files.cursors.numbers[cursor] + 1, log.first_offset)
+        return log.end_offset + log.composed_count
+
+    def remove_consumer(self, consumer: Consumer, now: int) -> None:
+        if not self.consumers.remove(consumer):
+            return
+        reader = self._readers.pop(consumer, None)
+        if reader is not None and reader.cursor:
+            self._keep(reader)
+            self.files.write_cursors()
+        if not self._readers:
+            self._tail.clear()
+
+    def _note_cursors(self, now: int) -> None:
+        self._a_cursor_moved = False
+        assert self._cursor_timer is not None, "opened with the files"
+        for reader in self._readers.values():
+            if reader.cursor:
+                self._keep(reader)
+        self._cursor_timer.moved(now)
+
+    def _keep(self, reader: StreamReader) -> None:
+        """Take over how far a reader has come; the last one to say so counts."""
+        done = reader.done_offset()
+        cursors = self.files.cursors
+        if cursors.numbers.get(reader.cursor) != done:
+            cursors.put(reader.cursor, done)
+
+    def cursor_offsets(self) -> dict[str, int]:
+        """The last offset that is done, by name of the cursor; -1 when none is."""
+        return dict(self.files.cursors.numbers)
+
+    def cursor_lag(self, name: str) -> int:
+        """How many messages there are behind a cursor."""
+        done = self.files.cursors.numbers.get(name)
+        if done is None:
+            raise self._no_cursor(name)
+        return self.end_offset - max(done + 1, self.first_offset)
+
+    def delete_cursor(self, name: str) -> None:
+        """A consumer that uses it makes it anew with its next acknowledgement."""
+        if not self.files.cursors.remove(name):
+            raise self._no_cursor(name)
+        self.files.write_cursors()
+
+    def _no_cursor(self, name: str) -> NotFound:
+        return NotFound(f"no cursor '{name}' of {described('queue', self.name, self.vhost.name)}")
+
+    # Ends.
+
+    def purge(self, now: int) -> int:
+        raise self._unable("queue.purge")
+
+    def deleted(self, now: int) -> None:
+        self.is_deleted = True
+        self._readers = {}
+        self._tail.clear()
+        if self._retention_timer is not None:
+            self.vhost.timers.cancel(self._retention_timer)
+        if self._cursor_timer is not None:
+            self.vhost.timers.cancel(self._cursor_timer)
+        if self._open_files is not None:
+            self._open_files.delete()
+        for consumer in self.consumers.clear():
+            consumer.cancelled()
+
+    def _unable(self, what: str) -> NotImplementedHere:
+        queue = described("queue", self.name, self.vhost.name)
+        return NotImplementedHere(f"{what} not supported by stream queues {queue}")
+
+
+class StreamWakener(SafeListener):
+    """Lets readers go on once more is safe."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream: Stream = stream
+
+    def became_readable(self) -> None:
+        self._stream.touch()
