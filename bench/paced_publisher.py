@@ -28,6 +28,9 @@ TICK_NANOSECONDS = 250_000
 # prctl(PR_SET_TIMERSLACK): the kernel's default of 50 microseconds would blur the ticks.
 PR_SET_TIMERSLACK = 29
 
+# Bursts that are late are gathered up to this many messages.
+WRITE_MESSAGES = 500
+
 LATENESS = "lateness"
 
 # Longest sleep, for the phase is only seen when awake.
@@ -48,9 +51,13 @@ class Schedule:
         return self._start + (self._tick + 1) * TICK_NANOSECONDS
 
     def take(self, now: int) -> list[tuple[int, int]]:
-        """The bursts due by now and not taken before: the time each was due, and its messages."""
+        """Bursts due by now and not taken before: the time each was due, and its messages.
+
+        One that is far behind takes them a write's worth at a time, and reads confirms in between.
+        """
         bursts = []
-        while (due := self.next_due) <= now:
+        enough = self.count + WRITE_MESSAGES
+        while self.count < enough and (due := self.next_due) <= now:
             self._tick += 1
             count = int(self._tick * TICK_NANOSECONDS * self._rate / 1e9) - self.count
             if count:
@@ -71,7 +78,7 @@ class PacedLane:
         self._board = board
         self._before, self._after = message_around_stamp(plan)
         self._ledger = ConfirmLedger()
-        self._unsent = b""
+        self._unsent = memoryview(b"")
         self._published = 0
 
     @property
@@ -79,11 +86,13 @@ class PacedLane:
         return bool(self._unsent)
 
     def publish(self, bursts: list[tuple[int, int]], now: int) -> None:
+        data = b""
         for due, count in bursts:
             stamp = due.to_bytes(NUMBER_BYTES, sys.byteorder)
-            self._unsent += (self._before + stamp + self._after) * count
+            data += (self._before + stamp + self._after) * count
             self._published += count
             self.lateness.append(now - due)
+        self._unsent = memoryview(data)
         self._board.published[0] = self._board.due[0] = self._published
         self.send()
 

@@ -226,7 +226,11 @@ def _fault(name: str, value: object, arguments: dict[str, object]) -> str:
     """Why RabbitMQ refuses this value, in its words; empty when it does not."""
     if name in {"x-message-ttl", "x-expires"}:
         return _milliseconds_fault(value, name == "x-expires")
-    if name in {"x-max-length", "x-max-length-bytes", "x-stream-max-segment-size-bytes"} or name.startswith("x-max-in-memory-"):
+    if name in {
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-stream-max-segment-size-bytes",
+    } or name.startswith("x-max-in-memory-"):
         return _count_fault(value)
     if name == "x-max-priority":
         fault = _count_fault(value)

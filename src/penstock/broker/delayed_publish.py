@@ -1,29 +1,31 @@
 """Messages that wait in a delayed exchange, and what becomes of them when they are due."""
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange
-from penstock.broker.message import Message
+from penstock.broker.message import Address, Message
 from penstock.broker.publishing import enqueue_all
 from penstock.broker.routing import resolve
 from penstock.broker.timers import Timer
+from penstock.broker.topology import OpenDelayLine
 from penstock.broker.vhost_view import VirtualHostView
 
 
 class DelayedPublish(Timer):
     """One message on its way through one delayed exchange. Held by the timers until it is due."""
 
-    def __init__(self, vhost: VirtualHostView, exchange: DelayedExchange, message: Message) -> None:
+    def __init__(self, vhost: VirtualHostView, exchange: str, entry: QueueEntry) -> None:
         super().__init__()
         self._vhost: VirtualHostView = vhost
-        self._exchange: DelayedExchange = exchange
-        self._message: Message = message
+        self._exchange: str = exchange
+        self._entry: QueueEntry = entry
 
     def fire(self, now: int) -> None:
-        if self._vhost.exchanges.get(self._exchange.name) is not self._exchange:
+        self._vhost.delay_line.take(self._entry)
+        exchange = self._vhost.exchanges.get(self._exchange)
+        if not isinstance(exchange, DelayedExchange):
             return
-        message = _with_served_delay(self._message)
-        route = resolve(
-            self._vhost, self._exchange, message.address.routing_key, message.properties
-        )
+        message = _with_served_delay(self._entry.message)
+        route = resolve(self._vhost, exchange, message.address.routing_key, message.properties)
         enqueue_all(route.queues, message, now)
 
 
@@ -41,5 +43,16 @@ def hold_back(
     vhost: VirtualHostView, exchange: DelayedExchange, message: Message, now: int
 ) -> None:
     """Keep a message until its delay is over, then let the exchange route it."""
-    delay = exchange.delay_of(message.properties)
-    vhost.timers.schedule(DelayedPublish(vhost, exchange, message), now + delay)
+    due = now + exchange.delay_of(message.properties)
+    durable = exchange.durable and message.properties.persistent
+    if durable and vhost.delay_line.number == 0:
+        vhost.definitions.vhost_changed(vhost.name, OpenDelayLine())
+    if message.address.exchange != exchange.name:
+        # It came through a binding; what is written down must say where it waits.
+        address = Address(exchange.name, message.address.routing_key, b"")
+        waiting = Message(address, message.properties, message.body, message.origin)
+        entry = vhost.delay_line.put(waiting, due, durable)
+        message.is_journalled = message.is_journalled or waiting.is_journalled
+    else:
+        entry = vhost.delay_line.put(message, due, durable)
+    vhost.timers.schedule(DelayedPublish(vhost, exchange.name, entry), due)

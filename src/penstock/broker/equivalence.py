@@ -4,6 +4,7 @@ from typing import Final
 
 from penstock.broker.arguments import KNOWN_ARGUMENTS, QueueType
 from penstock.broker.errors import PreconditionFailed
+from penstock.broker.exchanges import partitioned
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.field_types import same_value, type_name
 from penstock.broker.queues.queue import Queue
@@ -20,6 +21,9 @@ def check_same_exchange(what: str, known: Exchange, command: DeclareExchange) ->
     check_flag(what, "auto_delete", known.auto_delete, command.auto_delete)
     check_flag(what, "internal", known.internal, command.internal)
     check_argument(what, ALTERNATE_ARGUMENT, known.arguments, command.arguments)
+    if known.kind == partitioned.KIND:
+        check_argument(what, partitioned.COUNT_ARGUMENT, known.arguments, command.arguments)
+        check_argument(what, partitioned.BY_ARGUMENT, known.arguments, command.arguments)
 
 
 def check_same_queue(what: str, known: Queue, command: DeclareQueue) -> None:

@@ -1,7 +1,14 @@
-"""What declaring and deleting a partitioned stream means in commands for its partitions."""
+"""What declaring a partitioned stream means in commands for its partitions."""
 
-from penstock.broker.exchanges.partitioned import STREAM_ARGUMENTS, PartitionedStreamExchange
-from penstock.broker.topology import BindQueue, DeclareQueue, DeleteQueue
+from penstock.broker.exchanges.partitioned import (
+    COUNT_ARGUMENT,
+    KIND,
+    PARTITIONS_MAX,
+    STREAM_ARGUMENTS,
+    PartitionedStreamExchange,
+)
+from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteExchange
+from penstock.broker.vhost_view import VirtualHostView
 
 
 class PartitionedStream:
@@ -31,5 +38,16 @@ def bindings_of(exchange: PartitionedStreamExchange) -> list[BindQueue]:
     ]
 
 
-def deletions_of(exchange: PartitionedStreamExchange) -> list[DeleteQueue]:
-    return [DeleteQueue(name) for name in exchange.partition_names()]
+def partitions_of(
+    vhost: VirtualHostView, command: DeclareExchange | DeleteExchange, creates: bool
+) -> list[str]:
+    """Names of the streams that come or go with an exchange; whoever asks needs permission for
+    them too.
+    """
+    if isinstance(command, DeleteExchange):
+        exchange = vhost.exchanges.get(command.name)
+        return exchange.partition_names() if isinstance(exchange, PartitionedStreamExchange) else []
+    count = command.arguments.get(COUNT_ARGUMENT)
+    if not creates or command.kind != KIND or not isinstance(count, int):
+        return []
+    return [f"{command.name}-{number}" for number in range(min(count, PARTITIONS_MAX))]

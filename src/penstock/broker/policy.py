@@ -89,6 +89,7 @@ class Policy:
             or self.apply_to is ApplyTo.QUEUES
             or (self.apply_to is ApplyTo.CLASSIC_QUEUES and queue_type == "classic")
             or (self.apply_to is ApplyTo.QUORUM_QUEUES and queue_type == "quorum")
+            or (self.apply_to is ApplyTo.STREAMS and queue_type == "stream")
         )
         return fits and self._regex.search(name) is not None
 

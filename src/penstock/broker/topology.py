@@ -105,6 +105,11 @@ class ClearPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenDelayLine:
+    """The first durable delayed exchange holds a message back; made by the broker itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class SetVhostLimits:
     """-1 is no limit."""
 
@@ -125,6 +130,7 @@ VhostCommand = (
     | SetPolicy
     | ClearPolicy
     | SetVhostLimits
+    | OpenDelayLine
 )
 
 

@@ -9,17 +9,22 @@ Invariants
 - `generation` goes up with every change that can alter a route.
 """
 
-from penstock.broker.arguments import check_queue_arguments, settings_of
+from penstock.broker.arguments import QueueType, check_queue_arguments, settings_of
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE, BoundExchanges, check_not_default
 from penstock.broker.dead_letter import dead_letter
+from penstock.broker.delayed_publish import DelayedPublish
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
 from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding
+from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
+from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
 from penstock.broker.names import check_length, check_not_reserved, described
+from penstock.broker.partitions import PartitionedStream, bindings_of, declarations_of
 from penstock.broker.policy import Policy, definition_of
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
+from penstock.broker.streams.stream import Stream
 from penstock.broker.timers import Timers
 from penstock.broker.topology import (
     DONE,
@@ -37,6 +42,7 @@ from penstock.broker.topology import (
     QueueDeclared,
     Result,
     SetPolicy,
+    SetVhostLimits,
     UnbindExchange,
     UnbindQueue,
     VhostCommand,
@@ -67,9 +73,9 @@ class VirtualHost(BoundExchanges):
             queue = self.accessible_queue(command.name, command.connection)
             return Purged(queue.purge(now))
         if isinstance(command, DeclareExchange):
-            return self.declare_exchange(command)
+            return self._declare_exchange(command, now)
         if isinstance(command, DeleteExchange):
-            return self.delete_exchange(command)
+            return self._delete_exchange(command, now)
         if isinstance(command, BindExchange):
             return self.bind_exchange(command)
         if isinstance(command, UnbindExchange):
@@ -83,6 +89,8 @@ class VirtualHost(BoundExchanges):
                 raise NotFound(f"no policy '{command.name}' in vhost '{self.name}'")
             self.definitions.vhost_changed(self.name, command)
             return self._policies_changed(now)
+        # OpenDelayLine is between the virtual host and its journal, nobody asks for it.
+        assert isinstance(command, SetVhostLimits), "every other command was asked for above"
         self.max_queues = command.max_queues
         self.max_connections = command.max_connections
         self.definitions.vhost_changed(self.name, command)
@@ -149,17 +157,21 @@ class VirtualHost(BoundExchanges):
         policy = self.policies.of_queue(command.name, queue_type)
         owner = command.connection if command.exclusive else NO_CONNECTION
         assert not command.exclusive or owner != NO_CONNECTION, "an exclusive queue has an owner"
-        queue = Queue(
-            self,
-            command.name,
-            # An exclusive queue ends with its connection, so it cannot outlive a restart either.
-            command.durable and not command.exclusive,
-            owner,
-            command.auto_delete,
-            settings_of(command.arguments, definition_of(policy)),
-            command.arguments,
-            now,
-        )
+        settings = settings_of(command.arguments, definition_of(policy))
+        if settings.queue_type is QueueType.STREAM:
+            queue: Queue = Stream(self, command.name, settings, command.arguments, now)
+        else:
+            queue = Queue(
+                self,
+                command.name,
+                # An exclusive queue ends with its connection, so it cannot outlive a restart.
+                command.durable and not command.exclusive,
+                owner,
+                command.auto_delete,
+                settings,
+                command.arguments,
+                now,
+            )
         self.queues[command.name] = queue
         if command.exclusive:
             self._exclusive.setdefault(owner, {})[command.name] = queue
@@ -219,8 +231,83 @@ class VirtualHost(BoundExchanges):
         for queue in list(self.queues.values()):
             self._remove_queue(queue, now)
 
+    def hold_again(self, entry: QueueEntry, now: int) -> None:
+        exchange = entry.message.address.exchange
+        due = max(entry.expires_at, now)
+        self.timers.schedule(DelayedPublish(self, exchange, entry), due)
+
     def dead_letter(self, queue: Queue, entry: QueueEntry, reason: DeathReason, now: int) -> None:
         dead_letter(self, queue, entry, reason, now)
+
+    # Partitioned streams.
+
+    def partitioned_streams(self) -> list[PartitionedStream]:
+        return [
+            PartitionedStream(exchange)
+            for exchange in self.exchanges.values()
+            if isinstance(exchange, PartitionedStreamExchange)
+        ]
+
+    def _declare_exchange(self, command: DeclareExchange, now: int) -> Result:
+        """A partitioned stream comes with its partitions. When definitions are read back, these
+        have commands of their own.
+        """
+        makes_partitions = (
+            command.kind == PARTITIONED_STREAM
+            and not command.passive
+            and command.name not in self.exchanges
+            and not self.streams.is_recovering
+        )
+        if makes_partitions:
+            self._check_partitions(command)
+        result = self.declare_exchange(command)
+        if makes_partitions:
+            exchange = self.exchanges[command.name]
+            assert isinstance(exchange, PartitionedStreamExchange), "its kind says so"
+            for declaration in declarations_of(exchange):
+                self._declare_queue(declaration, now)
+            for binding in bindings_of(exchange):
+                self._bind_queue(binding)
+        return result
+
+    def _check_partitions(self, command: DeclareExchange) -> None:
+        """Raise what declaring the partitions would, before anything is changed."""
+        exchange = PartitionedStreamExchange(
+            command.name,
+            command.kind,
+            command.durable,
+            command.auto_delete,
+            command.internal,
+            command.arguments,
+        )
+        new = 0
+        for declaration in declarations_of(exchange):
+            known = self.queues.get(declaration.name)
+            if known is not None:
+                self._check_same_queue(known, declaration)
+                continue
+            new += 1
+            check_length("queue", declaration.name)
+            what = described("queue", declaration.name, self.name)
+            check_queue_arguments(what, declaration.arguments, True, False, False)
+        if 0 <= self.max_queues < len(self.queues) + new:
+            raise PreconditionFailed(
+                f"cannot declare exchange '{command.name}': queue limit in vhost '{self.name}' "
+                f"({self.max_queues}) is reached"
+            )
+
+    def _delete_exchange(self, command: DeleteExchange, now: int) -> Result:
+        exchange = self.exchanges.get(command.name)
+        if not isinstance(exchange, PartitionedStreamExchange) or self.streams.is_recovering:
+            return self.delete_exchange(command)
+        doomed = [self.queues[name] for name in exchange.partition_names() if name in self.queues]
+        doomed = [queue for queue in doomed if isinstance(queue, Stream)]
+        if command.if_unused and any([queue.consumer_count for queue in doomed]):
+            raise PreconditionFailed(f"{described('exchange', exchange.name, self.name)} in use")
+        for queue in doomed:
+            self._remove_queue(queue, now)
+        # Its bindings went with the partitions; others do not keep it.
+        return self.delete_exchange(DeleteExchange(command.name))
 
     # Bindings.
 

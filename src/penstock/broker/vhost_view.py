@@ -5,12 +5,25 @@ from array import array
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.delay_line import DelayLine, DelayLineOwner
+from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.queues.queue import Queue, QueueOwner
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.timers import Timers
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class HeldMessages(DelayLineOwner):
+    """Brings messages that waited before a restart back to their virtual host."""
+
+    def __init__(self, vhost: "VirtualHostView") -> None:
+        self._vhost: VirtualHostView = vhost
+
+    def hold_again(self, entry: QueueEntry, now: int) -> None:
+        self._vhost.hold_again(entry, now)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -25,6 +38,8 @@ class VirtualHostView(QueueOwner):
         self.generation: int = 0
         # Who writes down what must outlive the process.
         self.definitions: DefinitionLog = DefinitionLog()
+        # What waits in delayed exchanges.
+        self.delay_line: DelayLine = DelayLine(HeldMessages(self))
         # Who makes ready lists that can outgrow memory; None where there is no disk.
         self.ready_lists: ReadyLists | None = None
         # Where streams lie; all virtual hosts of a broker share one.
@@ -45,6 +60,10 @@ class VirtualHostView(QueueOwner):
             queue.journal.dequeued_tail(positions, locations)
         if self.ready_lists is not None:
             self.ready_lists.gone(locations)
+
+    def hold_again(self, entry: QueueEntry, now: int) -> None:
+        """A message that waited in a delayed exchange before a restart waits on."""
+        raise NotImplementedError
 
     def wall(self, now: int) -> int:
         """Milliseconds since 1970, for timestamps that people and clients read."""

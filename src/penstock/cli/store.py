@@ -130,14 +130,27 @@ class Nothing(BatchSink):
         return
 
 
-class Copier(BatchSink, JournalListener):
+class Finish(JournalListener):
+    """Waits for the one flush at the end. Held by the copier and its journal."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def durable(self, position: int, now: int) -> None:
+        self.heard.set_result(None)
+
+    def failed(self, reason: str, now: int) -> None:
+        if not self.heard.done():
+            self.heard.set_exception(DiskError(reason))
+
+
+class Copier(BatchSink):
     """Appends every batch up to the torn tail to a new journal. Held by one salvage."""
 
     def __init__(self, disk: MachineDisk, made: DataDirectory, end: int) -> None:
-        state = recover(disk, made.store_id, self)
-        self._journal = Journal(disk, self, state)
+        self._finish = Finish()
+        self._journal = Journal(disk, self._finish, recover(disk, made.store_id, Nothing()))
         self._end = end
-        self._done = asyncio.get_running_loop().create_future()
         self.count = 0
         self.octets = 0
 
@@ -149,13 +162,7 @@ class Copier(BatchSink, JournalListener):
 
     async def finish(self) -> None:
         self._journal.request_flush()
-        await self._done
-
-    def durable(self, position: int, now: int) -> None:
-        self._done.set_result(None)
-
-    def failed(self, reason: str, now: int) -> None:
-        self._done.set_exception(DiskError(reason))
+        await self._finish.heard
 
 
 def surveyed(directory: DataDirectory, segments: list[OpenSegment]) -> Survey:

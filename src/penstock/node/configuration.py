@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.broker.store.limits import StoreLimits
 from penstock.wire.amqp091.limits import Limits
 
 # Each connection costs up to 20 kB; this many are 1.3 GB. More than one process can usually open.
@@ -16,3 +17,4 @@ class NodeConfiguration:
     cluster_name: str
     limits: Limits = field(default_factory=Limits)
     connections_max: int = CONNECTIONS_MAX
+    store: StoreLimits = field(default_factory=StoreLimits)

@@ -60,7 +60,13 @@ class Node(ConnectionOwner):
             put_defaults(self.state, now)
         else:
             self.stored = StoredState(
-                NodeStorage(self), disk, self.state, ContainerDecoder(self.container), entropy, now
+                NodeStorage(self),
+                disk,
+                self.state,
+                ContainerDecoder(self.container),
+                entropy,
+                now,
+                configuration.store,
             )
             self.durability.written = self.stored.journal.position
             self.durability.safe = self.stored.journal.durable_position

@@ -4,9 +4,14 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.message import MessageDecoder
 from penstock.broker.state import BrokerState, put_defaults
+from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore, StoredDefinitions, StoredLists
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
+from penstock.broker.store.records import TICK_RECORD
 from penstock.broker.store.recovery import StoreRecovery
+from penstock.broker.stream_store import StreamStore
+from penstock.broker.streams.opening import open_streams
+from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import RecoveredJournal, TornTail, recover
 from penstock.world.disk import Disk
@@ -37,40 +42,62 @@ class StoredState:
         decoder: MessageDecoder,
         entropy: Entropy,
         now: int,
+        limits: StoreLimits,
     ) -> None:
         recovery = StoreRecovery()
         recovered: RecoveredJournal = recover(disk, entropy.octets(STORE_ID_OCTETS), recovery)
         # What was cut off at the end, for the log.
         self.torn_tail: TornTail | None = recovered.torn_tail
-        self.journal: Journal = Journal(disk, OwnedJournal(owner), recovered)
-        self.store: MessageStore = MessageStore(state, disk, self.journal, decoder)
-        self._reclaimer: Reclaimer = Reclaimer(self.store, owner)
+        self.journal: Journal = Journal(
+            disk, OwnedJournal(owner, state.streams), recovered, limits.segment_bytes_max
+        )
+        self.store: MessageStore = MessageStore(
+            state, disk, self.journal, decoder, limits.paging, limits.spool_bytes_max
+        )
+        self.reclaimer: Reclaimer = Reclaimer(self.store, owner, limits.reclaim_step_bytes)
         self._reclaims: bool = True
         state.ready_lists = StoredLists(self.store)
+        self._streams: StreamStore = state.streams
+        self._streams.disk = disk
+        self._streams.decoder = decoder
+        self._streams.is_flushed = True
+        self._streams.is_recovering = True
         self.recovered_count: int = 0
         if recovery.found_anything:
             self.recovered_count = recovery.restore(state, self.store, now)
+        vhosts: list[VirtualHostView] = list(state.vhosts.values())
+        open_streams(self._streams, vhosts, now)
         state.log_definitions(StoredDefinitions(self.store))
         if not recovery.found_anything:
             put_defaults(state, now)
 
     def has_work(self) -> bool:
-        return self.store.has_pending() or self._reclaims
+        return self.store.has_pending() or self._reclaims or self._streams.is_dirty()
 
     def end_of_tick(self) -> None:
         """Write what the tick brought and ask for a flush. Raises DiskError."""
-        self._reclaims = self._reclaimer.step()
-        if self.store.end_of_tick():
+        self._reclaims = self.reclaimer.step()
+        wrote = self.store.end_of_tick()
+        if self._streams.is_dirty():
+            if not wrote:
+                # What waits for streams waits for a position of the journal.
+                self.journal.append(TICK_RECORD)
+            for file in self._streams.take_dirty(self.journal.position):
+                self.journal.flush_too(file)
+            wrote = True
+        if wrote:
             self.journal.request_flush()
 
 
 class OwnedJournal(JournalListener):
     """Brings the journal's word to the node."""
 
-    def __init__(self, owner: StorageOwner) -> None:
+    def __init__(self, owner: StorageOwner, streams: StreamStore) -> None:
         self._owner: StorageOwner = owner
+        self._streams: StreamStore = streams
 
     def durable(self, position: int, now: int) -> None:
+        self._streams.became_safe(position, now)
         self._owner.journal_is_safe(position)
 
     def failed(self, reason: str, now: int) -> None:

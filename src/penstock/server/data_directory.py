@@ -89,6 +89,7 @@ def open_data_directory(path: Path, clock: Clock, entropy: Entropy) -> DataDirec
     try:
         _make(path)
         _check_owner(path)
+        _read_meta(path)
         lock = _lock(path, os.O_RDWR | os.O_CREAT)
         try:
             os.ftruncate(lock, 0)

@@ -38,6 +38,7 @@ class Copy:
     # Where it must arrive, by the model.
     queues: tuple[str, ...]
     is_mandatory: bool
+    is_persistent: bool = False
     fate: Fate = Fate.SENT
     was_returned: bool = False
 

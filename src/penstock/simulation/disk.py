@@ -120,6 +120,8 @@ class SimulatedDisk(Disk):
         self._removed: dict[str, SimulatedFile] = {}
         self._fails_next = False
         self._flush_ends = 0
+        # Removals that the last power loss undid.
+        self.undone_names: list[str] = []
 
     def open(self, name: str) -> AppendFile:
         if name not in self._files:
@@ -176,6 +178,15 @@ class SimulatedDisk(Disk):
     def fail_next_flush(self) -> None:
         self._fails_next = True
 
+    def fill_up(self, room: int) -> None:
+        """Somebody else takes all the space but this much."""
+        used = sum([len(file.content) for file in self._files.values()])
+        self.capacity_bytes = used + room
+
+    def heal(self) -> None:
+        self._fails_next = False
+        self.capacity_bytes = CAPACITY_BYTES
+
     def kill(self) -> None:
         """The process dies and the machine lives; files must be opened anew."""
         self._next_incarnation()
@@ -185,13 +196,16 @@ class SimulatedDisk(Disk):
     def crash(self) -> None:
         """The power goes and comes back; files must be opened anew."""
         self._next_incarnation()
-        survivors = {**self._removed, **self._files}
+        # Each removal for itself: a folder is not written in order either.
+        undone = {name: file for name, file in self._removed.items() if self._dice.chance(0.5)}
+        survivors = {**undone, **self._files}
         self._files = {}
         self._removed = {}
         for name in sorted(survivors):
             file = survivors[name].after_power_loss(self._dice)
             if file is not None:
                 self._files[name] = file
+        self.undone_names = sorted(set(undone) & set(self._files))
 
     def _next_incarnation(self) -> None:
         self.incarnation += 1

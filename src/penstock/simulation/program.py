@@ -34,7 +34,7 @@ HEARTBEAT_SECONDS: Final = 1
 RECONNECT_MS_MAX: Final = 1_000
 
 # How the ends read that nobody said to us; any other end of a connection was the node's doing.
-SILENT_ENDS: Final = ("the peer went away", "missed heartbeats", "handshake timeout")
+SILENT_ENDS: Final = ("the peer went away", "missed heartbeats", "handshake timeout", "shutdown")
 
 
 class ProgramLine(StreamUser):

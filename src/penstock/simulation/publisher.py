@@ -39,6 +39,8 @@ IGNORES_BLOCKED_CHANCE: Final = 0.3
 # A refused message is tried again this often; the others are given up.
 TRY_REFUSED_CHANCE: Final = 0.6
 
+PERSISTENT: Final = BasicProperties(delivery_mode=2)
+
 Order = tuple[str, str]  # exchange and routing key of one message to be published
 
 
@@ -139,15 +141,26 @@ class Publisher(Program):
             body_of(name, size),
             self.ledger.topology.queues_for(exchange, key),
             self.dice.chance(0.5),
+            self._is_persistent(),
         )
         self.ledger.published(copy)
         self.outstanding += 1
         if len(copy.body) > conversation.frame_max:
             self.history.sighted("a body over several frames")
         conversation.publish(
-            self.channel, exchange, key, copy.body, mandatory=copy.is_mandatory, note=copy
+            self.channel,
+            exchange,
+            key,
+            copy.body,
+            PERSISTENT if copy.is_persistent else None,
+            mandatory=copy.is_mandatory,
+            note=copy,
         )
         return copy
+
+    def _is_persistent(self) -> bool:
+        share = self._scenario.persistent_share
+        return share > 0 and self.dice.chance(share)
 
     def _provokes(self, conversation: Conversation) -> bool:
         kind = self.dice.fraction()

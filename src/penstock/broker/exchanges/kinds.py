@@ -3,7 +3,7 @@
 from typing import Final
 
 from penstock.broker.errors import CommandInvalid, PreconditionFailed
-from penstock.broker.exchanges import delayed
+from penstock.broker.exchanges import delayed, partitioned
 from penstock.broker.exchanges.consistent_hash import ConsistentHashExchange
 from penstock.broker.exchanges.direct import DirectExchange
 from penstock.broker.exchanges.exchange import Exchange
@@ -17,7 +17,10 @@ TOPIC: Final = "topic"
 HEADERS: Final = "headers"
 CONSISTENT_HASH: Final = "x-consistent-hash"
 
-KINDS: Final = (DIRECT, FANOUT, TOPIC, HEADERS, CONSISTENT_HASH, delayed.KIND)
+KINDS: Final = (DIRECT, FANOUT, TOPIC, HEADERS, CONSISTENT_HASH, delayed.KIND, partitioned.KIND)
+
+# What a delayed exchange cannot route as.
+_WHOLE_KINDS: Final = (delayed.KIND, partitioned.KIND)
 
 
 def check_kind(kind: str) -> None:
@@ -47,6 +50,10 @@ def make_exchange(
         return HeadersExchange(name, kind, durable, auto_delete, internal, arguments)
     if kind == CONSISTENT_HASH:
         return ConsistentHashExchange(name, kind, durable, auto_delete, internal, arguments)
+    if kind == partitioned.KIND:
+        return partitioned.PartitionedStreamExchange(
+            name, kind, durable, auto_delete, internal, arguments
+        )
     inner = inner_kind(arguments)
     return delayed.DelayedExchange(
         make_exchange(name, inner, durable, auto_delete, internal, arguments)
@@ -56,7 +63,7 @@ def make_exchange(
 def inner_kind(arguments: dict[str, object]) -> str:
     """The type that a delayed exchange routes as."""
     kind = arguments.get(delayed.TYPE_ARGUMENT)
-    if not isinstance(kind, str) or kind not in KINDS or kind == delayed.KIND:
+    if not isinstance(kind, str) or kind not in KINDS or kind in _WHOLE_KINDS:
         raise PreconditionFailed(
             f"Invalid argument, '{delayed.TYPE_ARGUMENT}' must be an existing exchange type"
         )

@@ -13,6 +13,7 @@ Invariants
 """
 
 from array import array
+from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
@@ -30,12 +31,27 @@ PAGE_COUNT: Final = 1024
 COMPACT_COUNT: Final = 65_536
 
 
+@dataclass(frozen=True, slots=True)
+class PagingLimits:
+    """How much of a queue stays in memory. Tests make it little."""
+
+    head_count_max: int = HEAD_COUNT_MAX
+    head_count_kept: int = HEAD_COUNT_KEPT
+    head_bytes_max: int = HEAD_BYTES_MAX
+    page_count: int = PAGE_COUNT
+
+
 class PagedReadyList(ReadyList):
     """Held by a queue of a broker that has a disk."""
 
-    def __init__(self, pages: MessagePages, page_list: list["PagedReadyList"]) -> None:
+    def __init__(
+        self, pages: MessagePages, page_list: list["PagedReadyList"], limits: PagingLimits
+    ) -> None:
         super().__init__()
         self.pages: MessagePages = pages
+        self._head_count_max: int = limits.head_count_max
+        self._head_bytes_max: int = limits.head_bytes_max
+        self._limits: PagingLimits = limits
         # Lists that have something to page out at the end of this tick.
         self._page_list: list[PagedReadyList] = page_list
         self._is_listed: bool = False
@@ -72,7 +88,10 @@ class PagedReadyList(ReadyList):
         else:
             self._slots.append(entry)
             self._bytes += len(entry.message.body)
-            if len(self._slots) - self._head <= HEAD_COUNT_MAX and self._bytes <= HEAD_BYTES_MAX:
+            if (
+                len(self._slots) - self._head <= self._head_count_max
+                and self._bytes <= self._head_bytes_max
+            ):
                 return
         if not self._is_listed:
             self._is_listed = True
@@ -99,9 +118,9 @@ class PagedReadyList(ReadyList):
     def _kept_count(self) -> int:
         """Slots that stay in memory: some of the head, and all that was ever delivered."""
         end = self._head
-        limit = min(len(self._slots), self._head + HEAD_COUNT_KEPT)
+        limit = min(len(self._slots), self._head + self._limits.head_count_kept)
         size = 0
-        while end < limit and size <= HEAD_BYTES_MAX // 4:
+        while end < limit and size <= self._head_bytes_max // 4:
             entry = self._slots[end]
             assert entry is not None, "no holes behind the head"
             size += len(entry.message.body)
@@ -123,7 +142,7 @@ class PagedReadyList(ReadyList):
         """Read the next entries back; the head is empty."""
         if self._tail_count:
             begin = self._tail_taken
-            end = min(begin + PAGE_COUNT, len(self._tail_positions))
+            end = min(begin + self._limits.page_count, len(self._tail_positions))
             positions = self._tail_positions[begin:end].tolist()
             locations = self._tail_locations[begin:end].tolist()
             entries = self.pages.page_in(positions, locations)
@@ -221,17 +240,22 @@ class PagedReadyList(ReadyList):
             return low
         return -1
 
+    def positions(self) -> list[int]:
+        """Of everything it holds, in order, for whoever checks it."""
+        found = [entry.position for entry in self._slots if entry is not None]
+        found.extend(self._tail_positions[self._tail_taken :].tolist())
+        found.extend([entry.position for entry in self._incoming])
+        return found
+
     def in_tail(self, position: int) -> bool:
         """Whether the message of this position is paged out."""
         index = self._tail_index(position)
         return index >= 0
 
     def entry_of(self, position: int) -> QueueEntry | None:
-        """The entry in memory with this position."""
-        index = self.index_from(position)
-        entry = ReadyList.at(self, index)
-        if entry is not None and entry.position == position:
-            return entry
+        found = super().entry_of(position)
+        if found is not None:
+            return found
         for waiting in self._incoming:
             if waiting.position == position:
                 return waiting

@@ -61,6 +61,13 @@ class PriorityReadyList(ReadyList):
             index -= level.count
         raise IndexError(index)
 
+    def entry_of(self, position: int) -> QueueEntry | None:
+        for level in self._levels:
+            entry = level.entry_of(position)
+            if entry is not None:
+                return entry
+        return None
+
     def clear(self) -> list[QueueEntry]:
         held: list[QueueEntry] = []
         for level in reversed(self._levels):

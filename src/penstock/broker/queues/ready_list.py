@@ -116,6 +116,15 @@ class ReadyList:
         self.count -= 1
         return entry
 
+    def entry_of(self, position: int) -> QueueEntry | None:
+        """The entry in memory with this position."""
+        entry = ReadyList.at(self, self.index_from(position))
+        return entry if entry is not None and entry.position == position else None
+
+    def in_tail(self, position: int) -> bool:
+        """Whether the entry with this position is paged out; lists that can do it say so."""
+        return False
+
     def clear(self) -> list[QueueEntry]:
         """Empty the list and return what it held, in order."""
         held = [entry for entry in self._slots if entry is not None]

@@ -21,6 +21,7 @@ from penstock.broker.topology import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    OpenDelayLine,
     PutUser,
     SetPermissions,
     SetPolicy,
@@ -45,6 +46,7 @@ _COMMANDS = {
         DeleteQueue,
         DeleteUser,
         DeleteVhost,
+        OpenDelayLine,
         PutUser,
         SetPermissions,
         SetPolicy,
@@ -196,6 +198,8 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
                 queue.name, True, False, queue.auto_delete, False, queue.arguments
             )
             changes.append(Change(vhost.name, command, queue.number))
+    if vhost.delay_line.number:
+        changes.append(Change(vhost.name, OpenDelayLine(), vhost.delay_line.number))
     for binding in vhost.bindings.listed():
         bound = vhost.durable_binding(binding)
         if bound is not None:

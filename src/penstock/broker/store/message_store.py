@@ -15,9 +15,10 @@ from array import array
 from typing import Final
 
 from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.delay_line import DelayLine
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, MessageDecoder
-from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import QueueJournal, ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
@@ -26,8 +27,8 @@ from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change
 from penstock.broker.store.pages import QueuePages
 from penstock.broker.store.segments import SegmentLives
-from penstock.broker.store.spool import SPOOLED, Spool
-from penstock.broker.topology import BrokerCommand, DeclareQueue, VhostCommand
+from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
+from penstock.broker.topology import BrokerCommand, DeclareQueue, OpenDelayLine, VhostCommand
 from penstock.broker.wall_clock import WallClock
 from penstock.storage.journal import Journal
 from penstock.storage.segment import segment_of
@@ -40,13 +41,20 @@ class MessageStore:
     """Held by the node of a broker that has a data directory."""
 
     def __init__(
-        self, state: BrokerState, disk: Disk, journal: Journal, decoder: MessageDecoder
+        self,
+        state: BrokerState,
+        disk: Disk,
+        journal: Journal,
+        decoder: MessageDecoder,
+        paging: PagingLimits | None = None,
+        spool_bytes_max: int = FILE_BYTES_MAX,
     ) -> None:
         self.state: BrokerState = state
         self.journal: Journal = journal
         self.decoder: MessageDecoder = decoder
         self.wall: WallClock = state.wall
-        self.spool: Spool = Spool(disk)
+        self.paging: PagingLimits = PagingLimits() if paging is None else paging
+        self.spool: Spool = Spool(disk, spool_bytes_max)
         self.lives: SegmentLives = SegmentLives()
         self.next_queue_number: int = 1
         # Queues whose lists have something to page out at the end of this tick.
@@ -97,6 +105,10 @@ class MessageStore:
             number = self.next_queue_number
             self.next_queue_number += 1
             self.attach(queue, number)
+        elif isinstance(command, OpenDelayLine) and vhost is not None:
+            number = self.next_queue_number
+            self.next_queue_number += 1
+            self.attach_delay_line(self.state.vhost(vhost).delay_line, number)
         self._changes.append(encode_change(Change(vhost, command, number)))
 
     def attach(self, queue: Queue, number: int) -> None:
@@ -108,6 +120,11 @@ class MessageStore:
             pages = ready.pages
             assert isinstance(pages, QueuePages)
             pages.is_journalled = True
+
+    def attach_delay_line(self, line: DelayLine, number: int) -> None:
+        """From now on persistent messages that wait in delayed exchanges are written down."""
+        line.number = number
+        line.journal = StoredQueue(self, number)
 
     def move(self, moved: "MovedRecord", old_segment: int) -> None:
         """Copy a record to the end of the journal with this tick's batch."""
@@ -325,7 +342,7 @@ class StoredLists(ReadyLists):
 
     def make(self) -> ReadyList:
         store = self._store
-        return PagedReadyList(store.make_pages(), store.page_list)
+        return PagedReadyList(store.make_pages(), store.page_list, store.paging)
 
     def gone(self, locations: "array[int]") -> None:
         for index in range(len(locations)):

@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
 from penstock.broker.store.message_store import MessageStore, MovedRecord
@@ -37,14 +38,21 @@ class UnsettledSource:
 class Reclaimer:
     """Held by the node beside the message store."""
 
-    def __init__(self, store: MessageStore, deliveries: UnsettledSource) -> None:
+    def __init__(
+        self, store: MessageStore, deliveries: UnsettledSource, step_bytes: int = STEP_BYTES
+    ) -> None:
         self._store: MessageStore = store
+        self._step_bytes: int = step_bytes
         self._deliveries: UnsettledSource = deliveries
         # The segment that is being copied, and how far it was read; 0 for none.
         self._segment: int = 0
         self._offset: int = 0
         # A snapshot was written while this was the oldest segment.
         self._snapshot_for: int = 0
+
+    def is_busy(self) -> bool:
+        """Whether a segment is half copied."""
+        return self._segment != 0
 
     def step(self) -> bool:
         """Do a little, at most once per tick. True when there is more to do soon."""
@@ -97,15 +105,15 @@ class Reclaimer:
             self._segment = segment
             self._offset = SEGMENT_HEADER_BYTES
         out = self._unsettled()
-        queues = self._queues_by_number()
+        lists = self._lists_by_number()
         end = store.journal.segment_size(segment)
-        budget = STEP_BYTES
+        budget = self._step_bytes
         while budget > 0 and self._offset < end:
             head = location_of(segment, self._offset)
             length = store.journal.batch_payload_size(head)
             payload_at = head + BATCH_HEADER_BYTES
             payload = store.journal.window(payload_at, length)
-            self._copy_batch(payload, queues, out)
+            self._copy_batch(payload, lists, out)
             self._offset += BATCH_HEADER_BYTES + length
             budget -= BATCH_HEADER_BYTES + length
         if self._offset >= end:
@@ -118,31 +126,34 @@ class Reclaimer:
                 found[(queue.number, entry.position)] = entry
         return found
 
-    def _queues_by_number(self) -> dict[int, Queue]:
-        found: dict[int, Queue] = {}
+    def _lists_by_number(self) -> dict[int, ReadyList]:
+        """Everything that holds messages: queues, and what waits in delayed exchanges."""
+        found: dict[int, ReadyList] = {}
         for vhost in self._store.state.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.number:
-                    found[queue.number] = queue
+                    found[queue.number] = queue.ready
+            if vhost.delay_line.number:
+                found[vhost.delay_line.number] = vhost.delay_line.waiting
         return found
 
     def _copy_batch(
         self,
         payload: bytes,
-        queues: dict[int, Queue],
+        lists: dict[int, ReadyList],
         out: dict[tuple[int, int], QueueEntry],
     ) -> None:
         at = 0
         while at < len(payload):
             size = records.size_at(payload, at)
             if payload[at] == records.MESSAGE:
-                self._copy_record(payload[at : at + size], queues, out)
+                self._copy_record(payload[at : at + size], lists, out)
             at += size
 
     def _copy_record(
         self,
         octets: bytes,
-        queues: dict[int, Queue],
+        lists: dict[int, ReadyList],
         out: dict[tuple[int, int], QueueEntry],
     ) -> None:
         record = records.MessageRecord(octets, 0)
@@ -151,17 +162,15 @@ class Reclaimer:
         for index in range(record.pair_count):
             number = record.queue_number(index)
             position = record.position(index)
-            queue = queues.get(number)
-            if queue is None:
+            ready = lists.get(number)
+            if ready is None:
                 continue
-            ready = queue.ready
-            assert isinstance(ready, PagedReadyList), "a journalled queue pages"
             entry = ready.entry_of(position)
             if entry is None:
                 entry = out.get((number, position))
             if entry is not None:
                 moved.messages.append(entry.message)
-            elif ready.in_tail(position):
+            elif isinstance(ready, PagedReadyList) and ready.in_tail(position):
                 moved.lists.append(ready)
                 moved.positions.append(position)
             else:

@@ -2,13 +2,17 @@
 
 A batch's payload is a row of records, each one kind octet and a size before its content:
 
-    1 message     | size | dialect | pair count | (queue number, position)* | expires at | exchange
-                  |      | and key as short strings | header size | body size | header | body
+    1 message     | size | dialect | origin | pair count | (queue number, position, expires at)*
+                  |      | exchange and key as short strings | header size | body size | header
+                  |      | body
     2 dequeued    | size | queue number | (first position, count)*
     3 definition  | size | JSON of one change
     4 snapshot    | size | JSON of everything that is defined; what came before does not count
+    5 tick        | size | nothing; gives a tick that wrote only to streams a journal position
 
-`expires at` is wall-clock milliseconds, 0 for never. All numbers are big-endian.
+`expires at` is wall-clock milliseconds, 0 for never; each queue has its own time to live. `origin`
+is the connection that published it, which means something to the process that wrote it only. All
+numbers are big-endian.
 """
 
 from struct import Struct
@@ -21,20 +25,26 @@ MESSAGE: Final = 1
 DEQUEUED: Final = 2
 DEFINITION: Final = 3
 SNAPSHOT: Final = 4
+TICK: Final = 5
 
 HEAD_SIZE: Final = 5
 _HEAD: Final = Struct(">BI")
-_MESSAGE_START: Final = Struct(">BH")
-_PAIR: Final = Struct(">IQ")
-_PAIR_SIZE: Final = 12
-_EXPIRY: Final = Struct(">Q")
+_MESSAGE_START: Final = Struct(">BIH")
+_MESSAGE_START_SIZE: Final = 7
+_PAIR: Final = Struct(">IQQ")
+_PAIR_SIZE: Final = 20
+# What the field can count; a message that reaches more queues has several records.
+PAIRS_MAX: Final = 0xFFFF
+# Stands for -1, nobody.
+_NO_ORIGIN: Final = 0xFFFF_FFFF
 _SIZES: Final = Struct(">II")
 _QUEUE: Final = Struct(">I")
 _RANGE: Final = Struct(">QI")
 RANGE_SIZE: Final = 12
-# One message of one queue, the common case, in one piece: kind, size, dialect, one pair, expiry.
-_SINGLE: Final = Struct(">BIBHIQQ")
-_SINGLE_REST: Final = 1 + 2 + 12 + 8 + 8
+TICK_RECORD: Final = _HEAD.pack(TICK, 0)
+# One message of one queue, the common case, in one piece: kind, size, dialect, origin, one pair.
+_SINGLE: Final = Struct(">BIBIHIQQ")
+_SINGLE_REST: Final = _MESSAGE_START_SIZE + _PAIR_SIZE + 8
 
 
 def read_u32(data: bytes, at: int) -> int:
@@ -52,27 +62,30 @@ def append_message(
     address: bytes,
     queue_numbers: list[int],
     entries: list[QueueEntry],
-    expires_at: int,
+    wall_offset_ms: int,
 ) -> int:
     """Append a message record for one or several queues; returns its size."""
     body = message.body
+    origin = message.origin & _NO_ORIGIN
     if len(entries) == 1:
+        entry = entries[0]
+        expires_at = entry.expires_at + wall_offset_ms if entry.expires_at else 0
         size = _SINGLE_REST + len(address) + len(header) + len(body)
         pieces.append(
-            _SINGLE.pack(MESSAGE, size, 0, 1, queue_numbers[0], entries[0].position, expires_at)
+            _SINGLE.pack(
+                MESSAGE, size, 0, origin, 1, queue_numbers[0], entry.position, expires_at
+            )
         )
     else:
-        pairs = b"".join(
-            [
-                _PAIR.pack(number, entry.position)
-                for number, entry in zip(queue_numbers, entries, strict=True)
-            ]
-        )
-        size = 1 + 2 + len(pairs) + 8 + len(address) + 8 + len(header) + len(body)
+        pairs: list[bytes] = []
+        for number, entry in zip(queue_numbers, entries, strict=True):
+            expires_at = entry.expires_at + wall_offset_ms if entry.expires_at else 0
+            pairs.append(_PAIR.pack(number, entry.position, expires_at))
+        size = _MESSAGE_START_SIZE + _PAIR_SIZE * len(pairs) + 8
+        size += len(address) + len(header) + len(body)
         pieces.append(_HEAD.pack(MESSAGE, size))
-        pieces.append(_MESSAGE_START.pack(0, len(entries)))
-        pieces.append(pairs)
-        pieces.append(_EXPIRY.pack(expires_at))
+        pieces.append(_MESSAGE_START.pack(0, origin, len(entries)))
+        pieces.extend(pairs)
     pieces.append(address)
     pieces.append(_SIZES.pack(len(header), len(body)))
     pieces.append(header)
@@ -123,13 +136,12 @@ class MessageRecord:
 
     def __init__(self, data: bytes, at: int) -> None:
         """`at` is the record's kind octet; the whole record lies in `data`."""
-        pair_count = data[at + HEAD_SIZE + 1] << 8 | data[at + HEAD_SIZE + 2]
+        pair_count = data[at + HEAD_SIZE + 5] << 8 | data[at + HEAD_SIZE + 6]
         self._data: bytes = data
-        self._pairs: int = at + HEAD_SIZE + 3
+        self._start: int = at + HEAD_SIZE
+        self._pairs: int = self._start + _MESSAGE_START_SIZE
         self.pair_count: int = pair_count
-        expiry = self._pairs + pair_count * _PAIR_SIZE
-        self.expires_at: int = read_u64(data, expiry)
-        self._exchange: int = expiry + 8
+        self._exchange: int = self._pairs + pair_count * _PAIR_SIZE
         self._key: int = self._exchange + 1 + data[self._exchange]
         sizes = self._key + 1 + data[self._key]
         self._header: int = sizes + 8
@@ -142,14 +154,31 @@ class MessageRecord:
     def position(self, index: int) -> int:
         return read_u64(self._data, self._pairs + index * _PAIR_SIZE + 4)
 
-    def with_pairs(self, pairs: list[tuple[int, int]]) -> bytes:
-        """The same message for these (queue number, position) pairs only."""
-        encoded = b"".join([_PAIR.pack(number, position) for number, position in pairs])
-        rest = self._data[self._pairs + self.pair_count * _PAIR_SIZE :]
-        size = 3 + len(encoded) + len(rest)
-        return b"".join(
-            [_HEAD.pack(MESSAGE, size), _MESSAGE_START.pack(0, len(pairs)), encoded, rest]
-        )
+    def expires_at(self, index: int) -> int:
+        return read_u64(self._data, self._pairs + index * _PAIR_SIZE + 12)
+
+    def index_of(self, number: int, position: int) -> int:
+        """Which pair is the one of a queue's position."""
+        for index in range(self.pair_count):
+            if self.position(index) == position and self.queue_number(index) == number:
+                return index
+        raise AssertionError("a record that a queue points to names the queue")
+
+    def origin(self) -> int:
+        origin = read_u32(self._data, self._start + 1)
+        return -1 if origin == _NO_ORIGIN else origin
+
+    def with_pairs(self, indices: list[int]) -> bytes:
+        """The same message for some of its pairs only; the record is all there is in its octets."""
+        begin = self._pairs
+        kept = [
+            self._data[begin + index * _PAIR_SIZE : begin + (index + 1) * _PAIR_SIZE]
+            for index in indices
+        ]
+        rest = self._data[self._exchange :]
+        size = _MESSAGE_START_SIZE + _PAIR_SIZE * len(kept) + len(rest)
+        start = _MESSAGE_START.pack(0, read_u32(self._data, self._start + 1), len(kept))
+        return b"".join([_HEAD.pack(MESSAGE, size), start, *kept, rest])
 
     def exchange(self) -> str:
         start = self._exchange + 1

@@ -7,13 +7,15 @@ messages come into memory when somebody asks for them.
 
 from array import array
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.segments import SegmentLives
-from penstock.broker.topology import BrokerCommand
+from penstock.broker.topology import BrokerCommand, OpenDelayLine
 from penstock.storage.recovery import BatchSink
 from penstock.storage.segment import segment_of
 
@@ -52,7 +54,7 @@ class StoreRecovery(BatchSink):
                 self._message(records.MessageRecord(payload, at), location + at)
             elif kind == records.DEQUEUED:
                 self._dequeued(payload, at, size)
-            else:
+            elif kind != records.TICK:
                 self._definitions(kind, payload[at + records.HEAD_SIZE : at + size], location)
             at += size
 
@@ -71,7 +73,7 @@ class StoreRecovery(BatchSink):
             queue.positions.append(position)
             queue.locations.append(location)
             queue.sizes.append(record.body_size)
-            if record.expires_at:
+            if record.expires_at(index):
                 queue.may_expire = True
             queue.highest_position = max(queue.highest_position, position)
 
@@ -106,17 +108,43 @@ class StoreRecovery(BatchSink):
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
                 recovered = self._queues.pop(queue.number, None) if queue.number else None
-                ready = queue.ready
                 if recovered is not None:
-                    positions, locations, size = living(recovered)
-                    for location in locations:
-                        self._lives.of(segment_of(location)).live_count += 1
-                    assert isinstance(ready, PagedReadyList), "a journalled queue pages"
-                    ready.restore(positions, locations)
-                    queue.restored(recovered.highest_position, size, recovered.may_expire, now)
-                    count += len(positions)
+                    count += self._restore_queue(queue, recovered, store, now)
+            line = vhost.delay_line
+            recovered = self._queues.pop(line.number, None) if line.number else None
+            if recovered is not None:
+                entries = self._read(recovered, store)
+                line.restored(entries, recovered.highest_position, now)
+                count += len(entries)
         self._queues = {}
         return count
+
+    def _restore_queue(
+        self, queue: Queue, recovered: RecoveredQueue, store: MessageStore, now: int
+    ) -> int:
+        ready = queue.ready
+        if isinstance(ready, PagedReadyList):
+            positions, locations, size = living(recovered)
+            self._count_living(locations)
+            ready.restore(positions, locations)
+        else:
+            # Priorities are known from the messages only, so these are read at once.
+            size = 0
+            for entry in self._read(recovered, store):
+                entry.is_redelivered = True
+                size += len(entry.message.body)
+                ready.append(entry)
+        queue.restored(recovered.highest_position, size, recovered.may_expire, now)
+        return ready.count
+
+    def _read(self, recovered: RecoveredQueue, store: MessageStore) -> list[QueueEntry]:
+        positions, locations, _ = living(recovered)
+        self._count_living(locations)
+        return store.make_pages().page_in(positions.tolist(), locations.tolist())
+
+    def _count_living(self, locations: "array[int]") -> None:
+        for location in locations:
+            self._lives.of(segment_of(location)).live_count += 1
 
     def _apply(self, state: BrokerState, store: MessageStore, change: Change, now: int) -> None:
         command = change.command
@@ -129,6 +157,9 @@ class StoreRecovery(BatchSink):
         host = state.vhosts.get(vhost)
         if host is None:
             # Its virtual host was deleted in the same batch.
+            return
+        if isinstance(command, OpenDelayLine):
+            store.attach_delay_line(host.delay_line, change.queue_number)
             return
         host.apply(command, now)
         if change.queue_number:

@@ -28,8 +28,9 @@ class SpoolFile:
 class Spool:
     """Held by the message store."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, file_bytes_max: int = FILE_BYTES_MAX) -> None:
         self._disk: Disk = disk
+        self._file_bytes_max: int = file_bytes_max
         self._files: dict[int, SpoolFile] = {}
         self._active: int = 0
         self._pieces: list[bytes] = []
@@ -40,7 +41,7 @@ class Spool:
 
     def put(self, record: bytes) -> int:
         """Returns the location; the octets are written by `write`, at the end of the tick."""
-        if self._active == 0 or self._size >= FILE_BYTES_MAX:
+        if self._active == 0 or self._size >= self._file_bytes_max:
             self._roll()
         location = SPOOLED | self._active << _FILE_SHIFT | self._size
         self._pieces.append(record)

@@ -10,6 +10,7 @@ from penstock.broker.intervals import SECOND_MS, milliseconds_of
 
 OFFSET_ARGUMENT: Final = "x-stream-offset"
 
+
 class StartKind(Enum):
     FIRST = "first"
     LAST = "last"

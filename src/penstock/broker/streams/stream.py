@@ -205,9 +205,7 @@ class Stream(Queue):
                 passed_over[reader] = passed + skipped
                 progress = True
 
-    def _give(
-        self, files: StreamFiles, consumer: Consumer, reader: StreamReader, end: int
-    ) -> int:
+    def _give(self, files: StreamFiles, consumer: Consumer, reader: StreamReader, end: int) -> int:
         """Give a batch to one consumer; returns how many messages it did not want."""
         # Retention may have removed what it was about to read.
         reader.position = max(reader.position, files.log.first_offset)
@@ -294,7 +292,8 @@ class Stream(Queue):
 
     def requeue(self, entries: list[QueueEntry], now: int) -> None:
         """Given back unsettled. It comes again only to who reads from there again, so a cursor
-        does not pass it."""
+        does not pass it.
+        """
         self.unacked_count -= len(entries)
 
     def _settle(self, entry: QueueEntry) -> None:

@@ -11,11 +11,12 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.arguments import settings_of
 from penstock.broker.durability import Durability
 from penstock.broker.message import Address, Message, MessageDecoder
+from penstock.broker.partitions import partitions_of
 from penstock.broker.permissions import Access, Permission, ResourceKind
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue, QueueOwner
 from penstock.broker.state import BrokerState
-from penstock.broker.topology import DeclareExchange, DeclareQueue, VhostCommand
+from penstock.broker.topology import DeclareExchange, DeclareQueue, DeleteExchange, VhostCommand
 from penstock.broker.users import Verification
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.confirms import Confirms
@@ -78,6 +79,9 @@ class Principal:
         elif isinstance(command, DeclareExchange):
             creates = command.name not in self.vhost.exchanges
         self.access.check_command(command, creates)
+        if isinstance(command, (DeclareExchange, DeleteExchange)):
+            for name in partitions_of(self.vhost, command, creates):
+                self.access.check(Permission.CONFIGURE, ResourceKind.QUEUE, name)
 
 
 class Container:
@@ -111,6 +115,7 @@ class Container:
         self.properties: dict[bytes, MessageProperties] = {}
         self.no_properties: MessageProperties = no_properties()
         self.reply_consumers: ReplyConsumers = ReplyConsumers()
+        state.streams.decoder = ContainerDecoder(self)
         # Stands for the queue that direct replies do not have.
         self.reply_queue: Queue = Queue(
             QueueOwner("", state.timers), PSEUDO_QUEUE, False, -1, False, settings_of({}, {}), {}, 0

@@ -6,11 +6,14 @@ from typing import Final
 from penstock.broker.arguments import module_name
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.field_types import type_name
+from penstock.broker.queues.queue import Queue
+from penstock.broker.streams.stream import Stream
 from penstock.dialects.amqp091.acknowledge import requeue_all
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.consume import DELIVERY_COUNT, ChannelConsumer, Getter
 from penstock.dialects.amqp091.properties import properties_of
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, TOKEN_OCTETS, ReplyConsumer
+from penstock.dialects.amqp091.stream_subscribe import consume_stream
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
 from penstock.wire.amqp091.methods_generated import (
     BasicCancel,
@@ -47,7 +50,7 @@ def drawn_tag(channel: Channel) -> str:
     return "amq.ctag-" + base64.urlsafe_b64encode(octets).decode().rstrip("=")
 
 
-def consume(channel: Channel, method: BasicConsume) -> None:
+def consume(channel: Channel, method: BasicConsume, now: int) -> None:
     tag = method.consumer_tag or drawn_tag(channel)
     if tag in channel.consumers or (
         channel.reply_consumer is not None and channel.reply_consumer.consumer.tag == tag
@@ -59,6 +62,17 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     name = named_queue(channel, method.queue)
     channel.principal.check_read_queue(name)
     queue = channel.vhost.accessible_queue(name, channel.connection_number)
+    if isinstance(queue, Stream):
+        consume_stream(channel, method, queue, tag, now)
+    else:
+        _consume_queue(channel, method, queue, tag)
+    # The answer goes out before the first delivery: deliveries happen at the end of the tick.
+    if not method.no_wait:
+        channel.wire.send_method(channel.number, BasicConsumeOk(tag))
+
+
+def _consume_queue(channel: Channel, method: BasicConsume, queue: Queue, tag: str) -> None:
+    name = queue.name
     if queue.settings.single_active_consumer and method.exclusive:
         raise AccessRefused(f"queue '{name}' in vhost '{channel.vhost.name}' in exclusive use")
     if queue.counts_deliveries and channel.deliveries.has_limit:
@@ -87,9 +101,6 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         consumer.no_local_origin = channel.connection_number
     queue.add_consumer(consumer)
     channel.consumers[tag] = consumer
-    # The answer goes out before the first delivery: deliveries happen at the end of the tick.
-    if not method.no_wait:
-        channel.wire.send_method(channel.number, BasicConsumeOk(tag))
 
 
 def _priority_of(channel: Channel, queue: str, arguments: dict[str, object]) -> int:

@@ -39,7 +39,7 @@ def perform(channel: Channel, method: wire.Method, now: int) -> None:
     elif isinstance(method, wire.BasicGet):
         subscribe.get(channel, method, now)
     elif isinstance(method, wire.BasicConsume):
-        subscribe.consume(channel, method)
+        subscribe.consume(channel, method, now)
     elif isinstance(method, wire.BasicCancel):
         subscribe.cancel(channel, method, now)
     elif isinstance(method, wire.BasicQos):

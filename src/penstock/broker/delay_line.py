@@ -1,0 +1,53 @@
+"""What waits in the delayed exchanges of one virtual host, so that it can be written down.
+
+To the journal it is one more queue: a message that is held back is enqueued here, and dequeued in
+the very tick in which it goes on to its queues.
+"""
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.message import Message
+from penstock.broker.queues.queue_journal import QueueJournal
+from penstock.broker.queues.ready_list import ReadyList
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DelayLineOwner:
+    """Who lets messages go on that were found in the journal: the virtual host."""
+
+    def hold_again(self, entry: QueueEntry, now: int) -> None:
+        raise NotImplementedError
+
+
+class DelayLine:
+    """Held by the virtual host. An entry's `expires_at` is when it goes on."""
+
+    def __init__(self, owner: DelayLineOwner) -> None:
+        self._owner: DelayLineOwner = owner
+        # Identifies it in the journal; 0 until something durable waits.
+        self.number: int = 0
+        self.journal: QueueJournal | None = None
+        self.waiting: ReadyList = ReadyList()
+        self._next_position: int = 1
+
+    def put(self, message: Message, due: int, durable: bool) -> QueueEntry:
+        entry = QueueEntry(message, self._next_position)
+        self._next_position += 1
+        entry.expires_at = max(due, 1)
+        self.waiting.append(entry)
+        if durable and self.journal is not None:
+            self.journal.enqueued(entry)
+        return entry
+
+    def take(self, entry: QueueEntry) -> None:
+        """It goes on, or its exchange is gone."""
+        self.waiting.remove_at(self.waiting.index_from(entry.position))
+        if self.journal is not None and entry.message.is_journalled:
+            self.journal.dequeued(entry)
+
+    def restored(self, entries: list[QueueEntry], highest_position: int, now: int) -> None:
+        self._next_position = highest_position + 1
+        for entry in entries:
+            self.waiting.append(entry)
+            self._owner.hold_again(entry, now)

@@ -1,0 +1,69 @@
+"""basic.consume of a stream: what RabbitMQ asks for, and where the reader begins."""
+
+from typing import Final
+
+from penstock.broker.arguments import QueueType, module_name
+from penstock.broker.errors import NotImplementedHere, PreconditionFailed
+from penstock.broker.field_types import type_name
+from penstock.broker.header_values import Timestamp
+from penstock.broker.names import described
+from penstock.broker.streams.filters import filter_of
+from penstock.broker.streams.offsets import OFFSET_ARGUMENT, start_of
+from penstock.broker.streams.stream import Stream
+from penstock.dialects.amqp091.channel import Channel
+from penstock.dialects.amqp091.stream_consume import StreamConsumer
+from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
+from penstock.wire.amqp091.methods_generated import BasicConsume
+
+CURSOR_ARGUMENT: Final = "x-stream-cursor"
+# As long as any other name.
+CURSOR_OCTETS_MAX: Final = 255
+
+
+def consume_stream(
+    channel: Channel, method: BasicConsume, stream: Stream, tag: str, now: int
+) -> None:
+    """Register the consumer; the caller answers."""
+    queue = described("queue", stream.name, channel.vhost.name)
+    if not channel.consumer_prefetch:
+        raise PreconditionFailed(f"consumer prefetch count is not set for '{queue}'")
+    if method.no_ack:
+        raise NotImplementedHere(
+            f"automatic acknowledgement not supported by stream queues {queue}"
+        )
+    arguments = method.arguments
+    if "x-priority" in arguments:
+        raise PreconditionFailed(
+            f"invalid arg 'x-priority' for {queue} of queue type {module_name(QueueType.STREAM)}"
+        )
+    cursor = _cursor_of(queue, arguments)
+    start = start_of(queue, _neutral(arguments), bool(cursor))
+    wanted = filter_of(queue, arguments)
+    consumer = StreamConsumer(
+        channel, channel.deliveries, stream, tag, method.exclusive, channel.consumer_prefetch
+    )
+    stream.add_reader(consumer, start, cursor, wanted, now)
+    channel.consumers[tag] = consumer
+
+
+def _cursor_of(queue: str, arguments: dict[str, object]) -> str:
+    if CURSOR_ARGUMENT not in arguments:
+        return ""
+    cursor = arguments[CURSOR_ARGUMENT]
+    if not isinstance(cursor, str):
+        reason = f"expected longstr, got {type_name(cursor)}"
+    elif not 0 < len(cursor.encode(errors="surrogateescape")) <= CURSOR_OCTETS_MAX:
+        reason = f"a name has 1 to {CURSOR_OCTETS_MAX} octets"
+    else:
+        return cursor
+    raise PreconditionFailed(f"invalid arg '{CURSOR_ARGUMENT}' for {queue}: \"{reason}\"")
+
+
+def _neutral(arguments: dict[str, object]) -> dict[str, object]:
+    """With a timestamp of the broker's in place of the wire's."""
+    offset = arguments.get(OFFSET_ARGUMENT)
+    if not isinstance(offset, WireTimestamp):
+        return arguments
+    neutral = dict(arguments)
+    neutral[OFFSET_ARGUMENT] = Timestamp(offset.seconds)
+    return neutral
