@@ -120,8 +120,9 @@ class LongQueue:
 class Patience:
     """Complains when a count has not changed for too long."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, seconds_max: float = STALL_SECONDS_MAX) -> None:
         self._what = what
+        self._seconds_max = seconds_max
         self._count = -1
         self._since = time.monotonic()
 
@@ -129,7 +130,7 @@ class Patience:
         now = time.monotonic()
         if count != self._count:
             self._count, self._since = count, now
-        elif now - self._since > STALL_SECONDS_MAX:
+        elif now - self._since > self._seconds_max:
             raise LoadFailedError(f"the broker stopped after {self._what} {count:,} messages")
 
 
@@ -158,6 +159,7 @@ def drain(plan: LoadPlan, board: Board, messages: int, watch: Watch) -> None:
     poll.register(lane.socket, select.POLLIN)
     buffer = memoryview(bytearray(READ_BYTES))
     try:
+        lane.begin(buffer)
         while board.delivered[0] < messages:
             if poll.poll(WAIT_MILLISECONDS):
                 lane.read(buffer)

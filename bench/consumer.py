@@ -73,7 +73,8 @@ class ConsumingLane:
         # What every body must be; empty when it is not the same in all.
         self._body = plan.filler
         self._size = 0
-        self._tail = b""
+        # A queue that is not empty may send its first deliveries along with the answer.
+        self._tail = self.session.take_unread()
         self._count = 0
         self._acknowledged = 0
 
@@ -84,7 +85,16 @@ class ConsumingLane:
         received = self.socket.recv_into(buffer[start:])
         if not received:
             raise MiscountedDeliveriesError("the broker closed the connection of a consumer")
-        data = buffer[: start + received]
+        self.take(buffer[: start + received])
+        return received
+
+    def begin(self, buffer: memoryview) -> None:
+        """Before the first read: what came with the answer to basic.consume is taken."""
+        size = len(self._tail)
+        buffer[:size] = self._tail
+        self.take(buffer[:size])
+
+    def take(self, data: memoryview) -> None:
         whole, last, end = self.scan(data)
         self._tail = bytes(data[end:])
         if whole:
@@ -94,7 +104,6 @@ class ConsumingLane:
             self._board.delivered[self._index] = self._count
             if self._manual_acks and self._count - self._acknowledged >= ACK_EVERY:
                 self.acknowledge()
-        return received
 
     def acknowledge(self) -> None:
         self._acknowledged = self._count
@@ -124,6 +133,8 @@ def drive(lanes: list[ConsumingLane], board: Board, gather_seconds: float) -> No
     for descriptor in by_descriptor:
         poll.register(descriptor, select.EPOLLIN)
     buffer = memoryview(bytearray(READ_BYTES))
+    for lane in lanes:
+        lane.begin(buffer)
     while board.words[0] != Phase.STOP:
         received = 0
         for descriptor, _ in poll.poll(WAIT_SECONDS):

@@ -15,8 +15,11 @@ from rich.markup import escape
 from bench import report
 from bench.brokers import BROKERS
 from bench.cases import MIXED_SIZE, MODES, PAIRS, SIZES, Case
+from bench.confirms import PublishRefusedError
+from bench.consumer import MiscountedDeliveriesError
 from bench.extras import EXTRAS
 from bench.footprint import raise_descriptor_limit
+from bench.goals import BACKLOG_MESSAGES
 from bench.loader import LoadFailedError, measure
 from bench.machine import load_average, machine_facts
 from bench.results import Results, Throughput
@@ -33,14 +36,20 @@ DEFAULT_BROKERS = ("rabbitmq", "penstock")
 # RabbitMQ fills a queue of ten million for many minutes; it must be asked for.
 DEFAULT_STORING_BROKERS = ("penstock",)
 
-BACKLOG_MESSAGES = 10_000_000
 RECOVERY_MESSAGES = 1_000_000
 RECLAIM_MESSAGES = 5_000_000
 
 ALL_CASES = (*MODES, *EXTRAS, *STORAGE_CASES)
 
 # What a broker, or a load on it, may do wrong without ending the run.
-FAILURES = (LoadFailedError, BrokerRefusedError, BrokerUnavailableError, OSError)
+FAILURES = (
+    LoadFailedError,
+    BrokerRefusedError,
+    BrokerUnavailableError,
+    MiscountedDeliveriesError,
+    PublishRefusedError,
+    OSError,
+)
 
 # Columns when the output is not a terminal; the widest table fits.
 FILE_WIDTH = 130

@@ -72,6 +72,11 @@ class Session:
                 raise BrokerRefusedError("the broker closed the socket")
             self._received += data
 
+    def take_unread(self) -> bytes:
+        """What came behind the last answer, for whoever takes over the socket."""
+        unread, self._received = self._received, b""
+        return unread
+
     def expect(self, wanted: frames.MethodId) -> bytes:
         """Arguments of the next `wanted` method; deliveries and other news before it are dropped."""
         while True:

@@ -4,7 +4,14 @@ from rich.table import Table
 
 from bench.backlog import BacklogSample
 from bench.endurance import ReclaimSample, RecoverySample
-from bench.goals import BACKLOG_RESIDENT_BYTES_MAX, DRAIN_RATIO_MIN, Verdict, at_least, at_most
+from bench.goals import (
+    BACKLOG_MESSAGES,
+    BACKLOG_RESIDENT_BYTES_MAX,
+    DRAIN_RATIO_MIN,
+    Verdict,
+    at_least,
+    at_most,
+)
 from bench.verdicts import verdict_text
 
 MEGABYTE = 1_000_000
@@ -14,10 +21,13 @@ def backlog_verdicts(sample: BacklogSample) -> list[Verdict]:
     """The build that runs uncompiled, and other brokers, have no goals."""
     if sample.broker not in ("penstock", "penstock-data"):
         return []
-    ratio = sample.drain_rate / sample.passing_rate
+    limit = f"drain >= {DRAIN_RATIO_MIN:.0%} of"
+    # A shorter queue than the goal speaks of says nothing about its memory.
+    peak = sample.resident_peak if sample.messages >= BACKLOG_MESSAGES else None
     return [
-        at_least(f"drain >= {DRAIN_RATIO_MIN:.0%} of passing", ratio, DRAIN_RATIO_MIN),
-        at_most("peak < 500 MB", sample.resident_peak, BACKLOG_RESIDENT_BYTES_MAX),
+        at_least(f"{limit} passing", sample.drain_rate / sample.passing_rate, DRAIN_RATIO_MIN),
+        at_least(f"{limit} short", sample.drain_rate / sample.short_drain_rate, DRAIN_RATIO_MIN),
+        at_most("peak < 500 MB", peak, BACKLOG_RESIDENT_BYTES_MAX),
     ]
 
 
@@ -47,7 +57,7 @@ def backlog_table(samples: list[BacklogSample]) -> Table:
             f"{sample.passing_rate:,.0f}",
             f"{sample.fill_rate:,.0f}",
             f"{sample.short_drain_rate:,.0f}",
-            f"{sample.drain_rate:,.0f}\n{sample.drain_rate / sample.passing_rate:.0%}",
+            f"{sample.drain_rate:,.0f}",
             f"fill {fill_cost:.2f}\ndrain {drain_cost:.2f}",
             f"{megabytes(sample.resident_before)} before\n{megabytes(sample.resident_peak)} peak",
             f"{megabytes(sample.data_bytes_full)} full\n"

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from bench import frames
+from bench.mixed import matches
 
 ANSWERS: dict[frames.MethodId, tuple[frames.MethodId, bytes]] = {
     frames.CONNECTION_START_OK: (frames.CONNECTION_TUNE, struct.pack(">HIH", 2047, 131_072, 60)),
@@ -49,6 +50,7 @@ class FakeBroker:
         losing: int = 0,
         skipping_tag: int = 0,
         spoiling: int = 0,
+        misrouting: bool = False,
     ) -> None:
         self.confirming = confirming
         # The delivery with this number is not made, or made under the tag after its own; from the
@@ -56,10 +58,15 @@ class FakeBroker:
         self.losing = losing
         self.skipping_tag = skipping_tag
         self.spoiling = spoiling
+        # Everything published to a direct exchange reaches the first queue bound there.
+        self.misrouting = misrouting
         self.lock = threading.Lock()
         self.queues: set[str] = set()
-        self.bindings: dict[str, list[str]] = {}
-        self.consumers: dict[str, Consumer] = {}
+        # By exchange: the queue and the key of each binding.
+        self.bindings: dict[str, list[tuple[str, str]]] = {}
+        # Messages of queues that nobody consumes yet.
+        self.waiting: dict[str, list[tuple[str, str, bytes]]] = {}
+        self.consumers: dict[str, tuple[Consumer, str]] = {}
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
@@ -95,7 +102,17 @@ class FakeBroker:
             thread.start()
 
     def route(self, exchange: str, routing_key: str) -> list[str]:
-        return self.bindings[exchange] if exchange else [routing_key]
+        if not exchange:
+            return [routing_key]
+        bound = self.bindings.get(exchange, [])
+        if exchange.endswith(".topic"):
+            words = routing_key.split(".")
+            bound = [(queue, key) for queue, key in bound if matches(key.split("."), words)]
+        elif self.misrouting:
+            bound = bound[:1]
+        elif exchange.endswith(".direct"):
+            bound = [(queue, key) for queue, key in bound if key == routing_key]
+        return list(dict.fromkeys(queue for queue, _ in bound))
 
 
 class Consumer:
@@ -107,16 +124,16 @@ class Consumer:
         self.made = 0
         self.tag = 0
 
-    def deliver(self, consumer_tag: str, exchange: str, routing_key: str, content: bytes) -> None:
+    def delivery(self, consumer_tag: str, exchange: str, routing_key: str, content: bytes) -> bytes:
         self.made += 1
         if self.made == self.broker.losing:
-            return
+            return b""
         if 0 < self.broker.spoiling <= self.made:
             content = content.replace(b"xx", b"xy")
         self.tag += 2 if self.made == self.broker.skipping_tag else 1
         arguments = frames.short_string(consumer_tag) + struct.pack(">QB", self.tag, 0)
         arguments += frames.short_string(exchange) + frames.short_string(routing_key)
-        self.link.sendall(frames.method(1, frames.BASIC_DELIVER, arguments) + content)
+        return frames.method(1, frames.BASIC_DELIVER, arguments) + content
 
 
 class Peer:
@@ -189,25 +206,33 @@ class Peer:
         (queue,) = strings(arguments, 2, 1)
         self.broker.queues.add(queue)
         if not arguments[3 + len(queue)] & 0x10:
-            answer = frames.short_string(queue) + bytes(8)
+            waiting = len(self.broker.waiting.get(queue, []))
+            answer = frames.short_string(queue) + struct.pack(">II", waiting, 0)
             self.link.sendall(frames.method(1, frames.QUEUE_DECLARE_OK, answer))
 
     def delete(self, arguments: bytes) -> None:
         (queue,) = strings(arguments, 2, 1)
         self.broker.queues.discard(queue)
+        self.broker.consumers.pop(queue, None)
         if not arguments[3 + len(queue)] & 0x04:
             self.link.sendall(frames.method(1, frames.QUEUE_DELETE_OK, bytes(4)))
 
     def bind(self, arguments: bytes) -> None:
-        queue, exchange = strings(arguments, 2, 2)
-        self.broker.bindings.setdefault(exchange, []).append(queue)
+        queue, exchange, key = strings(arguments, 2, 3)
+        self.broker.bindings.setdefault(exchange, []).append((queue, key))
         self.link.sendall(frames.method(1, frames.QUEUE_BIND_OK))
 
     def consume(self, arguments: bytes) -> None:
         queue, tag = strings(arguments, 2, 2)
-        self.broker.consumers[queue] = self.consumer
+        # The answer and what waits leave in one write, as a quick broker's would.
+        answer = b""
         if not arguments[4 + len(queue) + len(tag)] & 0x08:
-            self.link.sendall(frames.method(1, frames.BASIC_CONSUME_OK, frames.short_string(tag)))
+            answer = frames.method(1, frames.BASIC_CONSUME_OK, frames.short_string(tag))
+        with self.broker.lock:
+            self.broker.consumers[queue] = (self.consumer, tag)
+            for message in self.broker.waiting.pop(queue, []):
+                answer += self.consumer.delivery(tag, *message)
+        self.link.sendall(answer)
 
     def publish(self, arguments: bytes) -> None:
         exchange, routing_key = strings(arguments, 2, 2)
@@ -218,7 +243,12 @@ class Peer:
         content += frames.frame(frames.FRAME_BODY, 1, body)
         with self.broker.lock:
             for queue in self.broker.route(*self.target):
-                self.broker.consumers[queue].deliver("tag", *self.target, content)
+                if queue in self.broker.consumers:
+                    consumer, tag = self.broker.consumers[queue]
+                    consumer.link.sendall(consumer.delivery(tag, *self.target, content))
+                else:
+                    waiting = self.broker.waiting.setdefault(queue, [])
+                    waiting.append((*self.target, content))
         self.published += 1
 
     def confirm(self) -> None:

@@ -6,8 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench.brokers import end_tree
-from bench.cpu import process_tree, tree_cpu_seconds, tree_resident_bytes
+from bench.cpu import (
+    process_tree,
+    tree_cpu_seconds,
+    tree_peak_resident_bytes,
+    tree_resident_bytes,
+)
+from bench.running import end_tree
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass\n"
 REAPING_PARENT = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURN!r}])\n"
@@ -72,3 +77,12 @@ def test_a_process_that_is_gone_costs_nothing() -> None:
     process = start("")
     finish(process)
     assert tree_cpu_seconds(process.pid) == 0
+
+
+def test_the_peak_outlives_what_caused_it() -> None:
+    code = "held = b'x' * 50_000_000\ndel held\nprint('done', flush=True)\ninput()\n"
+    process = start(code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "done\n"
+    assert tree_peak_resident_bytes(process.pid) > 50_000_000 > tree_resident_bytes(process.pid)
+    finish(process)

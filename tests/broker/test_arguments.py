@@ -45,7 +45,6 @@ def refusal(
         ("x-dead-letter-routing-key", "k", "routing_key_but_no_dlx_defined"),
         ("x-dead-letter-routing-key", 1, "{unacceptable_type,signedint}"),
         ("x-queue-type", "bogus", "\"unsupported queue type 'bogus'\""),
-        ("x-queue-type", "stream", "\"unsupported queue type 'stream'\""),
         ("x-queue-type", 1, "{unacceptable_type,signedint}"),
         ("x-queue-mode", "bogus", "\"unsupported queue mode 'bogus'\""),
         ("x-queue-version", 3, "\"unsupported queue version '3'\""),

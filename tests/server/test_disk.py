@@ -295,7 +295,8 @@ def test_closing_ends_the_thread_and_closes_the_files(tmp_path: Path) -> None:
                 links.append(str(path.readlink()))
             except FileNotFoundError:  # the listing's own
                 continue
-        return [link for link in links if link.startswith(str(tmp_path))]
+        # Not the folders, which a flush opens for a moment.
+        return [link for link in links if link in {f"{tmp_path}/a", f"{tmp_path}/b"}]
 
     async def story() -> None:
         heard = Heard()

@@ -103,23 +103,28 @@ def test_a_failed_flush_is_told_and_makes_nothing_durable() -> None:
     assert 0 < empty < 20
 
 
-def test_a_removal_is_for_good_only_after_a_flush() -> None:
-    clock = VirtualClock()
-    disk = SimulatedDisk(clock, dice_of(4))
-    listener = RecordingFlushListener()
-    for name in ("a", "b", "c"):
-        file = disk.open(name)
-        file.append(b"content")
-        disk.flush([file], 1, listener)
-    clock.run(SECOND)
-    disk.remove("a")
-    disk.flush([disk.open("b")], 2, listener)
-    clock.run(SECOND)
-    disk.remove("c")
-    assert disk.names() == ["b"]
-    disk.crash()
-    assert disk.names() == ["b", "c"]
-    assert disk.open("c").read(0, 10) == b"content"
+def test_a_removal_is_for_good_only_after_a_flush_and_each_comes_undone_for_itself() -> None:
+    outcomes: set[tuple[str, ...]] = set()
+    for seed in range(40):
+        clock = VirtualClock()
+        disk = SimulatedDisk(clock, dice_of(seed))
+        listener = RecordingFlushListener()
+        for name in ("a", "b", "c", "d"):
+            file = disk.open(name)
+            file.append(b"content")
+            disk.flush([file], 1, listener)
+        clock.run(2 * SECOND)
+        disk.remove("a")
+        disk.flush([disk.open("b")], 2, listener)
+        clock.run(2 * SECOND)
+        disk.remove("c")
+        disk.remove("d")
+        assert disk.names() == ["b"]
+        disk.crash()
+        names = disk.names()
+        assert all(disk.open(name).read(0, 10) == b"content" for name in names)
+        outcomes.add(tuple(names))
+    assert outcomes == {("b",), ("b", "c"), ("b", "d"), ("b", "c", "d")}
 
 
 def test_a_file_that_no_flush_followed_may_be_gone_though_the_flush_of_another_keeps_its_name() -> (

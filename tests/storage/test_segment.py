@@ -42,7 +42,7 @@ def test_a_segments_name_gives_its_number_and_sorts_like_it(number: int) -> None
         "journal/000000000001.txt",
         "journal/.log",
         "journal/00000000000x.log",
-        "journal/0000000000١.log",
+        "journal/00000000000\u0661.log",
         "journal/deeper/000000000001.log",
         "000000000001.log",
         "journal/",

@@ -127,11 +127,17 @@ class BoundExchanges(VirtualHostView):
         self.generation += 1
 
     def _remove_bindings(self, gone: list[Binding]) -> list[Exchange]:
-        """Returns the auto-delete exchanges that lost their last way out, each once."""
+        """Returns the auto-delete exchanges that lost their last way out, each once.
+
+        While definitions are read back there are none: bindings to what did not outlive the
+        process may have kept them, and if not, their deletion was written down too.
+        """
         unused: dict[Exchange, None] = {}
         for binding in gone:
             self.bindings.remove(binding)
             source = binding.source
+            if self.streams.is_recovering:
+                continue
             if source.auto_delete and not self.bindings.is_used(source):
                 unused[source] = None
         return list(unused)

@@ -10,3 +10,6 @@ class Durability:
         # Behind what the last tick wrote, and behind what survives a power loss.
         self.written: int = 0
         self.safe: int = 0
+        # Behind the last tick that wrote definitions, and how many changes were written by then.
+        self.definitions: int = 0
+        self.definition_count: int = 0

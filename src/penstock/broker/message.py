@@ -14,6 +14,8 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 NO_EXPIRATION: Final = -1
+# Origin of a message whose publisher's connection is long gone.
+NOBODY: Final = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -70,6 +70,7 @@ class Node(ConnectionOwner):
             )
             self.durability.written = self.stored.journal.position
             self.durability.safe = self.stored.journal.durable_position
+            self.durability.definitions = self.durability.written
         self._alarms: dict[str, str] = {}
         self.connections: dict[int, Connection] = {}
         self._connections_accepted: int = 0
@@ -110,15 +111,19 @@ class Node(ConnectionOwner):
         )
 
     def flush(self, now: int) -> None:
-        """End of a tick: dispatch what arrived, confirm it, write every connection's output."""
-        touched = self.state.touched
-        if touched:
-            queues = touched[:]
-            touched.clear()
-            for queue in queues:
-                queue.dispatch(now)
-        if self.stored is not None:
-            self._store(self.stored)
+        """End of a tick: dispatch what arrived, confirm it, write every connection's output.
+
+        When the disk failed nobody hears of this tick, nor of any later one.
+        """
+        if self.storage_failure:
+            return
+        try:
+            self._dispatch(now)
+            if self.stored is not None:
+                self._store(self.stored)
+        except DiskError as error:
+            self.storage_failed(str(error))
+            return
         confirm_list = self.container.confirm_list
         if confirm_list:
             for confirms in confirm_list:
@@ -137,15 +142,24 @@ class Node(ConnectionOwner):
                 else:
                     outgoing.flush()
 
+    def _dispatch(self, now: int) -> None:
+        touched = self.state.touched
+        if touched:
+            queues = touched[:]
+            touched.clear()
+            for queue in queues:
+                queue.dispatch(now)
+
     def _store(self, stored: "StoredState") -> None:
         """Write what the tick brought, before anybody hears of it."""
         gate_list = self.container.gate_list
-        try:
-            stored.end_of_tick()
-        except DiskError as error:
-            self.storage_failed(str(error))
-            return
-        self.durability.written = stored.journal.position
+        stored.end_of_tick()
+        durability = self.durability
+        durability.written = stored.journal.position
+        count = self.state.definitions.change_count
+        if count != durability.definition_count:
+            durability.definition_count = count
+            durability.definitions = durability.written
         if gate_list:
             for outgoing in gate_list:
                 outgoing.gate = self.durability.written

@@ -45,9 +45,11 @@ class StoredState:
         limits: StoreLimits,
     ) -> None:
         recovery = StoreRecovery()
-        recovered: RecoveredJournal = recover(disk, entropy.octets(STORE_ID_OCTETS), recovery)
+        new_id = limits.store_id or entropy.octets(STORE_ID_OCTETS)
+        recovered: RecoveredJournal = recover(disk, new_id, recovery)
         # What was cut off at the end, for the log.
         self.torn_tail: TornTail | None = recovered.torn_tail
+        self.store_id: bytes = recovered.store_id
         self.journal: Journal = Journal(
             disk, OwnedJournal(owner, state.streams), recovered, limits.segment_bytes_max
         )
@@ -68,8 +70,15 @@ class StoredState:
         vhosts: list[VirtualHostView] = list(state.vhosts.values())
         open_streams(self._streams, vhosts, now)
         state.log_definitions(StoredDefinitions(self.store))
-        if not recovery.found_anything:
+        if recovery.found_anything:
+            recovery.resume(now)
+            # What a killed process left in the page cache is not safe yet.
+            self.journal.request_flush()
+        else:
             put_defaults(state, now)
+            if recovered.torn_tail is not None:
+                # The cut itself must be safe, or what was cut off may come back.
+                self.journal.request_flush()
 
     def has_work(self) -> bool:
         return self.store.has_pending() or self._reclaims or self._streams.is_dirty()

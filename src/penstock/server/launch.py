@@ -17,10 +17,11 @@ import structlog
 import uvloop
 
 import penstock
+from penstock.broker.store.limits import StoreLimits
 from penstock.builds import build_mode
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
-from penstock.server.data_directory import open_data_directory
+from penstock.server.data_directory import NotOurDirectory, open_data_directory
 from penstock.server.disk_space import DiskWatcher
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
@@ -82,6 +83,7 @@ class Storage:
 
     def __init__(self, path: Path, clock: MachineClock, entropy: MachineEntropy) -> None:
         self._directory = open_data_directory(path, clock, entropy)
+        self.store_id = self._directory.store_id
         self.disk = MachineDisk(path, clock, asyncio.get_running_loop())
 
     def close(self) -> None:
@@ -129,6 +131,7 @@ def _make_node(
             configuration.name or f"penstock@{platform.node()}",
             configuration.limits,
             configuration.connections_max,
+            StoreLimits(store_id=b"" if storage is None else storage.store_id),
         ),
         entropy,
         logins,
@@ -136,7 +139,12 @@ def _make_node(
         clock.wall(),
         None if storage is None else storage.disk,
     )
-    if node.stored is not None:
+    if node.stored is not None and storage is not None:
+        if node.stored.store_id != storage.store_id:
+            raise NotOurDirectory(
+                f"the journal in {configuration.data} belongs to another store than its `meta` "
+                "file. Put the files that belong together into one directory"
+            )
         torn = node.stored.torn_tail
         if torn is not None:
             log.warning("cut off a torn tail", file=torn.file, offset=torn.offset)

@@ -17,6 +17,11 @@ def queues_of(node: Node) -> dict[str, Queue]:
     return node.state.vhost(DEFAULT_VHOST).queues
 
 
+def watched_queues(ledger: Ledger, node: Node) -> dict[str, Queue]:
+    """The queues of the plan, without those that operators make and remove."""
+    return {name: queue for name, queue in queues_of(node).items() if name in ledger.watches}
+
+
 def confirmed_and_missing(ledger: Ledger, node: Node) -> list[str]:
     """Every confirmed message is settled by a consumer or still queued, in every queue it was
     routed to, or in the queue where that one's dead messages go.
@@ -37,7 +42,8 @@ def confirmed_and_missing(ledger: Ledger, node: Node) -> list[str]:
                 (place, copy.name) in ledger.settled or copy.name in queued[place]
                 for place in places
             )
-            if not is_safe and not plan.may_drop:
+            has_evaporated = copy.name in ledger.watches[queue].evaporated_names
+            if not is_safe and not plan.may_drop and not has_evaporated:
                 complaints.append(f"confirmed {copy.name!r} is neither settled nor in {queue}")
     return complaints
 
@@ -98,16 +104,19 @@ def dropped_without_reason(ledger: Ledger) -> list[str]:
 def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
     """The node's own counters agree with what observers saw. Holds at every moment."""
     complaints: list[str] = []
-    for name, queue in queues_of(node).items():
+    out: dict[str, int] = {}
+    for queue, entry in node.unsettled():
+        out[queue.name] = out.get(queue.name, 0) + len(entry.message.body)
+    for name, queue in watched_queues(ledger, node).items():
         watch = ledger.watches[name]
         counted = {
             "held": (queue.message_count + queue.unacked_count, len(watch.held)),
-            "published": (queue.published_total, len(watch.enqueued_names)),
-            "acknowledged": (queue.acknowledged_total, len(watch.acknowledged_names)),
-            "delivered": (queue.delivered_total, sum(watch.deliveries.values())),
-            "ready bytes": (
-                queue.ready_bytes,
-                sum(len(entry.message.body) for entry in queue.browse(BROWSE_MAX)),
+            "published": (queue.published_total, watch.enqueued_count),
+            "acknowledged": (queue.acknowledged_total, watch.acknowledged_count),
+            "delivered": (queue.delivered_total, watch.delivered_count),
+            "bytes": (
+                queue.ready_bytes + out.get(name, 0),
+                sum(len(ledger.copies[held].body) for held in watch.held),
             ),
         }
         for what, (theirs, ours) in counted.items():
@@ -124,7 +133,7 @@ def not_drained(ledger: Ledger, node: Node) -> list[str]:
     """Everything that is read is empty once nothing goes wrong any more."""
     return [
         f"{name} still holds {queue.message_count} ready and {queue.unacked_count} unacknowledged"
-        for name, queue in queues_of(node).items()
+        for name, queue in watched_queues(ledger, node).items()
         if not ledger.watches[name].plan.is_unread and (queue.message_count or queue.unacked_count)
     ]
 
@@ -141,7 +150,7 @@ def left_behind(ledger: Ledger, node: Node) -> list[str]:
         "open virtual hosts": sum(container.connection_counts.values()),
         "timers": 0 if due == NEVER else 1,
     }
-    for name, queue in queues_of(node).items():
+    for name, queue in watched_queues(ledger, node).items():
         left[f"consumers of {name}"] = queue.consumer_count
         left[f"unacknowledged in {name}"] = queue.unacked_count
         is_held_back = len(ledger.watches[name].held) - queue.message_count

@@ -9,6 +9,7 @@ Invariants
 - either forgets the flushes that were on their way: nobody hears of them.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -120,6 +121,8 @@ class SimulatedDisk(Disk):
         self._removed: dict[str, SimulatedFile] = {}
         self._fails_next = False
         self._flush_ends = 0
+        # Called behind every answer to a flush: the node has something to say now.
+        self.when_answered: Callable[[], None] | None = None
         # Removals that the last power loss undid.
         self.undone_names: list[str] = []
 
@@ -156,7 +159,13 @@ class SimulatedDisk(Disk):
             return
         if flush.fails:
             flush.listener.flush_failed("input/output error", self._clock.now())
-            return
+        else:
+            self._make_safe(flush)
+            flush.listener.flushed(flush.token, self._clock.now())
+        if self.when_answered is not None:
+            self.when_answered()
+
+    def _make_safe(self, flush: "SimulatedFlush") -> None:
         for file, size in flush.sizes:
             file.made_durable(size)
         for file in flush.cut:
@@ -165,7 +174,6 @@ class SimulatedDisk(Disk):
             file.is_entry_durable = True
         for name in flush.removed:
             self._removed.pop(name, None)
-        flush.listener.flushed(flush.token, self._clock.now())
 
     def entries(self) -> list[SimulatedFile]:
         return list(self._files.values())

@@ -5,6 +5,7 @@ from typing import Final
 
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
+from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.history import History
 from penstock.simulation.host import Host
 from penstock.simulation.network import Line, Network
@@ -23,6 +24,15 @@ STALL: Final = "a line stalls"
 REFUSE: Final = "nobody gets through for a while"
 ALARM: Final = "an alarm is raised"
 KINDS: Final = (RESET, CUT, CUT_TO_NODE, CUT_TO_CLIENT, STALL, REFUSE, ALARM)
+KILL: Final = "a process is killed"
+POWER: Final = "the power goes"
+STOP: Final = "a node is stopped"
+FAILED_FLUSH: Final = "a flush fails"
+FULL_DISK: Final = "a disk is full"
+STORAGE_KINDS: Final = (KILL, POWER, STOP, FAILED_FLUSH, FULL_DISK)
+# From no room at all to an alarm that rings in time.
+ROOM_BYTES_MAX: Final = 12_000
+FULL_US_MAX: Final = 3_000_000
 
 
 class Faults:
@@ -43,7 +53,7 @@ class Faults:
         self._network = network
         self._hosts = hosts
         self._interval_us = scenario.fault_interval_ms * 1000
-        self._weights = (
+        self._weights: tuple[tuple[str, int], ...] = (
             (RESET, 5),
             (CUT, 2),
             (CUT_TO_NODE, 1),
@@ -52,6 +62,15 @@ class Faults:
             (REFUSE, 1),
             (ALARM, scenario.alarm_weight),
         )
+        plan = scenario.storage
+        if plan is not None:
+            self._weights += (
+                (KILL, plan.kill_weight),
+                (POWER, plan.power_weight),
+                (STOP, plan.stop_weight),
+                (FAILED_FLUSH, plan.failed_flush_weight),
+                (FULL_DISK, plan.full_disk_weight),
+            )
         self._is_over = False
         self._next()
 
@@ -60,7 +79,11 @@ class Faults:
         self._is_over = True
         self._history.add("healed")
         for host in self._hosts:
-            host.set_alarm("")
+            if host.is_up:
+                host.set_alarm("")
+            if isinstance(host, DurableHost):
+                host.is_calm = True
+                host.disk.heal()
 
     def _next(self) -> None:
         self._clock.after(self._dice.between(0, 2 * self._interval_us), self._strike)
@@ -72,6 +95,9 @@ class Faults:
         kind = self._dice.weighted(self._weights)
         if kind == ALARM:
             self._alarm()
+            return
+        if kind in STORAGE_KINDS:
+            self._break_storage(kind)
             return
         lines = self._network.lines()
         if not lines:
@@ -98,11 +124,30 @@ class Faults:
         self._network.refuses_until = self._clock.microseconds + length
         line.reset()
 
+    def _break_storage(self, kind: str) -> None:
+        host = self._dice.choose(self._hosts)
+        assert isinstance(host, DurableHost), "only a host with a disk has storage"
+        if not host.is_up:
+            return
+        self._history.add(f"fault: {kind}: {host.name}")
+        self._history.sighted(kind)
+        if kind == KILL:
+            host.kill()
+        elif kind == POWER:
+            host.lose_power()
+        elif kind == STOP:
+            host.stop_cleanly()
+        elif kind == FAILED_FLUSH:
+            host.disk.fail_next_flush()
+        else:
+            host.disk.fill_up(self._dice.between(0, ROOM_BYTES_MAX))
+            self._clock.after(self._dice.between(0, FULL_US_MAX), host.disk.heal)
+
     def _alarm(self) -> None:
         host = self._dice.choose(self._hosts)
-        if host.node.container.alarm:
+        if not host.is_up or host.node.container.alarm:
             return
         self._history.sighted(ALARM)
         host.set_alarm("low on memory")
         length = self._dice.between(ALARM_US_MIN, ALARM_US_MAX)
-        self._clock.after(length, lambda: host.set_alarm(""))
+        host.later(length, lambda: host.set_alarm(""))

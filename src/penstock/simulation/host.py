@@ -4,9 +4,11 @@ One tick: what arrived is given to the node, then one `flush` dispatches, confir
 long a tick gathers is drawn, so that some gather one read and others many.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from penstock.broker.store.limits import StoreLimits
 from penstock.broker.timers import NEVER
 from penstock.broker.users import Verification
 from penstock.dialects.amqp091.connection import Connection
@@ -19,7 +21,9 @@ from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.entropy import SeededEntropy
 from penstock.simulation.history import History
 from penstock.simulation.network import Listener
+from penstock.simulation.scenarios import StoragePlan
 from penstock.wire.amqp091.limits import Limits
+from penstock.world.disk import Disk
 from penstock.world.network import Transport
 
 # As the server's.
@@ -36,18 +40,17 @@ LOGIN_US_MAX: Final = 60_000
 class DelayedLoginChecker(LoginChecker):
     """Compares instead of hashing, after a while. Held by the node's container."""
 
-    def __init__(self, host: "Host", clock: VirtualClock, dice: Dice) -> None:
+    def __init__(self, host: "Host", dice: Dice) -> None:
         self._host = host
-        self._clock = clock
         self._dice = dice
 
     def check(self, verification: Verification, waiter: LoginWaiter) -> None:
         delay = self._dice.between(LOGIN_US_MIN, LOGIN_US_MAX)
-        self._clock.after(delay, partial(self._checked, verification, waiter))
+        self._host.later(delay, partial(self._checked, verification, waiter))
 
     def _checked(self, verification: Verification, waiter: LoginWaiter) -> None:
         verification.good = verification.password == PASSWORD
-        waiter.login_checked(verification, self._clock.now())
+        waiter.login_checked(verification, self._host.clock.now())
         self._host.schedule_flush()
 
 
@@ -76,30 +79,74 @@ class HostedConnection(StreamUser):
             self._host.schedule_flush()
 
 
+class HostWatcher:
+    """Who looks on: a ledger that must know what a restart may take and what not."""
+
+    def tick_ended(self, host: "Host") -> None:
+        """Everything that the tick brought is written."""
+
+
 class Host(Listener):
     """Held by the stage, one for each node."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, history: History, limits: Limits
+        self,
+        name: str,
+        clock: VirtualClock,
+        dice: Dice,
+        history: History,
+        limits: Limits,
+        storage: StoragePlan | None = None,
     ) -> None:
         self.name = name
         self.clock = clock
         self.history = history
+        self.watcher = HostWatcher()
         self._dice = dice
-        # Version and platform are fixed: both builds must give the same history.
-        self.node = Node(
-            NodeConfiguration("0", "simulated", name, limits),
-            SeededEntropy(dice.fork("entropy")),
-            DelayedLoginChecker(self, clock, dice.fork("logins")),
-            clock.now(),
-            clock.wall(),
-        )
+        self._limits = limits
+        # Goes up with every start: what an earlier life has planned does not happen.
+        self.life = 0
+        self.is_up = False
+        self._storage = storage
+        self.start()
+
+    def start(self) -> None:
+        self.life += 1
+        self.node = self.make_node()
+        self.is_up = True
         self._flush_scheduled = False
         self._timer: Event | None = None
         self._timer_due = NEVER
-        clock.after(SWEEP_US, self._sweep)
+        self.later(SWEEP_US, self._sweep)
+
+    def data_disk(self) -> Disk | None:
+        return None
+
+    def make_node(self) -> Node:
+        clock = self.clock
+        store = StoreLimits() if self._storage is None else self._storage.limits
+        # Version and platform are fixed: both builds must give the same history.
+        return Node(
+            NodeConfiguration("0", "simulated", self.name, self._limits, store=store),
+            SeededEntropy(self._dice.fork(f"entropy{self.life}")),
+            DelayedLoginChecker(self, self._dice.fork(f"logins{self.life}")),
+            clock.now(),
+            clock.wall(),
+            self.data_disk(),
+        )
+
+    def later(self, microseconds: int, action: Callable[[], None]) -> Event:
+        """Like the clock's `after`, but not beyond the death of the process."""
+        return self.clock.after(microseconds, partial(self._if_alive, self.life, action))
+
+    def _if_alive(self, life: int, action: Callable[[], None]) -> None:
+        if self.is_up and self.life == life:
+            action()
 
     # What the network says.
+
+    def swept(self) -> None:
+        """Where the server's watchers of memory and disk look."""
 
     def accept(self, endpoint: Endpoint, peer_host: str) -> StreamUser | None:
         transport = self.transport(endpoint)
@@ -136,16 +183,23 @@ class Host(Listener):
         if not self._flush_scheduled:
             self._flush_scheduled = True
             is_busy = self._dice.chance(BUSY_CHANCE)
-            self.clock.after(self._dice.between(1, TICK_US_MAX) if is_busy else 0, self._flush)
+            self.later(self._dice.between(1, TICK_US_MAX) if is_busy else 0, self._flush)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
         self.node.flush(self.clock.now())
+        if self.node.storage_failure:
+            self.storage_failed(self.node.storage_failure)
+            return
+        self.watcher.tick_ended(self)
         if self.node.has_work():
             self.schedule_flush()
         due = self.node.timers.next_due()
         if due != self._timer_due:
             self._arm(due)
+
+    def storage_failed(self, reason: str) -> None:
+        raise AssertionError(f"a node without a disk says: {reason}")
 
     def _arm(self, due: int) -> None:
         if self._timer is not None:
@@ -154,7 +208,7 @@ class Host(Listener):
         self._timer_due = due
         if due != NEVER:
             delay = max(0, due * 1000 - self.clock.microseconds)
-            self._timer = self.clock.after(delay, self._ring)
+            self._timer = self.later(delay, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
@@ -163,6 +217,7 @@ class Host(Listener):
         self.schedule_flush()
 
     def _sweep(self) -> None:
-        self.clock.after(SWEEP_US, self._sweep)
+        self.later(SWEEP_US, self._sweep)
+        self.swept()
         self.node.sweep(self.clock.now(), self.clock.wall())
         self.schedule_flush()

@@ -5,11 +5,20 @@ What must be true at every moment is checked here, at once; what must be true at
 `checkers`.
 """
 
+from typing import Final
+
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
 from penstock.simulation.copies import Copy, Fate, name_in
 from penstock.simulation.history import History
 from penstock.simulation.scenarios import QueuePlan, Topology
+
+
+ENQUEUED: Final = "enqueued"
+ACKNOWLEDGED: Final = "acknowledged"
+DEQUEUED: Final = "dequeued"
+# Queue, what happened, name of the copy, its position in the queue.
+Happening = tuple[str, str, bytes, int]
 
 
 class Ledger:
@@ -30,6 +39,9 @@ class Ledger:
         self.seen: dict[tuple[str, bytes], int] = {}
         self.unflagged: set[tuple[str, bytes]] = set()
         self.settled: set[tuple[str, bytes]] = set()
+        # What queues did since the last tick ended, for who follows a node across restarts: queue,
+        # what, name, position. None when nobody does.
+        self.events: list[Happening] | None = None
         # The last first delivery of a (queue, consumer, publisher, epoch).
         self._last_serials: dict[tuple[str, str, str, int], int] = {}
 
@@ -83,7 +95,7 @@ class Ledger:
         self.seen[queue, name] = self.seen.get((queue, name), 0) + 1
         if redelivered:
             self.history.sighted("a redelivery")
-            if watch.deliveries.get(name, 0) < 2:
+            if watch.deliveries.get(name, 0) < 2 and name not in watch.inherited_names:
                 self.violated(f"{name!r} from {queue} was flagged on its first delivery")
             return name
         if (queue, name) in self.unflagged:
@@ -120,12 +132,20 @@ class QueueWatch(QueueObserver):
         ]
         # Everything that was ever enqueued, and what is still there, ready or unacknowledged.
         self.enqueued_names: set[bytes] = set()
-        self.held: dict[bytes, QueueEntry] = {}
+        self.held: dict[bytes, int] = {}
         self.deliveries: dict[bytes, int] = {}
         self.acknowledged_names: set[bytes] = set()
         # Gone without an acknowledgement: rejected, expired, dropped.
         self.dead_names: set[bytes] = set()
         self._last_serials: dict[tuple[str, int], int] = {}
+        # Since the node's last start, as its own counters.
+        self.enqueued_count = 0
+        self.acknowledged_count = 0
+        self.delivered_count = 0
+        # Here before the last start, so that they may be flagged; and lost by one, as messages
+        # that are not persistent must be.
+        self.inherited_names: set[bytes] = set()
+        self.evaporated_names: set[bytes] = set()
 
     @property
     def is_dead_queue(self) -> bool:
@@ -144,7 +164,9 @@ class QueueWatch(QueueObserver):
         if name in self.enqueued_names:
             self._violated(f"took {name!r} twice")
         self.enqueued_names.add(name)
-        self.held[name] = entry
+        self.enqueued_count += 1
+        self.held[name] = entry.position
+        self._happened(ENQUEUED, name, entry.position)
 
     def delivered(self, entry: QueueEntry) -> None:
         name = name_in(entry.message.body)
@@ -152,6 +174,7 @@ class QueueWatch(QueueObserver):
             self._violated(f"delivered {name!r}, which it does not hold")
         if name in self.acknowledged_names:
             self._violated(f"delivered {name!r} after its acknowledgement")
+        self.delivered_count += 1
         count = self.deliveries.get(name, 0) + 1
         self.deliveries[name] = count
         copy = self._ledger.copies.get(name)
@@ -166,6 +189,8 @@ class QueueWatch(QueueObserver):
         if name in self.acknowledged_names:
             self._violated(f"took two acknowledgements of {name!r}")
         self.acknowledged_names.add(name)
+        self.acknowledged_count += 1
+        self._happened(ACKNOWLEDGED, name, entry.position)
 
     def dequeued(self, entry: QueueEntry) -> None:
         name = name_in(entry.message.body)
@@ -173,6 +198,17 @@ class QueueWatch(QueueObserver):
             self._violated(f"let go of {name!r}, which it did not hold")
         if name not in self.acknowledged_names:
             self.dead_names.add(name)
+        self._happened(DEQUEUED, name, entry.position)
+
+    def begin_life(self) -> None:
+        """A node has started; its counters begin anew."""
+        self.enqueued_count = 0
+        self.acknowledged_count = 0
+        self.delivered_count = 0
+
+    def _happened(self, what: str, name: bytes, position: int) -> None:
+        if self._ledger.events is not None:
+            self._ledger.events.append((self.plan.name, what, name, position))
 
     def _violated(self, what: str) -> None:
         self._ledger.violated(f"{self._ledger.name}: {self.plan.name} {what}")

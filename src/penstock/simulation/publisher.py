@@ -23,6 +23,7 @@ from penstock.simulation.network import Network
 from penstock.simulation.program import Program
 from penstock.simulation.scenarios import Scenario
 from penstock.wire.amqp091 import methods_generated as m
+from penstock.wire.amqp091.content import BasicProperties
 from penstock.wire.amqp091.reply_codes_generated import NOT_FOUND
 
 INTERVAL_US_MAX: Final = 250_000

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.simulation.dice import Dice
-from penstock.simulation.host import Host
 from penstock.simulation.scenarios import SCENARIOS
 from penstock.simulation.stage import HostFactory, Stage
 
@@ -44,7 +43,7 @@ def make_source(name: str) -> Callable[[], float]:
 
 
 def run_seed(
-    seed: int, scenario: str, seconds: int = SECONDS, make_host: HostFactory = Host
+    seed: int, scenario: str, seconds: int = SECONDS, make_host: HostFactory | None = None
 ) -> Verdict:
     """Play one run. A defect that raises is a violation like any other."""
     stage = Stage(SCENARIOS[scenario], Dice(make_source, f"{scenario}/{seed}"), make_host)

@@ -7,6 +7,8 @@ a message's queues are is computed twice, once by the node and once by `Topology
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.broker.queues.paged_list import PagingLimits
+from penstock.broker.store.limits import StoreLimits
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, VhostCommand
 
 
@@ -81,6 +83,18 @@ def _topic_matches(pattern: list[str], words: list[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class StoragePlan:
+    """A node with a disk: its limits, and how often what happens to it."""
+
+    limits: StoreLimits = field(default_factory=StoreLimits)
+    kill_weight: int = 3
+    power_weight: int = 5
+    stop_weight: int = 1
+    failed_flush_weight: int = 1
+    full_disk_weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """All numbers of a kind of run; what varies within it is drawn from the seed."""
 
@@ -100,6 +114,11 @@ class Scenario:
     # to some four seconds (a cut), so most faults meet a stage that has recovered.
     fault_interval_ms: int = 1_500
     alarm_weight: int = 1
+    # None for a node that keeps everything in memory.
+    storage: StoragePlan | None = None
+    persistent_share: float = 0.0
+    # Who declare and delete all the time.
+    operator_count: int = 0
 
 
 def dead_lettering(queue: str, **arguments: object) -> QueuePlan:
@@ -167,6 +186,35 @@ LIMITED: Final = Topology(
     ROUTES,
 )
 
+# A few messages of everything, so that a short run rolls, reclaims, copies and pages.
+LITTLE: Final = StoreLimits(
+    segment_bytes_max=8_000,
+    spool_bytes_max=4_000,
+    reclaim_step_bytes=1_500,
+    paging=PagingLimits(head_count_max=8, head_count_kept=3, head_bytes_max=4_000, page_count=4),
+)
+
+DURABLE: Final = Topology(
+    EXCHANGES,
+    (
+        QueuePlan("alpha"),
+        QueuePlan("beta", {"x-single-active-consumer": True}),
+        QueuePlan("gamma", {"x-queue-type": "quorum"}),
+        QueuePlan("delta", {"x-max-priority": 3}),
+        QueuePlan("attic", is_unread=True),
+    ),
+    (*BINDINGS, BindingPlan("orders", "old", "attic"), BindingPlan("orders", "new", "delta")),
+    ROUTES,
+)
+
+# Like LIMITED, with a queue that shares messages with one that has a time to live.
+DURABLE_LIMITED: Final = Topology(
+    EXCHANGES,
+    (*LIMITED.queues, QueuePlan("zeta")),
+    (*LIMITED.bindings, BindingPlan("orders", "both", "zeta"), BindingPlan("orders", "new", "zeta")),
+    ROUTES,
+)
+
 SCENARIOS: Final[dict[str, Scenario]] = {
     "plain": Scenario(PLAIN),
     "stormy": Scenario(PLAIN, fault_interval_ms=400, messages_per_publisher=40),
@@ -185,4 +233,43 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         PLAIN, publisher_count=1, transactional_count=2, fault_interval_ms=700
     ),
     "two-nodes": Scenario(PLAIN, host_count=2, publisher_count=2, consumers_per_queue=1),
+    "durable": Scenario(
+        DURABLE, storage=StoragePlan(), persistent_share=0.8, consumers_per_queue=1
+    ),
+    "durable-heavy": Scenario(
+        DURABLE,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.8,
+        consumers_per_queue=1,
+        publisher_count=4,
+        messages_per_publisher=80,
+        prefetch_max=6,
+        consumers_pause=True,
+    ),
+    "durable-transactions": Scenario(
+        DURABLE,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.9,
+        consumers_per_queue=1,
+        publisher_count=1,
+        transactional_count=2,
+    ),
+    "durable-limits": Scenario(
+        DURABLE_LIMITED,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.9,
+        consumers_per_queue=1,
+        publisher_count=4,
+        prefetch_max=4,
+    ),
+    "definitions": Scenario(
+        DURABLE,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.8,
+        consumers_per_queue=1,
+        publisher_count=1,
+        messages_per_publisher=30,
+        operator_count=2,
+        fault_interval_ms=900,
+    ),
 }

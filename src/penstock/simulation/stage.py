@@ -12,6 +12,7 @@ from penstock.simulation import checkers
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.consumer import Consumer
 from penstock.simulation.dice import Dice
+from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.faults import Faults
 from penstock.simulation.history import History
 from penstock.simulation.host import Host
@@ -19,7 +20,8 @@ from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
 from penstock.simulation.program import HEARTBEAT_SECONDS, Program
 from penstock.simulation.publisher import Publisher
-from penstock.simulation.scenarios import Scenario
+from penstock.simulation.recovery_ledger import RecoveryLedger
+from penstock.simulation.scenarios import Scenario, StoragePlan
 from penstock.simulation.transactional import TransactionalPublisher
 from penstock.wire.amqp091.limits import Limits
 
@@ -32,14 +34,18 @@ HEAL_SECONDS_MAX: Final = 60
 # Lines that were cut are given up by the system at last, and the node must have heard of it.
 FAREWELL_SECONDS_MAX: Final = 30
 
-HostFactory = Callable[[str, VirtualClock, Dice, History, Limits], Host]
+HostFactory = Callable[[str, VirtualClock, Dice, History, Limits, StoragePlan | None], Host]
 
 
 class Stage:
     """Held by `run`, for one run."""
 
-    def __init__(self, scenario: Scenario, dice: Dice, make_host: HostFactory = Host) -> None:
+    def __init__(
+        self, scenario: Scenario, dice: Dice, make_host: HostFactory | None = None
+    ) -> None:
         self._scenario = scenario
+        if make_host is None:
+            make_host = Host if scenario.storage is None else DurableHost
         self.clock = VirtualClock()
         self.history = History(self.clock)
         self._network = Network(self.clock, dice.fork("network"), self.history)
@@ -56,12 +62,19 @@ class Stage:
     def _build(self, name: str, dice: Dice, make_host: HostFactory) -> None:
         scenario = self._scenario
         limits = Limits(frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
-        host = make_host(name, self.clock, dice.fork(name), self.history, limits)
+        host = make_host(
+            name, self.clock, dice.fork(name), self.history, limits, scenario.storage
+        )
         ledger = Ledger(name, scenario.topology, self.history)
         for command in scenario.topology.commands():
             host.node.apply_to_vhost("/", command, self.clock.now())
         for queue_name, queue in checkers.queues_of(host.node).items():
             queue.observers.append(ledger.watches[queue_name])
+        if isinstance(host, DurableHost):
+            RecoveryLedger(ledger, host, dice.fork(f"{name}/looks"))
+            # An operator waits until what is defined is safe.
+            self.clock.run(SECOND_US)
+            assert host.node.is_all_safe(), "a second is enough for the first flush"
         self._network.listen(name, host)
         self._hosts.append(host)
         self._ledgers.append(ledger)
@@ -117,6 +130,8 @@ class Stage:
         for _ in range(seconds * SECOND_US // LOOK_US):
             self.clock.run(LOOK_US)
             for ledger, host in zip(self._ledgers, self._hosts, strict=True):
+                if not host.is_up:
+                    continue
                 for complaint in checkers.counters_that_differ(ledger, host.node):
                     ledger.violated(complaint)
             if is_done() or self.violations():
@@ -127,8 +142,9 @@ class Stage:
         return bool(self.violations())
 
     def _is_settled(self) -> bool:
-        return all(publisher.is_done for publisher in self._publishers) and not any(
-            checkers.not_drained(ledger, host.node)
+        is_done = all(publisher.is_done for publisher in self._publishers)
+        return is_done and not any(
+            not host.is_up or checkers.not_drained(ledger, host.node)
             for ledger, host in zip(self._ledgers, self._hosts, strict=True)
         )
 

@@ -171,8 +171,9 @@ class Journal(FlushListener):
         self._safe_noted = self._flushing_noted
         try:
             self._go_on()
-            self._listener.durable(token, now)
-            if not self._is_flushing and self._noted < token:
+            # Not the token: a disk without delay has answered the next flush already.
+            self._listener.durable(self.durable_position, now)
+            if not self._is_flushing and self._noted < self.durable_position:
                 self._note_durable()
         except DiskError as error:
             self._failure = str(error)

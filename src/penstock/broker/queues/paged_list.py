@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
+from penstock.broker.message import NOBODY
 from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.queues.ready_list import ReadyList
 
@@ -146,13 +147,13 @@ class PagedReadyList(ReadyList):
             positions = self._tail_positions[begin:end].tolist()
             locations = self._tail_locations[begin:end].tolist()
             entries = self.pages.page_in(positions, locations)
-            assert len(entries) == len(positions), "what was paged out can be read back"
+            assert entries, "what was paged out can be read back"
             for entry in entries:
                 if entry.position <= self._inherited_position:
-                    entry.is_redelivered = True
+                    inherit(entry)
                 self._slots.append(entry)
-            self._tail_taken = end
-            self._tail_count -= end - begin
+            self._tail_taken = begin + len(entries)
+            self._tail_count -= len(entries)
             self._trim_tail()
         elif self._incoming:
             self._slots.extend(self._incoming)
@@ -247,16 +248,13 @@ class PagedReadyList(ReadyList):
         found.extend([entry.position for entry in self._incoming])
         return found
 
-    def in_tail(self, position: int) -> bool:
-        """Whether the message of this position is paged out."""
+    def location_of(self, position: int) -> int:
+        """Where the message of this position was paged out to; -1 when it is in memory or gone."""
         index = self._tail_index(position)
-        return index >= 0
+        return self._tail_locations[index] if index >= 0 else -1
 
-    def entry_of(self, position: int) -> QueueEntry | None:
-        found = super().entry_of(position)
-        if found is not None:
-            return found
-        for waiting in self._incoming:
-            if waiting.position == position:
-                return waiting
-        return None
+
+def inherit(entry: QueueEntry) -> None:
+    """It was there before the last start: somebody may have seen it, and who sent it is gone."""
+    entry.is_redelivered = True
+    entry.message.origin = NOBODY

@@ -134,14 +134,16 @@ class Queue(Expiring):
         if not self._unlimited:
             self._drop_excess(now)
 
-    def restored(self, highest_position: int, size: int, may_expire: bool, now: int) -> None:
+    def restored(self, highest_position: int, size: int, may_expire: bool) -> None:
         """Its messages were found in the journal: positions go on behind them."""
         self._next_position = highest_position + 1
         self.ready_bytes = size
         if may_expire:
-            # Times to live went on while nobody looked.
             self._message_expiry.is_needed = True
-            self._expire_head(now, True)
+
+    def resume(self, now: int) -> None:
+        """Everything is restored: drop what died meanwhile and what does not fit."""
+        self._expire_head(now, True)
         if not self._unlimited:
             self._drop_excess(now)
 
@@ -368,6 +370,8 @@ class Queue(Expiring):
         redelivered.
         """
         if self.is_deleted:
+            if self.journal is not None:
+                self.journal.dequeued_many(entries)
             return
         self.unacked_count -= len(entries)
         limit = self.settings.delivery_limit

@@ -49,7 +49,9 @@ class MessagePages:
         raise NotImplementedError
 
     def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
-        """Read messages back, as entries with these positions."""
+        """Read messages back, as entries with these positions: the first of them, as many as are
+        good to have in memory at once.
+        """
         raise NotImplementedError
 
     def forget(self, location: int) -> None:

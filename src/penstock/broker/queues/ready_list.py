@@ -73,7 +73,7 @@ class ReadyList:
         slots = self._slots
         if self._head == 0:
             # Room for a run of requeues, so that each costs no shift of the whole list.
-            room = max(16, self.count // 8)
+            room = max(16, len(slots) // 8)
             slots[0:0] = [None] * room
             self._head = room
         place = self.index_from(entry.position)
@@ -120,10 +120,6 @@ class ReadyList:
         """The entry in memory with this position."""
         entry = ReadyList.at(self, self.index_from(position))
         return entry if entry is not None and entry.position == position else None
-
-    def in_tail(self, position: int) -> bool:
-        """Whether the entry with this position is paged out; lists that can do it say so."""
-        return False
 
     def clear(self) -> list[QueueEntry]:
         """Empty the list and return what it held, in order."""

@@ -173,8 +173,6 @@ def snapshot_of(state: BrokerState) -> list[Change]:
 
 
 def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
-    limits = SetVhostLimits(vhost.max_queues, vhost.max_connections)
-    changes.append(Change(vhost.name, limits, 0))
     for policy in vhost.policies.listed():
         said = SetPolicy(
             policy.name, policy.pattern, policy.definition, policy.apply_to.value, policy.priority
@@ -195,7 +193,13 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
     for queue in vhost.queues.values():
         if queue.durable:
             command = DeclareQueue(
-                queue.name, True, False, queue.auto_delete, False, queue.arguments
+                queue.name,
+                True,
+                False,
+                queue.auto_delete,
+                False,
+                queue.arguments,
+                server_named=queue.name.startswith(RESERVED_PREFIX),
             )
             changes.append(Change(vhost.name, command, queue.number))
     if vhost.delay_line.number:
@@ -204,3 +208,6 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
         bound = vhost.durable_binding(binding)
         if bound is not None:
             changes.append(Change(vhost.name, bound, 0))
+    # Last: a limit below what is there already would refuse it.
+    limits = SetVhostLimits(vhost.max_queues, vhost.max_connections)
+    changes.append(Change(vhost.name, limits, 0))

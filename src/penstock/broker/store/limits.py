@@ -16,3 +16,5 @@ class StoreLimits:
     spool_bytes_max: int = FILE_BYTES_MAX
     reclaim_step_bytes: int = STEP_BYTES
     paging: PagingLimits = field(default_factory=PagingLimits)
+    # Of the data directory; a new journal takes it over. Empty draws one.
+    store_id: bytes = b""

@@ -64,18 +64,28 @@ class MessageStore:
         # that left likewise, definitions.
         self._arrived: list[QueueEntry] = []
         self._arrived_numbers: list[int] = []
+        # Whether entries of one message stand apart in them.
+        self._is_mixed: bool = False
         self._left: list[QueueEntry] = []
         self._left_numbers: list[int] = []
         self._left_positions: dict[int, list[int]] = {}
         self._changes: list[bytes] = []
         self._snapshot: bytes = b""
+        # The segment of the latest snapshot: definitions in earlier ones do not count any more.
+        self.snapshot_segment: int = 0
         # Records that are copied out of an old segment, and where to note their new places.
         self._moved: list[MovedRecord] = []
 
     # What queues say.
 
     def arrived(self, number: int, entry: QueueEntry) -> None:
-        entry.message.is_journalled = True
+        message = entry.message
+        if not message.is_journalled:
+            message.is_journalled = True
+        else:
+            assert message.location == NOT_WRITTEN, "a message arrives everywhere in one tick"
+            if not self._arrived or self._arrived[-1].message is not message:
+                self._is_mixed = True
         self._arrived.append(entry)
         self._arrived_numbers.append(number)
 
@@ -119,7 +129,7 @@ class MessageStore:
         if isinstance(ready, PagedReadyList):
             pages = ready.pages
             assert isinstance(pages, QueuePages)
-            pages.is_journalled = True
+            pages.number = number
 
     def attach_delay_line(self, line: DelayLine, number: int) -> None:
         """From now on persistent messages that wait in delayed exchanges are written down."""
@@ -175,7 +185,8 @@ class MessageStore:
     def _write(self) -> bool:
         pieces: list[bytes] = []
         size = 0
-        has_definitions = bool(self._changes or self._snapshot)
+        has_snapshot = bool(self._snapshot)
+        has_definitions = has_snapshot or bool(self._changes)
         if self._snapshot:
             size += records.append_text(pieces, records.SNAPSHOT, self._snapshot)
             self._snapshot = b""
@@ -199,17 +210,22 @@ class MessageStore:
         segment = segment_of(base)
         for index in range(len(written)):
             written[index].location = base + offsets[index]
+        if has_snapshot:
+            self.snapshot_segment = segment
         self.lives.wrote(segment, count, has_definitions)
+        # Before anything moves: a message may have left one queue and be moved for another.
+        self._count_left()
         for record in moved:
             record.settle(base + record.offset)
             self.lives.moved(record.old_segment, record.pair_count)
-        self._count_left()
         return True
 
     def _encode_arrived(
         self, pieces: list[bytes], size: int, written: list[Message], offsets: list[int]
     ) -> int:
         """Append message records; entries of one message stand together. Returns their number."""
+        if self._is_mixed:
+            self._bring_together()
         arrived = self._arrived
         numbers = self._arrived_numbers
         self._arrived = []
@@ -229,7 +245,6 @@ class MessageStore:
                 index += 1
             if not group:
                 continue
-            expires_at = group[0].expires_at
             written.append(message)
             offsets.append(size)
             size += records.append_message(
@@ -239,11 +254,26 @@ class MessageStore:
                 message.address.octets(),
                 group_numbers,
                 group,
-                expires_at + wall_offset if expires_at else 0,
+                wall_offset,
             )
             count += len(group)
         self._size = size
         return count
+
+    def _bring_together(self) -> None:
+        """A message came to one queue, another message came, and the first to one more queue."""
+        places: dict[Message, list[int]] = {}
+        for index, entry in enumerate(self._arrived):
+            places.setdefault(entry.message, []).append(index)
+        arrived: list[QueueEntry] = []
+        numbers: list[int] = []
+        for indices in places.values():
+            for index in indices:
+                arrived.append(self._arrived[index])
+                numbers.append(self._arrived_numbers[index])
+        self._arrived = arrived
+        self._arrived_numbers = numbers
+        self._is_mixed = False
 
     def _encode_left(self, pieces: list[bytes]) -> None:
         by_queue = self._left_positions

@@ -12,6 +12,8 @@ from penstock.storage.journal import Journal
 
 # Read at once. Messages of one queue mostly lie one behind the other.
 WINDOW_BYTES: Final = 256 * 1024
+# Records that are read back at a time end here, however few they are: bodies may be large.
+PAGE_BYTES: Final = 4 * 1024 * 1024
 NO_NUMBER: Final = [0]
 
 
@@ -27,14 +29,14 @@ class QueuePages(MessagePages):
         self._spool: Spool = spool
         self._decoder: MessageDecoder = decoder
         self._wall: WallClock = wall
-        self.is_journalled: bool = False
+        # Of its queue in the journal; 0 when everything is spooled.
+        self.number: int = 0
 
     def page_out(self, entry: QueueEntry) -> int:
         message = entry.message
-        if self.is_journalled and message.properties.persistent:
+        if self.number and message.properties.persistent:
             assert message.location >= 0, "written before it is paged out"
             return message.location
-        expires_at = entry.expires_at + self._wall.offset_ms if entry.expires_at else 0
         pieces: list[bytes] = []
         records.append_message(
             pieces,
@@ -43,7 +45,7 @@ class QueuePages(MessagePages):
             message.address.octets(),
             NO_NUMBER,
             [entry],
-            expires_at,
+            self._wall.offset_ms,
         )
         return self._spool.put(b"".join(pieces))
 
@@ -51,7 +53,10 @@ class QueuePages(MessagePages):
         entries: list[QueueEntry] = []
         window = b""
         start = 0
+        size_read = 0
         for index, location in enumerate(locations):
+            if size_read >= PAGE_BYTES:
+                break
             at = location - start
             if not (
                 0 <= at <= len(window) - records.HEAD_SIZE
@@ -63,6 +68,7 @@ class QueuePages(MessagePages):
                 size = records.size_at(window, 0)
                 if size > len(window):
                     window = self._read(location, size)
+            size_read += records.size_at(window, at)
             entries.append(
                 self._entry(records.MessageRecord(window, at), positions[index], location)
             )
@@ -77,14 +83,19 @@ class QueuePages(MessagePages):
         message: Message = self._decoder.decode(
             record.exchange(), record.routing_key(), record.header(), record.body()
         )
+        index = 0
         if location & SPOOLED:
             self._spool.forget(location)
         else:
             message.location = location
             message.is_journalled = True
+            if record.pair_count > 1:
+                index = record.index_of(self.number, position)
+        message.origin = record.origin()
         entry = QueueEntry(message, position)
-        if record.expires_at:
-            entry.expires_at = max(record.expires_at - self._wall.offset_ms, 1)
+        expires_at = record.expires_at(index)
+        if expires_at:
+            entry.expires_at = max(expires_at - self._wall.offset_ms, 1)
         return entry
 
     def forget(self, location: int) -> None:

@@ -18,7 +18,7 @@ from penstock.broker.store import records
 from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
 from penstock.broker.store.message_store import MessageStore, MovedRecord
 from penstock.storage.batch import BATCH_HEADER_BYTES
-from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of
+from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of, segment_of
 
 # A segment is worth copying when at most this share of it lives, or when the journal as a whole is
 # mostly dead behind it.
@@ -47,8 +47,8 @@ class Reclaimer:
         # The segment that is being copied, and how far it was read; 0 for none.
         self._segment: int = 0
         self._offset: int = 0
-        # A snapshot was written while this was the oldest segment.
-        self._snapshot_for: int = 0
+        # The last one that was copied to its end: nothing in it is worth a second look.
+        self._copied: int = 0
 
     def is_busy(self) -> bool:
         """Whether a segment is half copied."""
@@ -76,20 +76,24 @@ class Reclaimer:
 
     def _is_worth_copying(self, segments: list[int]) -> bool:
         """By the dead share of everything but the active segment: a live head in front of much
-        that is dead pays too.
+        that is dead pays too. Octets count, or many small messages in one segment would make up
+        for large dead ones in the others.
         """
-        live = 0
-        total = 0
+        if self._copied == segments[0]:
+            return False
+        live = 0.0
+        total = 0.0
         for segment in segments[:-1]:
+            size = self._store.journal.segment_size(segment)
+            total += size
             life = self._store.lives.of(segment)
-            live += life.live_count
-            total += life.total_count
+            if life.total_count:
+                live += size * life.live_count / life.total_count
         return live <= total * LIVE_SHARE_MAX
 
     def _remove(self, segment: int) -> bool:
         store = self._store
-        if store.lives.of(segment).has_definitions and self._snapshot_for != segment:
-            self._snapshot_for = segment
+        if store.lives.of(segment).has_definitions and store.snapshot_segment <= segment:
             text = encode_snapshot(snapshot_of(store.state), store.next_queue_number)
             store.add_snapshot(text)
             return True
@@ -118,6 +122,7 @@ class Reclaimer:
             budget -= BATCH_HEADER_BYTES + length
         if self._offset >= end:
             self._segment = 0
+            self._copied = segment
 
     def _unsettled(self) -> dict[tuple[int, int], QueueEntry]:
         found: dict[tuple[int, int], QueueEntry] = {}
@@ -158,25 +163,27 @@ class Reclaimer:
     ) -> None:
         record = records.MessageRecord(octets, 0)
         moved = MovedRecord(b"", 0)
-        pairs: list[tuple[int, int]] = []
+        kept: list[int] = []
         for index in range(record.pair_count):
             number = record.queue_number(index)
             position = record.position(index)
+            # A queue that is deleted may still have something out with consumers.
+            entry = out.get((number, position))
             ready = lists.get(number)
-            if ready is None:
-                continue
-            entry = ready.entry_of(position)
-            if entry is None:
-                entry = out.get((number, position))
+            if entry is None and ready is not None:
+                entry = ready.entry_of(position)
             if entry is not None:
-                moved.messages.append(entry.message)
-            elif isinstance(ready, PagedReadyList) and ready.in_tail(position):
-                moved.lists.append(ready)
-                moved.positions.append(position)
-            else:
-                continue
-            pairs.append((number, position))
-        if pairs:
-            moved.octets = record.with_pairs(pairs)
-            moved.pair_count = len(pairs)
+                if segment_of(entry.message.location) == self._segment:
+                    moved.messages.append(entry.message)
+                    kept.append(index)
+            elif isinstance(ready, PagedReadyList):
+                # After a restart it may be known by a copy that was made before.
+                location = ready.location_of(position)
+                if location >= 0 and segment_of(location) == self._segment:
+                    moved.lists.append(ready)
+                    moved.positions.append(position)
+                    kept.append(index)
+        if kept:
+            moved.octets = record.with_pairs(kept)
+            moved.pair_count = len(kept)
             self._store.move(moved, self._segment)

@@ -29,12 +29,10 @@ TICK: Final = 5
 
 HEAD_SIZE: Final = 5
 _HEAD: Final = Struct(">BI")
-_MESSAGE_START: Final = Struct(">BIH")
-_MESSAGE_START_SIZE: Final = 7
+_MESSAGE_START: Final = Struct(">BII")
+_MESSAGE_START_SIZE: Final = 9
 _PAIR: Final = Struct(">IQQ")
 _PAIR_SIZE: Final = 20
-# What the field can count; a message that reaches more queues has several records.
-PAIRS_MAX: Final = 0xFFFF
 # Stands for -1, nobody.
 _NO_ORIGIN: Final = 0xFFFF_FFFF
 _SIZES: Final = Struct(">II")
@@ -43,7 +41,7 @@ _RANGE: Final = Struct(">QI")
 RANGE_SIZE: Final = 12
 TICK_RECORD: Final = _HEAD.pack(TICK, 0)
 # One message of one queue, the common case, in one piece: kind, size, dialect, origin, one pair.
-_SINGLE: Final = Struct(">BIBIHIQQ")
+_SINGLE: Final = Struct(">BIBIIIQQ")
 _SINGLE_REST: Final = _MESSAGE_START_SIZE + _PAIR_SIZE + 8
 
 
@@ -72,9 +70,7 @@ def append_message(
         expires_at = entry.expires_at + wall_offset_ms if entry.expires_at else 0
         size = _SINGLE_REST + len(address) + len(header) + len(body)
         pieces.append(
-            _SINGLE.pack(
-                MESSAGE, size, 0, origin, 1, queue_numbers[0], entry.position, expires_at
-            )
+            _SINGLE.pack(MESSAGE, size, 0, origin, 1, queue_numbers[0], entry.position, expires_at)
         )
     else:
         pairs: list[bytes] = []
@@ -136,7 +132,7 @@ class MessageRecord:
 
     def __init__(self, data: bytes, at: int) -> None:
         """`at` is the record's kind octet; the whole record lies in `data`."""
-        pair_count = data[at + HEAD_SIZE + 5] << 8 | data[at + HEAD_SIZE + 6]
+        pair_count = read_u32(data, at + HEAD_SIZE + 5)
         self._data: bytes = data
         self._start: int = at + HEAD_SIZE
         self._pairs: int = self._start + _MESSAGE_START_SIZE

@@ -6,9 +6,10 @@ messages come into memory when somebody asks for them.
 """
 
 from array import array
+from collections.abc import Iterable
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.paged_list import PAGE_COUNT, PagedReadyList, inherit
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
@@ -37,8 +38,11 @@ class StoreRecovery(BatchSink):
 
     def __init__(self) -> None:
         self._queues: dict[int, RecoveredQueue] = {}
+        # Those that have their messages back, until `resume`.
+        self._restored: list[Queue] = []
         self._changes: list[Change] = []
         self._lives: SegmentLives = SegmentLives()
+        self._snapshot_segment: int = 0
         self._next_queue_number: int = 1
         # False when the journal was empty: the store is new.
         self.found_anything: bool = False
@@ -91,11 +95,20 @@ class StoreRecovery(BatchSink):
         self._lives.of(segment_of(location)).has_definitions = True
         if kind == records.SNAPSHOT:
             self._changes, self._next_queue_number = decode_snapshot(text)
+            self._snapshot_segment = segment_of(location)
             return
         change = decode_change(text)
         self._changes.append(change)
         if change.queue_number >= self._next_queue_number:
             self._next_queue_number = change.queue_number + 1
+
+    def left_in(self, number: int) -> tuple["array[int]", "array[int]"]:
+        """Positions and locations of what a queue number still holds, for whoever checks a store."""
+        queue = self._queues.get(number)
+        if queue is None:
+            return array("Q"), array("Q")
+        positions, locations, _ = living(queue)
+        return positions, locations
 
     def restore(self, state: BrokerState, store: MessageStore, now: int) -> int:
         """Make everything again; returns how many messages there are."""
@@ -103,25 +116,32 @@ class StoreRecovery(BatchSink):
             self._apply(state, store, change, now)
         self._changes = []
         store.next_queue_number = self._next_queue_number
+        store.snapshot_segment = self._snapshot_segment
         store.lives = self._lives
         count = 0
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
                 recovered = self._queues.pop(queue.number, None) if queue.number else None
                 if recovered is not None:
-                    count += self._restore_queue(queue, recovered, store, now)
+                    count += self._restore_queue(queue, recovered, store)
             line = vhost.delay_line
             recovered = self._queues.pop(line.number, None) if line.number else None
             if recovered is not None:
-                entries = self._read(recovered, store)
+                entries = self._read(recovered, line.number, store)
                 line.restored(entries, recovered.highest_position, now)
                 count += len(entries)
         self._queues = {}
         return count
 
-    def _restore_queue(
-        self, queue: Queue, recovered: RecoveredQueue, store: MessageStore, now: int
-    ) -> int:
+    def resume(self, now: int) -> None:
+        """Times to live and length limits hold again. Only when every queue has its messages and
+        changes are written down: what dies now may go on to any queue.
+        """
+        for queue in self._restored:
+            queue.resume(now)
+        self._restored = []
+
+    def _restore_queue(self, queue: Queue, recovered: RecoveredQueue, store: MessageStore) -> int:
         ready = queue.ready
         if isinstance(ready, PagedReadyList):
             positions, locations, size = living(recovered)
@@ -130,17 +150,29 @@ class StoreRecovery(BatchSink):
         else:
             # Priorities are known from the messages only, so these are read at once.
             size = 0
-            for entry in self._read(recovered, store):
-                entry.is_redelivered = True
+            for entry in self._read(recovered, queue.number, store):
                 size += len(entry.message.body)
                 ready.append(entry)
-        queue.restored(recovered.highest_position, size, recovered.may_expire, now)
+        queue.restored(recovered.highest_position, size, recovered.may_expire)
+        self._restored.append(queue)
         return ready.count
 
-    def _read(self, recovered: RecoveredQueue, store: MessageStore) -> list[QueueEntry]:
+    def _read(
+        self, recovered: RecoveredQueue, number: int, store: MessageStore
+    ) -> list[QueueEntry]:
         positions, locations, _ = living(recovered)
         self._count_living(locations)
-        return store.make_pages().page_in(positions.tolist(), locations.tolist())
+        pages = store.make_pages()
+        pages.number = number
+        entries: list[QueueEntry] = []
+        while len(entries) < len(positions):
+            begin = len(entries)
+            end = begin + PAGE_COUNT
+            read = pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
+            entries.extend(read)
+        for entry in entries:
+            inherit(entry)
+        return entries
 
     def _count_living(self, locations: "array[int]") -> None:
         for location in locations:
@@ -169,10 +201,11 @@ class StoreRecovery(BatchSink):
 
 def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", int]:
     """Positions and locations of what is still in the queue, in order, and its octets."""
-    order = range(len(queue.positions))
     positions = queue.positions
-    in_order = all([positions[index] < positions[index + 1] for index in range(len(positions) - 1)])
-    indices: list[int] = list(order) if in_order else sorted(order, key=_by(positions))
+    # Mostly in order, and then not listed: ten million numbers as a list take 400 MB.
+    indices: Iterable[int] = range(len(positions))
+    if not is_growing(positions):
+        indices = sorted(indices, key=PositionKey(positions))
     gone = sorted(queue.gone)
     kept_positions: array[int] = array("Q")
     kept_locations: array[int] = array("Q")
@@ -197,8 +230,13 @@ def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", int]:
     return kept_positions, kept_locations, size
 
 
-def _by(positions: "array[int]") -> "PositionKey":
-    return PositionKey(positions)
+def is_growing(numbers: "array[int]") -> bool:
+    last = -1
+    for number in numbers:
+        if number <= last:
+            return False
+        last = number
+    return True
 
 
 class PositionKey:

@@ -56,8 +56,6 @@ class StreamFiles(FlushWaiter):
         # Retention; NO_LIMIT for none.
         self.bytes_max: int = NO_LIMIT
         self.age_ms_max: int = NO_LIMIT
-        # What the wall clock showed last.
-        self._wall: int = wall
         # The last message that was read from the log, whose address and properties serve the next.
         self._last_stored: StoredEntry | None = None
         self._last_message: Message | None = None
@@ -66,11 +64,12 @@ class StreamFiles(FlushWaiter):
 
     # Writing.
 
-    def begin_if_full(self) -> None:
+    def begin_if_full(self, wall: int) -> None:
         """Begin a segment when the last one is full. Comes before each message."""
         if self.log.must_roll() and not self._store.failure:
             try:
                 self._begin_segment()
+                self.retain(wall)
             except DiskError as error:
                 self._store.failure = str(error)
 
@@ -80,7 +79,6 @@ class StreamFiles(FlushWaiter):
         file = self._store.disk.open(name)
         file.append(encode_numbers(self.publishers.sequences))
         self._store.wrote(self, [file])
-        self._apply_retention()
 
     def write(self) -> None:
         """Append what was composed since the last time. A disk that fails stops the broker at the
@@ -148,14 +146,9 @@ class StreamFiles(FlushWaiter):
     def has_retention(self) -> bool:
         return self.bytes_max != NO_LIMIT or self.age_ms_max != NO_LIMIT
 
-    def saw_wall(self, wall: int) -> None:
-        self._wall = wall
-
-    def retain(self, now: int) -> None:
-        self._apply_retention()
-
-    def _apply_retention(self) -> None:
-        oldest = NO_LIMIT if self.age_ms_max == NO_LIMIT else self._wall - self.age_ms_max
+    def retain(self, wall: int) -> None:
+        """Remove what is too much or too old when the wall clock shows this."""
+        oldest = NO_LIMIT if self.age_ms_max == NO_LIMIT else wall - self.age_ms_max
         names: list[str] = []
         for first_offset in self.log.retain(self.bytes_max, oldest):
             names.append(publishers_name(self._folder, first_offset))

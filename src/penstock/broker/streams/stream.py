@@ -81,7 +81,7 @@ class Stream(Queue):
         )
         files.listener = StreamWakener(self)
         self._open_files = files
-        self._retention_timer = RetentionTimer(files, self.vhost.timers)
+        self._retention_timer = RetentionTimer(files, self._view)
         self._cursor_timer = CursorTimer(files, self.vhost.timers)
         self._limit(now)
 
@@ -122,8 +122,7 @@ class Stream(Queue):
         settings = self.settings
         files = self._open_files
         files.limit(settings.max_length_bytes, settings.max_age_ms, self._segment_bytes_max())
-        files.saw_wall(self._view.wall(now))
-        files.retain(now)
+        files.retain(self._view.wall(now))
         self._retention_timer.start(now)
 
     def used(self, now: int) -> None:
@@ -147,10 +146,9 @@ class Stream(Queue):
                 return True
             else:
                 flags = HAS_PUBLISHER
-        files.begin_if_full()
-        offset = files.log.add(
-            message.address.octets(), header, message.body, flags, self._view.wall(now)
-        )
+        wall = self._view.wall(now)
+        files.begin_if_full(wall)
+        offset = files.log.add(message.address.octets(), header, message.body, flags, wall)
         self.published_total += 1
         if self.consumers.count:
             self._tail.append(message, offset)
@@ -176,7 +174,6 @@ class Stream(Queue):
         if self.is_deleted:
             return
         files = self.files
-        files.saw_wall(self._view.wall(now))
         files.write()
         if self._readers:
             self._serve(files)

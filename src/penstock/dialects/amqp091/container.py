@@ -10,7 +10,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import settings_of
 from penstock.broker.durability import Durability
-from penstock.broker.message import Address, Message, MessageDecoder
+from penstock.broker.message import NOBODY, Address, Message, MessageDecoder
 from penstock.broker.partitions import partitions_of
 from penstock.broker.permissions import Access, Permission, ResourceKind
 from penstock.broker.publishing import PublishInterceptor
@@ -30,8 +30,7 @@ from penstock.world.entropy import Entropy
 # Parsed headers that are kept. Applications use few different ones, or a new one per message; above
 # the number all are dropped, and a header costs its scan again.
 PROPERTIES_MAX: Final = 4096
-# Origin of a message whose publisher's connection is long gone.
-NOBODY: Final = -1
+
 # Headers longer than this are not kept: 4096 of them must not hold memory that nobody counts.
 KEPT_HEADER_BYTES_MAX: Final = 1024
 

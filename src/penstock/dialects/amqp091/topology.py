@@ -123,11 +123,11 @@ def delete_queue(channel: Channel, method: wire.QueueDelete, now: int) -> None:
 
 def _apply(channel: Channel, command: VhostCommand, now: int) -> Result:
     channel.principal.check(command)
-    definitions = channel.vhost.definitions
-    before = definitions.change_count
     result = channel.vhost.apply(command, now)
-    if definitions.change_count != before:
-        # Said to be done only when it would survive a power loss.
+    durability = channel.container.durability
+    count = channel.vhost.definitions.change_count
+    if count != durability.definition_count or durability.definitions > durability.safe:
+        # Said to be done only when it would survive a power loss, whoever declared it first.
         channel.container.gate(channel.wire.outgoing)
     return result
 

@@ -1,0 +1,1 @@
+"""Selectors: conditions in the SQL-92 subset of JMS, asked of messages."""

@@ -1,0 +1,176 @@
+"""A host with a disk: its process dies, its power goes, its disk fails, and it comes back.
+
+Between any two events it can go down: at the end of a tick, in the middle of one, while a flush is
+on its way, before the first flush after a start. It comes back after a while on the same disk.
+"""
+
+from functools import partial
+from typing import Final
+
+from penstock.simulation.clock import VirtualClock
+from penstock.simulation.dice import Dice
+from penstock.simulation.disk import SimulatedDisk
+from penstock.simulation.endpoint import Endpoint, StreamUser
+from penstock.simulation.history import History
+from penstock.simulation.host import Host, HostWatcher
+from penstock.simulation.scenarios import StoragePlan
+from penstock.wire.amqp091.limits import Limits
+from penstock.world.disk import Disk
+
+DOWN_US_MAX: Final = 1_200_000
+# One after the other: the second crash meets a node that has just recovered.
+SOON_AGAIN_CHANCE: Final = 0.3
+SOON_US_MAX: Final = 8_000
+# A clean stop waits this long for clients, as the server does.
+STOP_US: Final = 2_000_000
+STOP_LOOK_US: Final = 50_000
+# Below this the disk alarm rings.
+ALARM_FREE_BYTES: Final = 6_000
+
+
+class RecoveryWatcher(HostWatcher):
+    """Who compares what was there before a crash with what is there after it."""
+
+    def went_down(self, host: "DurableHost", was_power_lost: bool) -> None:
+        """The process is dead and the disk is as the crash left it."""
+
+    def comes_back(self, host: "DurableHost") -> None:
+        """About to start: the disk is as it was found."""
+
+    def came_back(self, host: "DurableHost") -> None:
+        """The new node has recovered; nobody has spoken to it yet."""
+
+
+class DurableHost(Host):
+    """Held by the stage."""
+
+    def __init__(
+        self,
+        name: str,
+        clock: VirtualClock,
+        dice: Dice,
+        history: History,
+        limits: Limits,
+        storage: StoragePlan | None = None,
+    ) -> None:
+        self.disk = SimulatedDisk(clock, dice.fork("disk"))
+        self.disk.when_answered = self._disk_answered
+        self.recovery_watcher = RecoveryWatcher()
+        self._endpoints: list[Endpoint] = []
+        self._is_stopping = False
+        # Nothing breaks any more, but what is broken must still come back.
+        self.is_calm = False
+        # How far the journal was safe when the process started.
+        self._safe_at_start = 0
+        super().__init__(name, clock, dice, history, limits, storage)
+
+    def start(self) -> None:
+        self.recovery_watcher.comes_back(self)
+        super().start()
+        self._is_stopping = False
+        stored = self.node.stored
+        assert stored is not None, "a durable host has a disk"
+        self._safe_at_start = self.node.durability.safe
+        if stored.torn_tail is not None:
+            self.history.sighted("a torn tail is cut")
+        tail = stored.torn_tail.octets if stored.torn_tail is not None else 0
+        self.history.add(
+            f"{self.name} starts: {stored.recovered_count} messages, journal "
+            f"{stored.journal.position}, torn {tail}"
+        )
+        self.recovery_watcher.came_back(self)
+        self.schedule_flush()
+
+    def data_disk(self) -> Disk | None:
+        return self.disk
+
+    def accept(self, endpoint: Endpoint, peer_host: str) -> StreamUser | None:
+        if not self.is_up:
+            return None
+        self._endpoints = [known for known in self._endpoints if not known.is_over]
+        self._endpoints.append(endpoint)
+        return super().accept(endpoint, peer_host)
+
+    def _disk_answered(self) -> None:
+        self.schedule_flush()
+
+    # What goes wrong.
+
+    def kill(self) -> None:
+        """The process dies; what it wrote is still in the page cache."""
+        if self.is_up:
+            self._sight_state()
+            self.history.add(f"{self.name} is killed")
+            self._go_down(is_power_lost=False)
+
+    def lose_power(self) -> None:
+        if self.is_up:
+            self._sight_state()
+            self.history.add(f"{self.name} loses power")
+            self._go_down(is_power_lost=True)
+
+    def stop_cleanly(self) -> None:
+        if self.is_up and not self._is_stopping:
+            self._is_stopping = True
+            self.history.add(f"{self.name} stops")
+            self.stop()
+            self._wait_for_end(STOP_US)
+
+    def storage_failed(self, reason: str) -> None:
+        """As the server: it ends and somebody starts it again. What the system does with pages
+        that it could not write is unknown, so half of the time they are gone.
+        """
+        self.history.sighted(f"a node stops: {reason.rpartition(': ')[2]}")
+        self.history.add(f"{self.name} stops by itself: {reason}")
+        self._go_down(is_power_lost=self._dice.chance(0.5))
+
+    def swept(self) -> None:
+        is_low = self.disk.free_bytes() < ALARM_FREE_BYTES
+        if is_low:
+            self.history.sighted("a disk alarm is raised")
+        self.node.set_alarm("disk", "low on disk" if is_low else "", self.clock.now())
+
+    def _wait_for_end(self, left: int) -> None:
+        is_done = not self.node.connections and self.node.is_all_safe()
+        if is_done or left <= 0:
+            if is_done:
+                self.history.sighted("a node stops in order")
+            self._go_down(is_power_lost=False)
+        else:
+            self.later(STOP_LOOK_US, partial(self._wait_for_end, left - STOP_LOOK_US))
+
+    def _go_down(self, *, is_power_lost: bool) -> None:
+        self.is_up = False
+        for endpoint in self._endpoints:
+            endpoint.user = None
+            if is_power_lost and self._dice.chance(0.5):
+                # Nobody is left to say anything; the other end finds out by itself.
+                endpoint.is_cut = True
+                endpoint.peer.is_cut = True
+            else:
+                endpoint.abort()
+        self._endpoints = []
+        if is_power_lost:
+            self.disk.crash()
+            if any(name.startswith("journal/") for name in self.disk.undone_names):
+                self.history.sighted("a power loss undoes a removal")
+        else:
+            self.disk.kill()
+        self.recovery_watcher.went_down(self, is_power_lost)
+        self.clock.after(self._dice.between(1, DOWN_US_MAX), self._come_back)
+
+    def _come_back(self) -> None:
+        self.start()
+        if not self.is_calm and self._dice.chance(SOON_AGAIN_CHANCE):
+            crash = self._dice.choose([self.kill, self.lose_power])
+            self.later(self._dice.between(0, SOON_US_MAX), crash)
+
+    def _sight_state(self) -> None:
+        stored = self.node.stored
+        assert stored is not None, "a durable host has a disk"
+        if stored.reclaimer.is_busy():
+            self.history.sighted("a crash interrupts the copying of a segment")
+        if not self.node.is_all_safe():
+            self.history.sighted("a crash comes before a flush ends")
+            if self.node.durability.safe == self._safe_at_start:
+                self.history.sighted("a crash comes before the first flush after a start")

@@ -1,0 +1,264 @@
+"""What a restart must bring back, exactly.
+
+Every tick is one batch, so a recovered journal holds the node's state at the end of some tick: not
+before the last one whose end was known to be safe, and after the death of the process alone exactly
+the last one. What every tick did is kept here, and the tick that a start came back to is found by
+the journal position. From there on the ledger goes on as if what came later had not happened.
+"""
+
+from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.queue import Queue
+from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
+from penstock.node.node import Node
+from penstock.node.stored import StoredState
+from penstock.simulation import checkers
+from penstock.simulation.copies import Fate, name_in
+from penstock.simulation.dice import Dice
+from penstock.simulation.durable_host import DurableHost, RecoveryWatcher
+from penstock.simulation.host import Host
+from penstock.simulation.inspection import Inspection
+from penstock.simulation.ledger import ACKNOWLEDGED, DEQUEUED, ENQUEUED, Happening, Ledger, QueueWatch
+
+# Each look reads the whole journal, so it is a rare one.
+LOOK_CHANCE = 0.01
+
+
+class Tick:
+    """What one tick did, and how far the journal was written at its end."""
+
+    def __init__(self, position: int, happenings: list[Happening], definitions: str | None) -> None:
+        self.position = position
+        self.happenings = happenings
+        # Everything that was defined at its end; None when that had not changed.
+        self.definitions = definitions
+
+
+class RecoveryLedger(RecoveryWatcher):
+    """Held by its host; follows one node over all its lives."""
+
+    def __init__(self, ledger: Ledger, host: DurableHost, dice: Dice) -> None:
+        self._ledger = ledger
+        self._dice = dice
+        self._ticks: list[Tick] = []
+        self._change_count = -1
+        self._safe = 0
+        self._was_power_lost = False
+        self._found: Inspection | None = None
+        ledger.events = []
+        host.watcher = self
+        host.recovery_watcher = self
+
+    # While it runs.
+
+    def tick_ended(self, host: Host) -> None:
+        node = host.node
+        self._keep_tick(node)
+        stored = stored_of(node)
+        if stored.store.spool.file_count():
+            self._ledger.history.sighted("the spool is used")
+        if self._dice.chance(LOOK_CHANCE):
+            assert isinstance(host, DurableHost)
+            self.compare(host)
+
+    def _keep_tick(self, node: Node) -> None:
+        events = self._ledger.events
+        assert events is not None, "somebody follows"
+        count = node.state.definitions.change_count
+        definitions: str | None = None
+        if count != self._change_count:
+            self._change_count = count
+            definitions = definitions_of(node)
+        if events or definitions is not None:
+            self._ticks.append(Tick(node.durability.written, events, definitions))
+            self._ledger.events = []
+
+    def compare(self, host: DurableHost) -> None:
+        """A running node, at the end of a tick, with its disk."""
+        node = host.node
+        stored = stored_of(node)
+        found = Inspection(host.disk)
+        if found.has_snapshot:
+            self._ledger.history.sighted("a snapshot of the definitions is written")
+        held: dict[int, set[int]] = {}
+        for queue, entry in node.unsettled():
+            if queue.number and not queue.is_deleted and entry.message.properties.persistent:
+                held.setdefault(queue.number, set()).add(entry.position)
+        queues = [queue for queue in all_queues(node) if queue.number]
+        for queue in queues:
+            on_disk = found.bodies(queue.number)
+            positions = held.get(queue.number, set()) | self._ready_positions(queue)
+            if positions != set(on_disk):
+                self._violated(
+                    f"{queue.name} holds {sorted(positions)}, its disk {sorted(on_disk)}"
+                )
+        counts = found.live_counts([queue.number for queue in queues])
+        for segment in stored.journal.segments():
+            believed = stored.store.lives.of(segment).live_count
+            if believed != counts.get(segment, 0):
+                self._violated(
+                    f"segment {segment} holds {counts.get(segment, 0)} that are needed, and the "
+                    f"store believes {believed}"
+                )
+
+    def _ready_positions(self, queue: Queue) -> set[int]:
+        """Of what is ready and persistent."""
+        watch = self._ledger.watches.get(queue.name)
+        ready = queue.ready
+        if not isinstance(ready, PagedReadyList):
+            return {
+                entry.position
+                for entry in queue.browse(checkers.BROWSE_MAX)
+                if entry.message.properties.persistent
+            }
+        if ready.tail_count():
+            self._ledger.history.sighted("messages are paged out")
+        positions = set(ready.positions())
+        if watch is not None:
+            for name, position in watch.held.items():
+                if not self._ledger.copies[name].is_persistent:
+                    positions.discard(position)
+        return positions
+
+    # When it goes down.
+
+    def went_down(self, host: DurableHost, was_power_lost: bool) -> None:
+        node = host.node
+        stored = stored_of(node)
+        # A tick that failed after its batch was written still counts.
+        if stored.journal.position > node.durability.written:
+            node.durability.written = stored.journal.position
+            self._keep_tick(node)
+        self._ledger.events = []
+        self._safe = node.durability.safe if was_power_lost else node.durability.written
+        self._was_power_lost = was_power_lost
+
+    # When it comes back.
+
+    def comes_back(self, host: DurableHost) -> None:
+        self._found = Inspection(host.disk)
+
+    def came_back(self, host: DurableHost) -> None:
+        node = host.node
+        found = self._found
+        assert found is not None, "looked at before the start"
+        position = stored_of(node).journal.position
+        if position < self._safe:
+            self._violated(f"came back at {position}, and {self._safe} was safe")
+        kept = [tick for tick in self._ticks if tick.position <= position]
+        self._ticks = kept
+        self._check_definitions(node)
+        self._replay()
+        self._change_count = node.state.definitions.change_count
+        for name, watch in self._ledger.watches.items():
+            queue = checkers.queues_of(node).get(name)
+            if queue is None:
+                if watch.enqueued_names:
+                    self._violated(f"{name} did not come back")
+                continue
+            self._check_content(watch, found.bodies(queue.number))
+        for name, watch in self._ledger.watches.items():
+            queue = checkers.queues_of(node).get(name)
+            if queue is not None:
+                self._take_over(watch, queue)
+        self._check_promises()
+
+    def _check_definitions(self, node: Node) -> None:
+        expected = [tick.definitions for tick in self._ticks if tick.definitions is not None]
+        if expected and definitions_of(node) != expected[-1]:
+            self._violated(f"defined was {expected[-1]}, and came back {definitions_of(node)}")
+
+    def _replay(self) -> None:
+        """Forget what happened in ticks that are lost."""
+        watches = self._ledger.watches
+        for watch in watches.values():
+            watch.enqueued_names.clear()
+            watch.held.clear()
+            watch.acknowledged_names.clear()
+            watch.dead_names.clear()
+            watch.begin_life()
+        for tick in self._ticks:
+            for queue, what, name, position in tick.happenings:
+                watch = watches[queue]
+                if what == ENQUEUED:
+                    watch.enqueued_names.add(name)
+                    watch.held[name] = position
+                elif what == ACKNOWLEDGED:
+                    watch.acknowledged_names.add(name)
+                else:
+                    watch.held.pop(name, None)
+                    if name not in watch.acknowledged_names | watch.evaporated_names:
+                        watch.dead_names.add(name)
+
+    def _check_content(self, watch: QueueWatch, on_disk: dict[int, bytes]) -> None:
+        ledger = self._ledger
+        gone = [name for name in watch.held if not ledger.copies[name].is_persistent]
+        for name in gone:
+            ledger.history.sighted("a transient message evaporates")
+            watch.evaporated_names.add(name)
+            self._happened(watch, DEQUEUED, name, watch.held.pop(name))
+        expected = {position: ledger.copies[name].body for name, position in watch.held.items()}
+        for position in sorted(expected.keys() | on_disk.keys()):
+            if expected.get(position) != on_disk.get(position):
+                was = name_in(expected.get(position, b"nothing"))
+                came = name_in(on_disk.get(position, b"nothing"))
+                what = f"{watch.plan.name} held {was!r} at {position}, and {came!r} came back"
+                self._violated(what)
+
+    def _take_over(self, watch: QueueWatch, queue: Queue) -> None:
+        """What a start itself drops, by time to live or a limit, is the new life's first deed."""
+        ready = queue.ready
+        if isinstance(ready, PagedReadyList):
+            positions = set(ready.positions())
+        else:
+            positions = {entry.position for entry in queue.browse(checkers.BROWSE_MAX)}
+        watch.inherited_names = set(watch.held)
+        for name, position in list(watch.held.items()):
+            if position not in positions:
+                self._ledger.history.sighted("a start drops what has expired or is too much")
+                if not (watch.plan.dead_queue or watch.plan.may_drop):
+                    self._violated(f"{watch.plan.name} dropped {name!r} at the start")
+                self._died_at_start(watch, name, position)
+        known = set(watch.held.values())
+        for position in sorted(positions - known):
+            entry = ready.at(ready.index_from(position))
+            if isinstance(ready, PagedReadyList):
+                entry = ready.entry_of(position)
+            assert entry is not None, "what arrives in a start is in memory"
+            watch.enqueued(entry)
+        queue.observers.append(watch)
+
+    def _died_at_start(self, watch: QueueWatch, name: bytes, position: int) -> None:
+        watch.held.pop(name)
+        watch.dead_names.add(name)
+        self._happened(watch, DEQUEUED, name, position)
+
+    def _happened(self, watch: QueueWatch, what: str, name: bytes, position: int) -> None:
+        assert self._ledger.events is not None, "somebody follows"
+        self._ledger.events.append((watch.plan.name, what, name, position))
+
+    def _check_promises(self) -> None:
+        """What clients were told, whatever the journal says of itself."""
+        for copy in self._ledger.copies.values():
+            if copy.fate is not Fate.CONFIRMED or not copy.is_persistent:
+                continue
+            for queue in copy.queues:
+                if copy.name not in self._ledger.watches[queue].enqueued_names:
+                    self._violated(f"confirmed {copy.name!r} is lost from {queue} after a restart")
+
+    def _violated(self, what: str) -> None:
+        self._ledger.violated(f"{self._ledger.name}: {what}")
+
+
+def stored_of(node: Node) -> StoredState:
+    assert node.stored is not None, "a durable host has a disk"
+    return node.stored
+
+
+def all_queues(node: Node) -> list[Queue]:
+    return [queue for vhost in node.state.vhosts.values() for queue in vhost.queues.values()]
+
+
+def definitions_of(node: Node) -> str:
+    """In an order that does not depend on history."""
+    changes = [encode_snapshot([change], 0).decode() for change in snapshot_of(node.state)]
+    return "\n".join(sorted(changes))

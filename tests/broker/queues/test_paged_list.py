@@ -1,0 +1,257 @@
+"""A ready list whose tail is not in memory, against a plain list that holds the same."""
+
+from array import array
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.message import NOBODY
+from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
+from penstock.broker.queues.queue_journal import MessagePages
+from tests.broker.queues.doubles import message
+
+LITTLE = PagingLimits(head_count_max=5, head_count_kept=2, head_bytes_max=400, page_count=4)
+
+
+class KeptPages(MessagePages):
+    """Keeps what is paged out by its location; reads back at most so many at once."""
+
+    def __init__(self, page_max: int = 3) -> None:
+        self.kept: dict[int, bytes] = {}
+        self.page_max = page_max
+        self.out_count = 0
+        self._next = 1000
+
+    def page_out(self, entry: QueueEntry) -> int:
+        assert not entry.is_redelivered, "the tail keeps no flags"
+        self.out_count += 1
+        return self.add(entry.message.body)
+
+    def add(self, body: bytes) -> int:
+        self._next += 1
+        self.kept[self._next] = body
+        return self._next
+
+    def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
+        return [
+            QueueEntry(message(self.kept.pop(location)), position)
+            for position, location in list(zip(positions, locations, strict=True))[: self.page_max]
+        ]
+
+
+def body_of(position: int) -> bytes:
+    return b"%d" % position + b"x" * (position % 7 * 20)
+
+
+class PagedListMachine(RuleBasedStateMachine):
+    """The model is the list of positions, and which of them somebody may have seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages = KeptPages()
+        self.page_list: list[PagedReadyList] = []
+        self.list = PagedReadyList(self.pages, self.page_list, LITTLE)
+        self.model: list[int] = []
+        self.seen: set[int] = set()
+        self.out: list[QueueEntry] = []
+        self.next_position = 1
+
+    @initialize(positions=st.lists(st.integers(1, 40), unique=True))
+    def restore(self, positions: list[int]) -> None:
+        positions.sort()
+        locations = [self.pages.add(body_of(position)) for position in positions]
+        self.list.restore(array("Q", positions), array("Q", locations))
+        self.model = positions
+        self.seen = set(positions)
+        self.next_position = max(positions, default=0) + 1
+
+    @rule(count=st.integers(1, 12))
+    def append(self, count: int) -> None:
+        for _ in range(count):
+            position = self.next_position
+            self.next_position += 1
+            self.list.append(QueueEntry(message(body_of(position)), position))
+            self.model.append(position)
+
+    @rule()
+    def end_of_tick(self) -> None:
+        for ready in self.page_list:
+            ready.page_out()
+        self.page_list.clear()
+
+    def check(self, entry: QueueEntry, position: int) -> None:
+        assert entry.position == position
+        assert entry.message.body == body_of(position)
+        assert entry.is_redelivered == (position in self.seen)
+
+    @precondition(lambda self: self.model)
+    @rule(count=st.integers(1, 9))
+    def pop(self, count: int) -> None:
+        entries = self.list.pop_many(min(count, len(self.model)))
+        assert 1 <= len(entries) <= count
+        for entry in entries:
+            self.check(entry, self.model.pop(0))
+            self.out.append(entry)
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def pop_first(self) -> None:
+        first = self.list.first()
+        entry = self.list.pop_first()
+        assert first is entry
+        self.check(entry, self.model.pop(0))
+        self.out.append(entry)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def remove_from_the_middle(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.sampled_from(self.model))
+        index = self.list.index_from(data.draw(st.integers(0, chosen)))
+        entry = self.list.at(index)
+        while entry is not None and entry.position != chosen:
+            index += 1
+            entry = self.list.at(index)
+        assert entry is not None, "it is somewhere behind"
+        assert self.list.remove_at(index) is entry
+        self.check(entry, chosen)
+        self.model.remove(chosen)
+        self.out.append(entry)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data())
+    def requeue(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(self.out), min_size=1, unique_by=id))
+        for entry in sorted(chosen, key=lambda entry: -entry.position):
+            self.out.remove(entry)
+            entry.is_redelivered = True
+            self.seen.add(entry.position)
+            self.list.insert(entry)
+            self.model.append(entry.position)
+        self.model.sort()
+
+    @rule()
+    def clear(self) -> None:
+        positions, locations = self.list.clear_tail()
+        for location in locations:
+            del self.pages.kept[location]
+        gone = [entry.position for entry in self.list.clear()]
+        assert sorted(gone + positions.tolist()) == self.model
+        self.model = []
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def move(self, data: st.DataObject) -> None:
+        position = data.draw(st.sampled_from(self.model))
+        old = self.list.location_of(position)
+        assert (old < 0) == (self.list.entry_of(position) is not None or self.is_waiting(position))
+        if old < 0:
+            assert not self.list.moved(position, 1)
+            return
+        new = self.pages.add(self.pages.kept.pop(old))
+        assert self.list.moved(position, new)
+        assert self.list.location_of(position) == new
+
+    def is_waiting(self, position: int) -> bool:
+        return any(entry.position == position for entry in self.list._incoming)
+
+    @invariant()
+    def they_hold_the_same(self) -> None:
+        assert self.list.count == len(self.model)
+        assert self.list.positions() == self.model
+        assert self.list.tail_count() == len(self.pages.kept)
+
+    @invariant()
+    def memory_is_bounded_between_ticks(self) -> None:
+        if self.page_list:
+            return
+        in_memory = len(self.model) - self.list.tail_count()
+        seen = len(self.seen.intersection(self.model))
+        taken = [entry.position for entry in self.out]
+        below = len([position for position in self.model if position <= max(taken, default=0)])
+        # What was delivered once, what was read for a choosing consumer, and a head.
+        bound = LITTLE.head_count_max + seen + below + len(self.out) + LITTLE.page_count
+        assert in_memory <= bound or not self.list.tail_count()
+
+
+PagedListMachine.TestCase.settings = hypothesis.settings(
+    max_examples=150, stateful_step_count=40, deadline=None
+)
+TestAgainstAPlainList = PagedListMachine.TestCase
+
+
+def paged_out(count: int) -> tuple[PagedReadyList, KeptPages, list[PagedReadyList]]:
+    pages = KeptPages()
+    page_list: list[PagedReadyList] = []
+    ready = PagedReadyList(pages, page_list, LITTLE)
+    for position in range(1, count + 1):
+        ready.append(QueueEntry(message(b"m"), position))
+    for listed in page_list:
+        listed.page_out()
+    page_list.clear()
+    return ready, pages, page_list
+
+
+def test_a_short_queue_is_never_paged_out() -> None:
+    ready, pages, _ = paged_out(LITTLE.head_count_max)
+    assert ready.tail_count() == 0
+    assert pages.out_count == 0
+
+
+def test_a_long_queue_keeps_its_head() -> None:
+    ready, _, _ = paged_out(20)
+    assert ready.tail_count() == 20 - LITTLE.head_count_kept
+    assert ready.count == 20
+
+
+def test_a_list_asks_to_be_paged_out_once_per_tick() -> None:
+    ready, _, page_list = paged_out(20)
+    for position in range(21, 40):
+        ready.append(QueueEntry(message(b"m"), position))
+    assert page_list == [ready]
+
+
+def test_few_large_messages_are_paged_out_too() -> None:
+    page_list: list[PagedReadyList] = []
+    ready = PagedReadyList(KeptPages(), page_list, LITTLE)
+    for position in range(1, 6):
+        ready.append(QueueEntry(message(b"x" * 100), position))
+    assert page_list == [ready]
+    ready.page_out()
+    assert ready.tail_count() == 3
+
+
+def test_what_was_delivered_stays_in_memory_with_its_flags() -> None:
+    ready, _, page_list = paged_out(20)
+    taken = []
+    while ready.count:
+        taken += ready.pop_many(20)
+    for entry in reversed(taken):
+        entry.is_redelivered = True
+        ready.insert(entry)
+    ready.append(QueueEntry(message(b"m"), 21))
+    for listed in page_list:
+        listed.page_out()
+    assert ready.tail_count() <= 1
+    flags = []
+    while ready.count:
+        flags += [entry.is_redelivered for entry in ready.pop_many(30)]
+    assert flags == [True] * 20 + [False]
+
+
+def test_what_came_out_of_the_journal_is_flagged_and_nobodys() -> None:
+    pages = KeptPages()
+    ready = PagedReadyList(pages, [], LITTLE)
+    ready.restore(array("Q", [3, 5]), array("Q", [pages.add(b"a"), pages.add(b"b")]))
+    ready.append(QueueEntry(message(b"new"), 6))
+    entries = [ready.pop_first() for _ in range(3)]
+    assert [entry.is_redelivered for entry in entries] == [True, True, False]
+    assert [entry.message.origin == NOBODY for entry in entries] == [True, True, False]
+
+
+def test_a_list_is_restored_before_anything_else() -> None:
+    ready, pages, _ = paged_out(1)
+    with pytest.raises(AssertionError, match="before anything arrives"):
+        ready.restore(array("Q", [1]), array("Q", [pages.add(b"a")]))
