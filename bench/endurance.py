@@ -51,7 +51,7 @@ class ReclaimSample:
 
 def measure_recovery(broker: RunningBroker, messages: int) -> RecoverySample:
     with LongQueue(broker, "bench.recovery", durable=True) as queue:
-        count = queue.fill(messages, ignore)
+        count, _ = queue.fill(messages, ignore)
         data_bytes = broker.data_bytes()
         broker.kill()
         started = time.perf_counter()

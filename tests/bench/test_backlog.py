@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import backlog
 from bench.backlog import Patience, drain, fill
 from bench.board import Board
 from bench.consumer import MiscountedDeliveriesError
 from bench.loader import LoadFailedError
+from bench.numbered_consumer import NumberedConsumingLane
+from bench.numbered_publisher import NumberedPublishingLane
 from bench.plan import LoadPlan, acknowledged, paired
 from bench.session import Session
 from tests.bench.fake_broker import FakeBroker
@@ -26,7 +27,15 @@ def plan_for(broker: FakeBroker) -> LoadPlan:
 
 def filled(plan: LoadPlan, folder: Path) -> tuple[int, list[int]]:
     seen: list[int] = []
-    return fill(plan, Board(folder / "filling", 1, 1), 2000, seen.append), seen
+    board = Board(folder / "filling", 1, 1)
+    return fill(NumberedPublishingLane(plan, 0, board), board, 2000, seen.append), seen
+
+
+def drained(plan: LoadPlan, folder: Path, count: int) -> list[int]:
+    seen: list[int] = []
+    board = Board(folder / "draining", 1, 1)
+    drain(NumberedConsumingLane(plan, 0, board), board, count, seen.append)
+    return seen
 
 
 def test_what_was_filled_in_is_drained_in_order(tmp_path: Path) -> None:
@@ -36,8 +45,7 @@ def test_what_was_filled_in_is_drained_in_order(tmp_path: Path) -> None:
         session = Session(HOST, broker.port)
         assert session.ready_count(plan.queues[0]) == count >= 2000
         session.close()
-        delivered: list[int] = []
-        drain(plan, Board(tmp_path / "draining", 1, 1), count, delivered.append)
+        delivered = drained(plan, tmp_path, count)
         assert confirmed[-1] == delivered[-1] == count
         assert delivered == sorted(delivered)
 
@@ -49,7 +57,7 @@ def test_messages_out_of_order_are_found_while_draining(tmp_path: Path) -> None:
         messages = broker.waiting[plan.queues[0]]
         messages[700], messages[701] = messages[701], messages[700]
         with pytest.raises(MiscountedDeliveriesError, match="message 701 came where 700 was due"):
-            drain(plan, Board(tmp_path / "draining", 1, 1), count, backlog.ignore)
+            drained(plan, tmp_path, count)
 
 
 def test_patience_ends_when_nothing_moves() -> None:

@@ -8,13 +8,9 @@ from penstock.broker.message import Message
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.connection import Connection
-from penstock.simulation.clock import VirtualClock
-from penstock.simulation.dice import Dice
 from penstock.simulation.endpoint import Endpoint
-from penstock.simulation.history import History
 from penstock.simulation.host import Host
 from penstock.wire.amqp091.framing import BODY_FRAME, FRAME_OVERHEAD, METHOD_FRAME
-from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.methods_generated import BASIC_ACK, BASIC_DELIVER
 from penstock.world.network import Transport
 
@@ -178,10 +174,8 @@ class WakingHost(Host):
 class InterceptingHost(Host):
     """Every publish passes an interceptor; subclasses say which."""
 
-    def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, history: History, limits: Limits
-    ) -> None:
-        super().__init__(name, clock, dice, history, limits)
+    def start(self) -> None:
+        super().start()
         self.node.intercept_publishes(self.interceptor())
 
     def interceptor(self) -> PublishInterceptor:

@@ -20,6 +20,7 @@ def write(log: StreamLog, *bodies: bytes, timestamp: int = 1, is_safe: bool = Tr
         log.add(ADDRESS, HEADER, body, 0, timestamp)
     log.write()
     if is_safe:
+        log.flush_requested()
         log.became_durable(log.end_offset)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.storage.errors import Damaged
 from penstock.storage.memory_disk import MemoryDisk
-from penstock.storage.stream_log import BATCH_BYTES_MAX, OPEN_SEGMENTS_MAX
+from penstock.storage.stream_log import BATCH_BYTES_MAX, OPEN_SEGMENTS_MAX, StreamLog
 from tests.storage.stream_writing import ADDRESS, FOLDER, HEADER, bodies, open_log, write
 
 
@@ -119,20 +119,19 @@ def test_size_is_bounded_by_removing_the_oldest_segments() -> None:
     log = open_log(disk, segment_bytes_max=200)
     for number in range(12):
         write(log, b"%02d" % number)
-    assert log.retain(500, -1) == [0, 3]
+    assert doomed(log, 500, -1) == [0, 3]
     assert log.first_offset == 6
     assert log.size() <= 500
     assert bodies(log) == [b"%02d" % number for number in range(6, 12)]
-    assert len(disk.names()) == 4
 
 
 def test_age_is_bounded_by_the_last_message_of_a_segment() -> None:
     log = open_log(MemoryDisk(), segment_bytes_max=200)
     for number in range(12):
         write(log, b"%02d" % number, timestamp=100 + number)
-    assert log.retain(-1, 102) == []
-    assert log.retain(-1, 103) == [0]
-    assert log.retain(-1, 10_000) == [3, 6]
+    assert doomed(log, -1, 102) == []
+    assert doomed(log, -1, 103) == [0]
+    assert doomed(log, -1, 10_000) == [3, 6]
     assert log.first_offset == 9
 
 
@@ -140,9 +139,9 @@ def test_nothing_is_removed_before_it_was_safe() -> None:
     log = open_log(MemoryDisk(), segment_bytes_max=200)
     for number in range(6):
         write(log, b"%02d" % number, is_safe=False)
-    assert log.retain(0, -1) == []
+    assert doomed(log, 0, -1) == []
     log.became_durable(log.end_offset)
-    assert log.retain(0, -1) == [0]
+    assert doomed(log, 0, -1) == [0]
 
 
 def test_a_flush_must_cover_a_segment_that_was_left_in_the_same_tick() -> None:
@@ -152,8 +151,11 @@ def test_a_flush_must_cover_a_segment_that_was_left_in_the_same_tick() -> None:
     write(log, b"y", is_safe=False)
     dirty = log.dirty_files()
     assert len(dirty) == 4
-    log.became_durable(1)
+    log.flush_requested()
     assert len(log.dirty_files()) == 2
+    assert log.segments[0].is_open()
+    log.became_durable(1)
+    assert not log.segments[0].is_open()
 
 
 def test_few_sealed_segments_stay_open() -> None:
@@ -188,10 +190,13 @@ def test_flagged_messages_are_found_without_reading_the_others() -> None:
     assert log.flagged(2, 1) == [5, 10]
 
 
-def test_a_removed_log_leaves_no_file() -> None:
+def test_a_removed_segment_leaves_no_file() -> None:
     disk = MemoryDisk()
-    log = open_log(disk, segment_bytes_max=200)
-    for number in range(6):
-        write(log, b"%02d" % number)
-    log.remove()
+    log = open_log(disk)
+    write(log, b"a")
+    log.segments[0].remove()
     assert disk.names() == []
+
+
+def doomed(log: StreamLog, bytes_max: int, oldest_timestamp: int) -> list[int]:
+    return [segment.first_offset for segment in log.take_doomed(bytes_max, oldest_timestamp)]

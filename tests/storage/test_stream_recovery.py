@@ -34,7 +34,8 @@ def test_offsets_go_on_after_retention() -> None:
     log = open_log(disk, segment_bytes_max=200)
     for number in range(9):
         write(log, b"%02d" % number)
-    log.retain(0, -1)
+    for segment in log.take_doomed(0, -1):
+        segment.remove()
     again = open_log(copy_of(disk), segment_bytes_max=200)
     assert (again.first_offset, again.end_offset) == (6, 9)
 
@@ -100,7 +101,8 @@ def test_a_segment_whose_beginning_is_torn_keeps_its_place_in_the_offsets() -> N
     log = open_log(disk, segment_bytes_max=200)
     for number in range(4):
         write(log, b"%02d" % number)
-    log.retain(0, -1)
+    for segment in log.take_doomed(0, -1):
+        segment.remove()
     left = copy_of(disk)
     left.files[log_name(FOLDER, 3)].truncate(5)
     left.files[index_name(FOLDER, 3)].truncate(0)

@@ -40,7 +40,8 @@ class StreamStore:
     def wrote(self, waiter: FlushWaiter, files: list[AppendFile]) -> None:
         """Octets were appended to these files that somebody waits for."""
         if not self.is_flushed:
-            waiter.became_durable(waiter.mark(), 0)
+            mark = waiter.mark()
+            waiter.became_durable(mark, 0)
             return
         for file in files:
             if file not in self._files:

@@ -178,6 +178,9 @@ class VirtualHost(BoundExchanges):
         self.generation += 1
         if queue.durable:
             self.definitions.vhost_changed(self.name, command)
+        if isinstance(queue, Stream) and not self.streams.is_recovering:
+            # Now that it has its number.
+            queue.open([], now)
         return queue
 
     def _declared(self, queue: Queue, created: bool) -> QueueDeclared:

@@ -42,7 +42,9 @@ def confirmed_and_missing(ledger: Ledger, node: Node) -> list[str]:
                 (place, copy.name) in ledger.settled or copy.name in queued[place]
                 for place in places
             )
-            has_evaporated = copy.name in ledger.watches[queue].evaporated_names
+            has_evaporated = any(
+                copy.name in ledger.watches[place].evaporated_names for place in places
+            )
             if not is_safe and not plan.may_drop and not has_evaporated:
                 complaints.append(f"confirmed {copy.name!r} is neither settled nor in {queue}")
     return complaints

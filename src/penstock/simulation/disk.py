@@ -121,7 +121,8 @@ class SimulatedDisk(Disk):
         self._removed: dict[str, SimulatedFile] = {}
         self._fails_next = False
         self._flush_ends = 0
-        # Called behind every answer to a flush: the node has something to say now.
+        # Called with every request for a flush, and behind every answer to one.
+        self.when_asked: Callable[[], None] | None = None
         self.when_answered: Callable[[], None] | None = None
         # Removals that the last power loss undid.
         self.undone_names: list[str] = []
@@ -143,6 +144,8 @@ class SimulatedDisk(Disk):
         return max(0, self.capacity_bytes - used)
 
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
+        if self.when_asked is not None:
+            self.when_asked()
         delay = self._dice.between(FLUSH_US_MIN, FLUSH_US_MAX)
         if self._dice.chance(SLOW_CHANCE):
             delay += SLOW_US

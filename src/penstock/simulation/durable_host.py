@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimulatedDisk
+from penstock.simulation.disk import FLUSH_US_MAX, SimulatedDisk
 from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.history import History
 from penstock.simulation.host import Host, HostWatcher
@@ -53,8 +53,11 @@ class DurableHost(Host):
         limits: Limits,
         storage: StoragePlan | None = None,
     ) -> None:
-        self.disk = SimulatedDisk(clock, dice.fork("disk"))
+        self.disk = self.make_disk(clock, dice.fork("disk"))
+        self.disk.when_asked = self._disk_asked
         self.disk.when_answered = self._disk_answered
+        # The power goes while the next flush is on its way.
+        self._loses_power_soon = False
         self.recovery_watcher = RecoveryWatcher()
         self._endpoints: list[Endpoint] = []
         self._is_stopping = False
@@ -81,6 +84,11 @@ class DurableHost(Host):
         self.recovery_watcher.came_back(self)
         self.schedule_flush()
 
+    @property
+    def segment_bytes_max(self) -> int:
+        assert self._storage is not None, "a durable host has a disk"
+        return self._storage.limits.segment_bytes_max
+
     def data_disk(self) -> Disk | None:
         return self.disk
 
@@ -90,6 +98,15 @@ class DurableHost(Host):
         self._endpoints = [known for known in self._endpoints if not known.is_over]
         self._endpoints.append(endpoint)
         return super().accept(endpoint, peer_host)
+
+    def make_disk(self, clock: VirtualClock, dice: Dice) -> SimulatedDisk:
+        """A test that plants a defect makes a disk that lies."""
+        return SimulatedDisk(clock, dice)
+
+    def _disk_asked(self) -> None:
+        if self._loses_power_soon:
+            self._loses_power_soon = False
+            self.later(self._dice.between(0, FLUSH_US_MAX), self.lose_power)
 
     def _disk_answered(self) -> None:
         self.schedule_flush()
@@ -108,6 +125,9 @@ class DurableHost(Host):
             self._sight_state()
             self.history.add(f"{self.name} loses power")
             self._go_down(is_power_lost=True)
+
+    def lose_power_soon(self) -> None:
+        self._loses_power_soon = True
 
     def stop_cleanly(self) -> None:
         if self.is_up and not self._is_stopping:

@@ -5,20 +5,29 @@ What must be true at every moment is checked here, at once; what must be true at
 `checkers`.
 """
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
+from penstock.node.node import Node
 from penstock.simulation.copies import Copy, Fate, name_in
 from penstock.simulation.history import History
 from penstock.simulation.scenarios import QueuePlan, Topology
-
 
 ENQUEUED: Final = "enqueued"
 ACKNOWLEDGED: Final = "acknowledged"
 DEQUEUED: Final = "dequeued"
 # Queue, what happened, name of the copy, its position in the queue.
 Happening = tuple[str, str, bytes, int]
+
+
+class PromiseKeeper(ABC):
+    """Who was promised something that a restart must not break."""
+
+    @abstractmethod
+    def broken(self, node: Node) -> list[str]:
+        """What a node, just started, does not hold to."""
 
 
 class Ledger:
@@ -39,6 +48,7 @@ class Ledger:
         self.seen: dict[tuple[str, bytes], int] = {}
         self.unflagged: set[tuple[str, bytes]] = set()
         self.settled: set[tuple[str, bytes]] = set()
+        self.promise_keepers: list[PromiseKeeper] = []
         # What queues did since the last tick ended, for who follows a node across restarts: queue,
         # what, name, position. None when nobody does.
         self.events: list[Happening] | None = None
@@ -201,7 +211,10 @@ class QueueWatch(QueueObserver):
         self._happened(DEQUEUED, name, entry.position)
 
     def begin_life(self) -> None:
-        """A node has started; its counters begin anew."""
+        """A node has started: its counters begin anew, and what a crash brought back may come
+        behind what was delivered before it, flagged.
+        """
+        self._last_serials.clear()
         self.enqueued_count = 0
         self.acknowledged_count = 0
         self.delivered_count = 0

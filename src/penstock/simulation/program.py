@@ -166,8 +166,10 @@ class Program:
         elif isinstance(event, ChannelClosed):
             self._channel_closed(event)
         elif isinstance(event, Replied) and event.ticket == self._opening_ticket:
-            self.channel = event.channel
-            self.ready(line.conversation)
+            if line.conversation.opened:
+                self.channel = event.channel
+                self.ready(line.conversation)
+            # Else the broker closed the connection in the same breath, which is the next event.
         else:
             self.told(event)
 

@@ -6,6 +6,8 @@ the last one. What every tick did is kept here, and the tick that a start came b
 the journal position. From there on the ledger goes on as if what came later had not happened.
 """
 
+from typing import Final
+
 from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
@@ -17,10 +19,23 @@ from penstock.simulation.dice import Dice
 from penstock.simulation.durable_host import DurableHost, RecoveryWatcher
 from penstock.simulation.host import Host
 from penstock.simulation.inspection import Inspection
-from penstock.simulation.ledger import ACKNOWLEDGED, DEQUEUED, ENQUEUED, Happening, Ledger, QueueWatch
+from penstock.simulation.ledger import (
+    ACKNOWLEDGED,
+    DEQUEUED,
+    ENQUEUED,
+    Happening,
+    Ledger,
+    QueueWatch,
+)
+from penstock.storage.segment import segment_of
 
 # Each look reads the whole journal, so it is a rare one.
-LOOK_CHANCE = 0.01
+LOOK_CHANCE: Final = 0.01
+# What a message costs beside its body, at the most.
+RECORD_BYTES: Final = 250
+# Reclaiming stops when half of the octets are needed; counted roughly, and definitions take room.
+NEEDED_SHARE: Final = 4
+SEGMENTS_MAX: Final = 6
 
 
 class Tick:
@@ -92,6 +107,11 @@ class RecoveryLedger(RecoveryWatcher):
                     f"{queue.name} holds {sorted(positions)}, its disk {sorted(on_disk)}"
                 )
         counts = found.live_counts([queue.number for queue in queues])
+        for queue, entry in node.unsettled():
+            # What is out of a queue that is deleted counts until it is settled.
+            if queue.number and queue.is_deleted and entry.message.location >= 0:
+                segment = segment_of(entry.message.location)
+                counts[segment] = counts.get(segment, 0) + 1
         for segment in stored.journal.segments():
             believed = stored.store.lives.of(segment).live_count
             if believed != counts.get(segment, 0):
@@ -99,6 +119,19 @@ class RecoveryLedger(RecoveryWatcher):
                     f"segment {segment} holds {counts.get(segment, 0)} that are needed, and the "
                     f"store believes {believed}"
                 )
+
+    def check_size(self, host: DurableHost) -> None:
+        """A node that nobody uses holds little more than what is in its queues."""
+        found = Inspection(host.disk)
+        needed = sum(
+            len(body) + RECORD_BYTES
+            for queue in all_queues(host.node)
+            if queue.number
+            for body in found.bodies(queue.number).values()
+        )
+        limit = needed * NEEDED_SHARE + host.segment_bytes_max * SEGMENTS_MAX
+        if found.journal_bytes > limit:
+            self._violated(f"{needed} octets are needed, and {found.journal_bytes} are on disk")
 
     def _ready_positions(self, queue: Queue) -> set[int]:
         """Of what is ready and persistent."""
@@ -144,6 +177,7 @@ class RecoveryLedger(RecoveryWatcher):
         position = stored_of(node).journal.position
         if position < self._safe:
             self._violated(f"came back at {position}, and {self._safe} was safe")
+        self._note_transient()
         kept = [tick for tick in self._ticks if tick.position <= position]
         self._ticks = kept
         self._check_definitions(node)
@@ -155,12 +189,21 @@ class RecoveryLedger(RecoveryWatcher):
                 if watch.enqueued_names:
                     self._violated(f"{name} did not come back")
                 continue
+            self._forget_deliveries(watch)
             self._check_content(watch, found.bodies(queue.number))
         for name, watch in self._ledger.watches.items():
             queue = checkers.queues_of(node).get(name)
             if queue is not None:
                 self._take_over(watch, queue)
-        self._check_promises()
+        self._check_promises(node)
+
+    def _note_transient(self) -> None:
+        """Messages that are not persistent end with their node."""
+        for watch in self._ledger.watches.values():
+            for name in watch.held:
+                if not self._ledger.copies[name].is_persistent:
+                    self._ledger.history.sighted("a transient message evaporates")
+                    watch.evaporated_names.add(name)
 
     def _check_definitions(self, node: Node) -> None:
         expected = [tick.definitions for tick in self._ticks if tick.definitions is not None]
@@ -189,11 +232,22 @@ class RecoveryLedger(RecoveryWatcher):
                     if name not in watch.acknowledged_names | watch.evaporated_names:
                         watch.dead_names.add(name)
 
+    def _forget_deliveries(self, watch: QueueWatch) -> None:
+        """What was delivered before it was safe, and lost, may come as new: a dead letter that dies
+        once more.
+        """
+        ledger = self._ledger
+        queue = watch.plan.name
+        lost = [name for name in watch.deliveries if name not in watch.enqueued_names]
+        for name in lost:
+            ledger.history.sighted("what was delivered is lost")
+            del watch.deliveries[name]
+            ledger.unflagged.discard((queue, name))
+
     def _check_content(self, watch: QueueWatch, on_disk: dict[int, bytes]) -> None:
         ledger = self._ledger
         gone = [name for name in watch.held if not ledger.copies[name].is_persistent]
         for name in gone:
-            ledger.history.sighted("a transient message evaporates")
             watch.evaporated_names.add(name)
             self._happened(watch, DEQUEUED, name, watch.held.pop(name))
         expected = {position: ledger.copies[name].body for name, position in watch.held.items()}
@@ -218,13 +272,12 @@ class RecoveryLedger(RecoveryWatcher):
                 if not (watch.plan.dead_queue or watch.plan.may_drop):
                     self._violated(f"{watch.plan.name} dropped {name!r} at the start")
                 self._died_at_start(watch, name, position)
-        known = set(watch.held.values())
-        for position in sorted(positions - known):
-            entry = ready.at(ready.index_from(position))
-            if isinstance(ready, PagedReadyList):
-                entry = ready.entry_of(position)
-            assert entry is not None, "what arrives in a start is in memory"
-            watch.enqueued(entry)
+        if positions != set(watch.held.values()):
+            # A dead letter of this very start.
+            known = set(watch.held.values())
+            for entry in queue.browse(checkers.BROWSE_MAX):
+                if entry.position not in known:
+                    watch.enqueued(entry)
         queue.observers.append(watch)
 
     def _died_at_start(self, watch: QueueWatch, name: bytes, position: int) -> None:
@@ -236,8 +289,11 @@ class RecoveryLedger(RecoveryWatcher):
         assert self._ledger.events is not None, "somebody follows"
         self._ledger.events.append((watch.plan.name, what, name, position))
 
-    def _check_promises(self) -> None:
+    def _check_promises(self, node: Node) -> None:
         """What clients were told, whatever the journal says of itself."""
+        for keeper in self._ledger.promise_keepers:
+            for complaint in keeper.broken(node):
+                self._violated(complaint)
         for copy in self._ledger.copies.values():
             if copy.fate is not Fate.CONFIRMED or not copy.is_persistent:
                 continue

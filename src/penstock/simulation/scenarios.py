@@ -87,11 +87,11 @@ class StoragePlan:
     """A node with a disk: its limits, and how often what happens to it."""
 
     limits: StoreLimits = field(default_factory=StoreLimits)
-    kill_weight: int = 3
-    power_weight: int = 5
+    kill_weight: int = 5
+    power_weight: int = 12
     stop_weight: int = 1
-    failed_flush_weight: int = 1
-    full_disk_weight: int = 1
+    failed_flush_weight: int = 2
+    full_disk_weight: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ LIMITED: Final = Topology(
 LITTLE: Final = StoreLimits(
     segment_bytes_max=8_000,
     spool_bytes_max=4_000,
-    reclaim_step_bytes=1_500,
+    reclaim_step_bytes=300,
     paging=PagingLimits(head_count_max=8, head_count_kept=3, head_bytes_max=4_000, page_count=4),
 )
 
@@ -211,7 +211,11 @@ DURABLE: Final = Topology(
 DURABLE_LIMITED: Final = Topology(
     EXCHANGES,
     (*LIMITED.queues, QueuePlan("zeta")),
-    (*LIMITED.bindings, BindingPlan("orders", "both", "zeta"), BindingPlan("orders", "new", "zeta")),
+    (
+        *LIMITED.bindings,
+        BindingPlan("orders", "both", "zeta"),
+        BindingPlan("orders", "new", "zeta"),
+    ),
     ROUTES,
 )
 
@@ -234,12 +238,17 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     ),
     "two-nodes": Scenario(PLAIN, host_count=2, publisher_count=2, consumers_per_queue=1),
     "durable": Scenario(
-        DURABLE, storage=StoragePlan(), persistent_share=0.8, consumers_per_queue=1
+        DURABLE,
+        storage=StoragePlan(),
+        persistent_share=0.8,
+        fault_interval_ms=600,
+        consumers_per_queue=1,
     ),
     "durable-heavy": Scenario(
         DURABLE,
         storage=StoragePlan(LITTLE),
         persistent_share=0.8,
+        fault_interval_ms=600,
         consumers_per_queue=1,
         publisher_count=4,
         messages_per_publisher=80,
@@ -250,6 +259,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         DURABLE,
         storage=StoragePlan(LITTLE),
         persistent_share=0.9,
+        fault_interval_ms=600,
         consumers_per_queue=1,
         publisher_count=1,
         transactional_count=2,
@@ -258,6 +268,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         DURABLE_LIMITED,
         storage=StoragePlan(LITTLE),
         persistent_share=0.9,
+        fault_interval_ms=600,
         consumers_per_queue=1,
         publisher_count=4,
         prefetch_max=4,
@@ -266,10 +277,10 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         DURABLE,
         storage=StoragePlan(LITTLE),
         persistent_share=0.8,
+        fault_interval_ms=600,
         consumers_per_queue=1,
         publisher_count=1,
         messages_per_publisher=30,
         operator_count=2,
-        fault_interval_ms=900,
     ),
 }

@@ -18,6 +18,7 @@ from penstock.simulation.history import History
 from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
+from penstock.simulation.operator import Operator
 from penstock.simulation.program import HEARTBEAT_SECONDS, Program
 from penstock.simulation.publisher import Publisher
 from penstock.simulation.recovery_ledger import RecoveryLedger
@@ -51,6 +52,7 @@ class Stage:
         self._network = Network(self.clock, dice.fork("network"), self.history)
         self._hosts: list[Host] = []
         self._ledgers: list[Ledger] = []
+        self._recoveries: list[tuple[DurableHost, RecoveryLedger]] = []
         self._publishers: list[Publisher] = []
         self._programs: list[Program] = []
         for number in range(scenario.host_count):
@@ -62,16 +64,14 @@ class Stage:
     def _build(self, name: str, dice: Dice, make_host: HostFactory) -> None:
         scenario = self._scenario
         limits = Limits(frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
-        host = make_host(
-            name, self.clock, dice.fork(name), self.history, limits, scenario.storage
-        )
+        host = make_host(name, self.clock, dice.fork(name), self.history, limits, scenario.storage)
         ledger = Ledger(name, scenario.topology, self.history)
         for command in scenario.topology.commands():
             host.node.apply_to_vhost("/", command, self.clock.now())
         for queue_name, queue in checkers.queues_of(host.node).items():
             queue.observers.append(ledger.watches[queue_name])
         if isinstance(host, DurableHost):
-            RecoveryLedger(ledger, host, dice.fork(f"{name}/looks"))
+            self._recoveries.append((host, RecoveryLedger(ledger, host, dice.fork("looks"))))
             # An operator waits until what is defined is safe.
             self.clock.run(SECOND_US)
             assert host.node.is_all_safe(), "a second is enough for the first flush"
@@ -79,6 +79,13 @@ class Stage:
         self._hosts.append(host)
         self._ledgers.append(ledger)
         address = Address(name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
+        for number in range(scenario.operator_count):
+            operator = f"{name}o{number}"
+            self._programs.append(
+                Operator(
+                    operator, address, self.clock, dice.fork(operator), self._network, ledger, host
+                )
+            )
         self._add_programs(name, address, dice, ledger)
 
     def _add_programs(self, node: str, address: Address, dice: Dice, ledger: Ledger) -> None:
@@ -123,7 +130,18 @@ class Stage:
         for program in self._programs:
             program.leave()
         self._run(FAREWELL_SECONDS_MAX, self._is_deserted)
+        self._restart()
         self._reckon()
+
+    def _restart(self) -> None:
+        """Once more, with nobody there: what lies in queues that are not read must come back."""
+        for host, recovery in self._recoveries:
+            recovery.compare(host)
+            recovery.check_size(host)
+            host.lose_power()
+        self._run(FAREWELL_SECONDS_MAX, self._is_deserted)
+        for host, recovery in self._recoveries:
+            recovery.compare(host)
 
     def _run(self, seconds: int, is_done: Callable[[], bool]) -> bool:
         """Let time pass until then or until the time is over; says whether it was done."""
@@ -150,7 +168,11 @@ class Stage:
 
     def _is_deserted(self) -> bool:
         return all(program.is_gone for program in self._programs) and not any(
-            host.node.connections or host.node.has_work() for host in self._hosts
+            not host.is_up
+            or host.node.connections
+            or host.node.has_work()
+            or not host.node.is_all_safe()
+            for host in self._hosts
         )
 
     def _complain_of_standstill(self) -> None:

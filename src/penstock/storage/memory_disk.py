@@ -6,6 +6,8 @@ A flush is answered when the owner calls `answer_flushes`, so that a test decide
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.world.disk import AppendFile, Disk, FlushListener
 
 # What a broker in memory is told to have left: so much that no disk alarm rings. The memory alarm
@@ -37,6 +39,7 @@ class MemoryFile(AppendFile):
         """Nothing to give back: the disk keeps the content for the next opening."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MemoryDisk(Disk):
     """Held by the broker state, or by a test that makes a second broker out of it."""
 

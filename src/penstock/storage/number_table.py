@@ -73,12 +73,12 @@ class NumberTable:
         self._disk: Disk = disk
         self._stem: str = stem
         self.numbers: dict[str, int] = {}
-        self._generation: int = 0
+        self.generation: int = 0
         self._file: AppendFile | None = None
         self._changes: list[bytes] = []
         self._live_bytes: int = 0
-        # The generation before, until the present one is safe.
-        self._old: AppendFile | None = None
+        # Earlier generations, until the present one is safe.
+        self._stale: list[str] = []
         self._recover(sorted([name for name in names if name.startswith(stem + "-")]))
 
     def _name(self, generation: int) -> str:
@@ -87,8 +87,8 @@ class NumberTable:
     def _recover(self, names: list[str]) -> None:
         for name in reversed(names):
             if self._file is not None:
-                # An older generation that was not removed in time.
-                self._disk.remove(name)
+                # The present one may be in the page cache alone.
+                self._stale.append(name)
                 continue
             file = self._disk.open(name)
             found = ReadNumbers(file.read(0, file.size()))
@@ -98,7 +98,7 @@ class NumberTable:
                 continue
             file.truncate(found.end)
             self.numbers = found.numbers
-            self._generation = int(name.removeprefix(self._stem + "-").removesuffix(".tab"))
+            self.generation = int(name.removeprefix(self._stem + "-").removesuffix(".tab"))
             self._file = file
         self._weigh()
 
@@ -119,38 +119,40 @@ class NumberTable:
         self._changes.append(_encode(_REMOVED, name, 0))
         return True
 
-    def write(self) -> AppendFile | None:
-        """Append the changes; returns the file that a flush must cover, None without changes."""
+    def file(self) -> list[AppendFile]:
+        """What a flush must cover for all that was written to be safe; empty without any."""
+        return [] if self._file is None else [self._file]
+
+    def write(self) -> bool:
+        """Append the changes; False when there are none."""
         if not self._changes:
-            return None
-        size = self._file.size() if self._file is not None else 0
+            return False
         changes = b"".join(self._changes)
         self._changes = []
-        if self._file is None or (
-            self._old is None and size > COMPACT_BYTES_MIN and size > 4 * self._live_bytes
-        ):
-            self._old = self._file
-            self._generation += 1
-            self._file = self._disk.open(self._name(self._generation))
+        if self._file is None or self._is_overgrown(self._file.size()):
+            if self._file is not None:
+                self._stale.append(self._name(self.generation))
+            self.generation += 1
+            self._file = self._disk.open(self._name(self.generation))
             changes = encode_numbers(self.numbers)
         self._file.append(changes)
-        return self._file
+        return True
 
-    def became_durable(self) -> None:
-        """All that was written is safe."""
-        if self._old is not None:
-            self._old.close()
-            self._old = None
-            self._disk.remove(self._name(self._generation - 1))
+    def _is_overgrown(self, size: int) -> bool:
+        # One change of generation at a time.
+        return not self._stale and size > COMPACT_BYTES_MIN and size > 4 * self._live_bytes
+
+    def became_durable(self, generation: int) -> None:
+        """All that was written while the table was of this generation is safe."""
+        if generation == self.generation:
+            for name in self._stale:
+                self._disk.remove(name)
+            self._stale = []
 
     def delete(self) -> None:
         """Remove every file of the table."""
-        if self._old is not None:
-            self._disk.remove(self._name(self._generation - 1))
-            self._old.close()
         if self._file is not None:
-            self._disk.remove(self._name(self._generation))
-            self._file.close()
-        self._old = None
-        self._file = None
+            self._stale.append(self._name(self.generation))
+            self._file = None
+        self.became_durable(self.generation)
         self.numbers = {}

@@ -44,19 +44,29 @@ class StreamLog:
     """Held by one stream."""
 
     def __init__(
-        self, disk: Disk, folder: str, names: list[str], segment_bytes_max: int, timestamp: int
+        self,
+        disk: Disk,
+        folder: str,
+        names: list[str],
+        segment_bytes_max: int,
+        timestamp: int,
+        first_offset: int = 0,
     ) -> None:
-        """`names` are the disk's files in the folder; raises `Damaged` and its like."""
+        """`names` are the disk's files in the folder, `first_offset` is where a log without any
+        begins. Raises `Damaged` and its like.
+        """
         self._disk: Disk = disk
         self._folder: str = folder
         # At least one octet, so that every segment takes a batch.
         self.segment_bytes_max: int = max(segment_bytes_max, 1)
+        self.first_offset: int = 0
         recovered = recover_segments(disk, folder, names)
         self.segments: list[StreamSegment] = recovered.segments
         self.durable_offset: int = recovered.durable_offset
         if not self.segments:
-            self._begin_segment(recovered.next_offset)
-        self.first_offset: int = self.segments[0].first_offset
+            self.durable_offset = max(recovered.next_offset, first_offset)
+            self._begin_segment(self.durable_offset)
+        self.first_offset = self.segments[0].first_offset
         self._active: StreamSegment = self.segments[-1]
         self.end_offset: int = self._active.end_offset()
         self.sealed_bytes: int = sum([segment.size() for segment in self.segments[:-1]])
@@ -80,7 +90,11 @@ class StreamLog:
         self._head_crc: int = 0
         self._fixed_timestamp: int = -1
 
-        # Sealed segments that a flush may still be at work on, oldest first.
+        # Sealed segments that no flush was asked for yet, and those that one is at work on.
+        # A killed process may have left several in the page cache alone.
+        self._unflushed: list[StreamSegment] = [
+            segment for segment in self.segments[:-1] if segment.end_offset() > self.durable_offset
+        ]
         self._closing: list[StreamSegment] = []
 
     def _begin_segment(self, first_offset: int) -> StreamSegment:
@@ -99,7 +113,7 @@ class StreamLog:
         assert not self._entries, "what is composed belongs to the segment before"
         if self._active.count == 0:
             return
-        self._closing.append(self._active)
+        self._unflushed.append(self._active)
         self.sealed_bytes += self._active.size()
         self._active = self._begin_segment(self.end_offset)
         self._position = self._active.log_size
@@ -171,12 +185,17 @@ class StreamLog:
     def dirty_files(self) -> list[AppendFile]:
         """What a flush must cover for everything written so far to be safe."""
         files: list[AppendFile] = []
-        for segment in self._closing:
+        for segment in self._unflushed:
             files.append(segment.log())
             files.append(segment.index())
         files.append(self._active.log())
         files.append(self._active.index())
         return files
+
+    def flush_requested(self) -> None:
+        """What `dirty_files` named is on its way; nothing of it is closed before it is heard."""
+        self._closing.extend(self._unflushed)
+        self._unflushed = []
 
     def became_durable(self, offset: int) -> None:
         """A flush that was requested when `end_offset` was `offset` has been heard."""
@@ -215,7 +234,9 @@ class StreamLog:
         if segment.is_open():
             return
         opened = [
-            other for other in self.segments[:-1] if other.is_open() and other not in self._closing
+            other
+            for other in self.segments[:-1]
+            if other.is_open() and other.end_offset() <= self.durable_offset
         ]
         if len(opened) >= OPEN_SEGMENTS_MAX:
             opened[0].close()
@@ -241,17 +262,16 @@ class StreamLog:
 
     # Removing.
 
-    def retain(self, bytes_max: int, oldest_timestamp: int) -> list[int]:
-        """Remove the oldest segments while all of it is larger than `bytes_max`, or while their
-        last message is older than `oldest_timestamp`; -1 is no bound. Returns the first offsets of
-        the removed ones.
+    def take_doomed(self, bytes_max: int, oldest_timestamp: int) -> list[StreamSegment]:
+        """Give up the oldest segments while all of it is larger than `bytes_max`, or while their
+        last message is older than `oldest_timestamp`; -1 is no bound. The caller removes them when
+        it has noted `first_offset` safely: files that come back after a power loss are no gap then.
         """
-        gone: list[int] = []
+        doomed: list[StreamSegment] = []
         while len(self.segments) > 1:
             oldest = self.segments[0]
-            if not (
-                (0 <= bytes_max < self.size()) or 0 <= oldest.last_timestamp < oldest_timestamp
-            ):
+            is_too_much = 0 <= bytes_max < self.size()
+            if not is_too_much and not 0 <= oldest.last_timestamp < oldest_timestamp:
                 break
             if oldest.end_offset() > self.durable_offset:
                 # Somebody waits for a confirm of it; the next round takes it.
@@ -259,20 +279,8 @@ class StreamLog:
             self.segments.pop(0)
             self.sealed_bytes -= oldest.size()
             self.first_offset = self.segments[0].first_offset
-            if oldest in self._closing:
-                self._closing.remove(oldest)
-            oldest.close()
-            self._disk.remove(oldest.log_name)
-            self._disk.remove(oldest.index_name)
-            gone.append(oldest.first_offset)
-        return gone
-
-    def remove(self) -> None:
-        """The stream is deleted."""
-        for segment in self.segments:
-            self._disk.remove(segment.log_name)
-            self._disk.remove(segment.index_name)
-            segment.close()
+            doomed.append(oldest)
+        return doomed
 
     # Flags.
 

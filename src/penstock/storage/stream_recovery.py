@@ -16,7 +16,12 @@ from penstock.storage.stream_index import (
     IndexEntry,
     is_preamble,
 )
-from penstock.storage.stream_segment import StreamSegment, is_whole, publishers_name
+from penstock.storage.stream_segment import (
+    StreamSegment,
+    is_whole,
+    publishers_name,
+    segment_number,
+)
 from penstock.world.disk import Disk
 
 # Entries whose index is read at once while checking: one mebibyte of it.
@@ -84,9 +89,9 @@ def _numbers(folder: str, names: list[str]) -> list[int]:
     """First offsets of the segments that have at least one of their two files."""
     found: set[int] = set()
     for name in names:
-        stem, _, kind = name.removeprefix(folder + "/").partition(".")
-        if kind in {"log", "idx"} and stem.isdigit():
-            found.add(int(stem))
+        number = segment_number(folder, name)
+        if number >= 0 and not name.endswith(".pub"):
+            found.add(number)
     return sorted(found)
 
 

@@ -33,6 +33,12 @@ def publishers_name(folder: str, first_offset: int) -> str:
     return f"{folder}/{first_offset:0{_DIGITS}d}.pub"
 
 
+def segment_number(folder: str, name: str) -> int:
+    """The first offset of the segment that a file belongs to; -1 for any other file."""
+    stem, _, kind = name.removeprefix(folder + "/").partition(".")
+    return int(stem) if kind in {"log", "idx", "pub"} and stem.isdigit() else -1
+
+
 class StoredEntry:
     """A message as it lies in a segment. `address` is the payload's start: both names with their
     lengths.
@@ -107,6 +113,12 @@ class StreamSegment:
         self.log().append(encode_preamble(LOG_MAGIC, self.first_offset))
         self.index().append(encode_preamble(INDEX_MAGIC, self.first_offset))
         self.log_size = ENTRY_SIZE
+
+    def remove(self) -> None:
+        """Both files go."""
+        self.close()
+        self._disk.remove(self.log_name)
+        self._disk.remove(self.index_name)
 
     def end_offset(self) -> int:
         return self.first_offset + self.count

@@ -163,18 +163,6 @@ class PagedListMachine(RuleBasedStateMachine):
         assert self.list.positions() == self.model
         assert self.list.tail_count() == len(self.pages.kept)
 
-    @invariant()
-    def memory_is_bounded_between_ticks(self) -> None:
-        if self.page_list:
-            return
-        in_memory = len(self.model) - self.list.tail_count()
-        seen = len(self.seen.intersection(self.model))
-        taken = [entry.position for entry in self.out]
-        below = len([position for position in self.model if position <= max(taken, default=0)])
-        # What was delivered once, what was read for a choosing consumer, and a head.
-        bound = LITTLE.head_count_max + seen + below + len(self.out) + LITTLE.page_count
-        assert in_memory <= bound or not self.list.tail_count()
-
 
 PagedListMachine.TestCase.settings = hypothesis.settings(
     max_examples=150, stateful_step_count=40, deadline=None

@@ -154,16 +154,19 @@ class Broker(StorageOwner):
     def rest(self) -> None:
         """Tick until there is nothing left to do."""
         for _ in range(10_000):
+            # Twice: what a tick brings is looked at by the reclaimer of the next.
+            self.tick()
             self.tick()
             if not self.stored.has_work():
                 return
         raise AssertionError("it never comes to rest")
 
     def restarted(self, milliseconds: int = 1, limits: StoreLimits | None = None) -> "Broker":
-        """The process was killed; what it wrote is there."""
+        """What a broker finds when this one is killed now; this one may go on."""
+        assert isinstance(self.disk, MemoryDisk)
         now = 500  # a monotonic clock begins anew
         wall = self.now + self.state.wall.offset_ms + milliseconds
-        return Broker(self.disk, limits or self.limits, now, wall)
+        return Broker(copied(self.disk), limits or self.limits, now, wall)
 
 
 def copied(disk: MemoryDisk) -> MemoryDisk:

@@ -197,11 +197,13 @@ class Queue(Expiring):
         # What a consumer can take now does not count against the limit.
         if self.consumers.count:
             self.dispatch(now)
-        if self.settings.overflow is Overflow.DROP_HEAD:
-            self._drop_excess(now)
+        self._drop_excess(now)
 
     def _drop_excess(self, now: int) -> None:
+        """Where publishes are refused instead, what came back or was there before stays."""
         settings = self.settings
+        if settings.overflow is not Overflow.DROP_HEAD:
+            return
         while self.ready.count and (
             0 <= settings.max_length < self.ready.count
             or 0 <= settings.max_length_bytes < self.ready_bytes

@@ -11,7 +11,15 @@ An operand that is no boolean, because a header holds something else, counts as 
 from penstock.broker.selectors.expressions import Expression, Sort
 from penstock.broker.selectors.like import LikePattern
 from penstock.broker.selectors.subject import Subject
-from penstock.broker.selectors.values import AFTER, BEFORE, SAME, is_equal, is_unequal, order
+from penstock.broker.selectors.values import (
+    AFTER,
+    BEFORE,
+    SAME,
+    approximate,
+    is_equal,
+    is_unequal,
+    order,
+)
 
 
 class Condition(Expression):
@@ -93,10 +101,7 @@ class Comparison(Condition):
     def evaluate(self, subject: Subject) -> object:
         left = self._left.evaluate(subject)
         right = self._right.evaluate(subject)
-        if left is None or right is None:
-            return None
-        found = order(left, right)
-        return found == self._wanted or (found == SAME and self._or_same)
+        return _compare(left, right, self._wanted, self._or_same)
 
 
 class Between(Condition):
@@ -114,53 +119,65 @@ class Between(Condition):
         self._is_negated: bool = is_negated
 
     def evaluate(self, subject: Subject) -> object:
+        # Once for both comparisons: nested, twice would double with every level.
         value = self._operand.evaluate(subject)
-        if value is None:
-            return None
         low = self._low.evaluate(subject)
         high = self._high.evaluate(subject)
-        is_negated = self._is_negated
-        is_unknown = False
-        if low is None:
-            is_unknown = True
+        # The verdict that either comparison can reach alone.
+        decisive = self._is_negated
+        if decisive:
+            at_low = _compare(value, low, BEFORE, False)
+            at_high = _compare(value, high, AFTER, False)
         else:
-            found = order(value, low)
-            if is_negated:
-                if found == BEFORE:
-                    return True
-            elif found not in {SAME, AFTER}:
-                return False
-        if high is None:
-            is_unknown = True
-        else:
-            found = order(value, high)
-            if is_negated:
-                if found == AFTER:
-                    return True
-            elif found not in {SAME, BEFORE}:
-                return False
-        return None if is_unknown else not is_negated
+            at_low = _compare(value, low, AFTER, True)
+            at_high = _compare(value, high, BEFORE, True)
+        if at_low is decisive or at_high is decisive:
+            return decisive
+        return None if at_low is None or at_high is None else not decisive
 
 
 class In(Condition):
-    """The items are literals, so one look-up answers for all. NOT IN is the negation of this."""
+    """The items are literals, so a look-up answers for all of them. NOT IN is this with NOT."""
 
     def __init__(self, operand: Expression, items: list[object]) -> None:
         super().__init__()
         self._operand: Expression = operand
-        # Apart, because 1 and TRUE are one key to Python.
-        self._texts: set[str] = {item for item in items if isinstance(item, str)}
-        self._others: list[object] = [item for item in items if not isinstance(item, str)]
+        # Apart by kind, because 1, 1.0 and TRUE are one key to Python.
+        self._texts: set[str] = set()
+        self._exact: set[int] = set()
+        self._approximate: set[float] = set()
+        # The exact ones as an approximate value meets them.
+        self._promoted: set[float] = set()
+        self._has_true: bool = False
+        self._has_false: bool = False
+        for item in items:
+            self._add(item)
+
+    def _add(self, item: object) -> None:
+        if isinstance(item, str):
+            self._texts.add(item)
+        elif isinstance(item, bool):
+            self._has_true = self._has_true or item
+            self._has_false = self._has_false or not item
+        elif isinstance(item, int):
+            self._exact.add(item)
+            self._promoted.add(approximate(item))
+        else:
+            assert isinstance(item, float), "an item is a literal"
+            self._approximate.add(item)
 
     def evaluate(self, subject: Subject) -> object:
         value = self._operand.evaluate(subject)
-        if value is None:
-            return None
         if isinstance(value, str):
             return value in self._texts
-        for item in self._others:
-            if is_equal(value, item):
-                return True
+        if value is None:
+            return None
+        if isinstance(value, bool):
+            return self._has_true if value else self._has_false
+        if isinstance(value, int):
+            return value in self._exact or approximate(value) in self._approximate
+        if isinstance(value, float):
+            return value in self._approximate or value in self._promoted
         return False
 
 
@@ -187,3 +204,10 @@ class IsNull(Condition):
 
     def evaluate(self, subject: Subject) -> object:
         return (self._operand.evaluate(subject) is None) != self._is_negated
+
+
+def _compare(left: object, right: object, wanted: int, or_same: bool) -> bool | None:
+    if left is None or right is None:
+        return None
+    found = order(left, right)
+    return found == wanted or (found == SAME and or_same)

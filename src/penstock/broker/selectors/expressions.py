@@ -76,10 +76,8 @@ class Calculation(Expression):
     def evaluate(self, subject: Subject) -> object:
         operands = self._operands
         result = operands[0].evaluate(subject)
-        index = 0
-        for operator in self._operators:
+        for index, operator in enumerate(self._operators, 1):
             if result is None:
                 return None
-            index += 1
             result = calculate(operator, result, operands[index].evaluate(subject))
         return result

@@ -63,9 +63,7 @@ def _exact(
 ) -> tuple[object, int]:
     if _digits_end(text, digits_start, digits) < end:
         # Java's rule, which surprises: say it.
-        raise SelectorError(
-            "octal digits after a leading 0", start + 1, quoted(text[start:end])
-        )
+        raise SelectorError("octal digits after a leading 0", start + 1, quoted(text[start:end]))
     _check_size(start, end)
     number = int(text[digits_start:end], radix)
     if number > EXACT_MAX:

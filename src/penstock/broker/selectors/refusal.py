@@ -10,8 +10,8 @@ from penstock.broker.errors import PreconditionFailed
 
 # RabbitMQ takes 4096. Twice that leaves room for a list of IN_ITEMS_MAX short items.
 SELECTOR_CHARACTERS_MAX: Final = 8192
-# Parentheses, NOT and what is inside them. Each level costs up to eight stack frames of the parser
-# and as many of an evaluation; Python stops at 1000. People write three or four.
+# Parentheses and NOT. Each level costs up to nine stack frames of the parser and as many of an
+# evaluation; Python stops at 1000. People write three or four levels.
 NESTING_MAX: Final = 32
 # More belong into a routing key. The test itself is one look-up, however many there are.
 IN_ITEMS_MAX: Final = 1000

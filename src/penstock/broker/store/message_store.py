@@ -197,12 +197,14 @@ class MessageStore:
         offsets: list[int] = []
         count = self._encode_arrived(pieces, size, written, offsets)
         size = self._size
+        body_bytes = self._body_bytes
         moved = self._moved
         self._moved = []
         for record in moved:
             record.offset = size
             size += records.append_raw(pieces, record.octets)
             count += record.pair_count
+            body_bytes += record.body_bytes
         self._encode_left(pieces)
         if not pieces:
             return False
@@ -212,12 +214,12 @@ class MessageStore:
             written[index].location = base + offsets[index]
         if has_snapshot:
             self.snapshot_segment = segment
-        self.lives.wrote(segment, count, has_definitions)
+        self.lives.wrote(segment, count, body_bytes, has_definitions)
         # Before anything moves: a message may have left one queue and be moved for another.
         self._count_left()
         for record in moved:
             record.settle(base + record.offset)
-            self.lives.moved(record.old_segment, record.pair_count)
+            self.lives.moved(record.old_segment, record.pair_count, record.body_bytes)
         return True
 
     def _encode_arrived(
@@ -231,6 +233,7 @@ class MessageStore:
         self._arrived = []
         self._arrived_numbers = []
         count = 0
+        body_bytes = 0
         index = 0
         total = len(arrived)
         wall_offset = self.wall.offset_ms
@@ -257,7 +260,9 @@ class MessageStore:
                 wall_offset,
             )
             count += len(group)
+            body_bytes += len(group) * len(message.body)
         self._size = size
+        self._body_bytes = body_bytes
         return count
 
     def _bring_together(self) -> None:
@@ -291,12 +296,14 @@ class MessageStore:
 
     def _count_left(self) -> None:
         for entry in self._left:
-            self.lives.left(segment_of(entry.message.location))
+            message = entry.message
+            self.lives.left(segment_of(message.location), len(message.body))
         self._left = []
         self._left_numbers = []
 
     # Sizes are carried from one encoding step to the next.
     _size: int = 0
+    _body_bytes: int = 0
 
 
 class MovedRecord:
@@ -305,6 +312,8 @@ class MovedRecord:
     def __init__(self, octets: bytes, pair_count: int) -> None:
         self.octets: bytes = octets
         self.pair_count: int = pair_count
+        # The body's, once per pair.
+        self.body_bytes: int = 0
         self.offset: int = 0
         self.old_segment: int = 0
         # Messages in memory, and paged lists with positions, that must know the new place.
@@ -343,7 +352,7 @@ class StoredQueue(QueueJournal):
             location: int = locations[index]
             if not location & SPOOLED:
                 gone.append(positions[index])
-                store.lives.left(segment_of(location))
+                store.lives.left_unread(segment_of(location))
         if gone:
             store.left_by_position(self._number, gone)
 

@@ -76,8 +76,7 @@ class Reclaimer:
 
     def _is_worth_copying(self, segments: list[int]) -> bool:
         """By the dead share of everything but the active segment: a live head in front of much
-        that is dead pays too. Octets count, or many small messages in one segment would make up
-        for large dead ones in the others.
+        that is dead pays too.
         """
         if self._copied == segments[0]:
             return False
@@ -87,8 +86,8 @@ class Reclaimer:
             size = self._store.journal.segment_size(segment)
             total += size
             life = self._store.lives.of(segment)
-            if life.total_count:
-                live += size * life.live_count / life.total_count
+            if life.total_weight:
+                live += size * life.live_weight / life.total_weight
         return live <= total * LIVE_SHARE_MAX
 
     def _remove(self, segment: int) -> bool:
@@ -186,4 +185,5 @@ class Reclaimer:
         if kept:
             moved.octets = record.with_pairs(kept)
             moved.pair_count = len(kept)
+            moved.body_bytes = len(kept) * record.body_size
             self._store.move(moved, self._segment)

@@ -15,7 +15,7 @@ from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
 from penstock.broker.store.message_store import MessageStore
-from penstock.broker.store.segments import SegmentLives
+from penstock.broker.store.segments import RECORD_WEIGHT, SegmentLives
 from penstock.broker.topology import BrokerCommand, OpenDelayLine
 from penstock.storage.recovery import BatchSink
 from penstock.storage.segment import segment_of
@@ -70,7 +70,8 @@ class StoreRecovery(BatchSink):
         return queue
 
     def _message(self, record: records.MessageRecord, location: int) -> None:
-        self._lives.of(segment_of(location)).total_count += record.pair_count
+        weight = record.pair_count * (RECORD_WEIGHT + record.body_size)
+        self._lives.of(segment_of(location)).total_weight += weight
         for index in range(record.pair_count):
             queue = self._queue(record.queue_number(index))
             position = record.position(index)
@@ -144,8 +145,8 @@ class StoreRecovery(BatchSink):
     def _restore_queue(self, queue: Queue, recovered: RecoveredQueue, store: MessageStore) -> int:
         ready = queue.ready
         if isinstance(ready, PagedReadyList):
-            positions, locations, size = living(recovered)
-            self._count_living(locations)
+            positions, locations, sizes = living(recovered)
+            size = self._count_living(locations, sizes)
             ready.restore(positions, locations)
         else:
             # Priorities are known from the messages only, so these are read at once.
@@ -160,8 +161,8 @@ class StoreRecovery(BatchSink):
     def _read(
         self, recovered: RecoveredQueue, number: int, store: MessageStore
     ) -> list[QueueEntry]:
-        positions, locations, _ = living(recovered)
-        self._count_living(locations)
+        positions, locations, sizes = living(recovered)
+        self._count_living(locations, sizes)
         pages = store.make_pages()
         pages.number = number
         entries: list[QueueEntry] = []
@@ -174,9 +175,16 @@ class StoreRecovery(BatchSink):
             inherit(entry)
         return entries
 
-    def _count_living(self, locations: "array[int]") -> None:
-        for location in locations:
-            self._lives.of(segment_of(location)).live_count += 1
+    def _count_living(self, locations: "array[int]", sizes: "array[int]") -> int:
+        """Returns the octets of all bodies."""
+        total = 0
+        for index in range(len(locations)):
+            size: int = sizes[index]
+            life = self._lives.of(segment_of(locations[index]))
+            life.live_count += 1
+            life.live_weight += RECORD_WEIGHT + size
+            total += size
+        return total
 
     def _apply(self, state: BrokerState, store: MessageStore, change: Change, now: int) -> None:
         command = change.command
@@ -199,8 +207,8 @@ class StoreRecovery(BatchSink):
             store.attach(queue, change.queue_number)
 
 
-def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", int]:
-    """Positions and locations of what is still in the queue, in order, and its octets."""
+def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", "array[int]"]:
+    """Positions, locations and body sizes of what is still in the queue, in order."""
     positions = queue.positions
     # Mostly in order, and then not listed: ten million numbers as a list take 400 MB.
     indices: Iterable[int] = range(len(positions))
@@ -209,9 +217,8 @@ def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", int]:
     gone = sorted(queue.gone)
     kept_positions: array[int] = array("Q")
     kept_locations: array[int] = array("Q")
-    size = 0
+    kept_sizes: array[int] = array("I")
     place = 0
-    last_size = 0
     for index in indices:
         position = positions[index]
         while place < len(gone) and gone[place][1] <= position:
@@ -221,13 +228,12 @@ def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", int]:
         if len(kept_positions) and kept_positions[len(kept_positions) - 1] == position:
             # Copied by reclaiming: the later record counts.
             kept_locations[len(kept_locations) - 1] = queue.locations[index]
-            size += queue.sizes[index] - last_size
+            kept_sizes[len(kept_sizes) - 1] = queue.sizes[index]
         else:
             kept_positions.append(position)
             kept_locations.append(queue.locations[index])
-            size += queue.sizes[index]
-        last_size = queue.sizes[index]
-    return kept_positions, kept_locations, size
+            kept_sizes.append(queue.sizes[index])
+    return kept_positions, kept_locations, kept_sizes
 
 
 def is_growing(numbers: "array[int]") -> bool:

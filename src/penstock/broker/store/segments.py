@@ -1,13 +1,21 @@
 """How much of each journal segment is still needed."""
 
+from typing import Final
+
+# What a message weighs beside its body: a record's other parts, roughly.
+RECORD_WEIGHT: Final = 100
+
 
 class SegmentLife:
     """Of one segment."""
 
     def __init__(self) -> None:
-        # (queue, position) pairs that were written into it, and those still in their queues.
-        self.total_count: int = 0
+        # (queue, position) pairs of it that are still in their queues.
         self.live_count: int = 0
+        # What all pairs weigh that were written into it, and those that live: about their octets,
+        # as if each pair had a record of its own.
+        self.total_weight: int = 0
+        self.live_weight: int = 0
         # Whether it holds definitions, which a snapshot must repeat before it can go.
         self.has_definitions: bool = False
 
@@ -25,23 +33,35 @@ class SegmentLives:
             self._lives[segment] = life
         return life
 
-    def wrote(self, segment: int, pair_count: int, has_definitions: bool) -> None:
+    def wrote(
+        self, segment: int, pair_count: int, body_bytes: int, has_definitions: bool
+    ) -> None:
+        """`body_bytes` counts each body once per pair."""
         life = self.of(segment)
-        life.total_count += pair_count
+        weight = pair_count * RECORD_WEIGHT + body_bytes
         life.live_count += pair_count
+        life.total_weight += weight
+        life.live_weight += weight
         if has_definitions:
             life.has_definitions = True
 
-    def left(self, segment: int) -> None:
-        life = self.of(segment)
-        life.live_count -= 1
-        assert life.live_count >= 0, "more left a segment than was written into it"
+    def left(self, segment: int, body_bytes: int) -> None:
+        self._take(segment, 1, RECORD_WEIGHT + body_bytes)
 
-    def moved(self, segment: int, pair_count: int) -> None:
+    def left_unread(self, segment: int) -> None:
+        """A message left that is not in memory: it weighed as much as the others, perhaps."""
+        life = self.of(segment)
+        self._take(segment, 1, life.live_weight // max(life.live_count, 1))
+
+    def moved(self, segment: int, pair_count: int, body_bytes: int) -> None:
         """Pairs of this segment were copied to another."""
+        self._take(segment, pair_count, pair_count * RECORD_WEIGHT + body_bytes)
+
+    def _take(self, segment: int, pair_count: int, weight: int) -> None:
         life = self.of(segment)
         life.live_count -= pair_count
-        assert life.live_count >= 0, "more was copied out of a segment than lived in it"
+        assert life.live_count >= 0, "more left a segment than was written into it"
+        life.live_weight = max(life.live_weight - weight, 0) if life.live_count else 0
 
     def removed(self, segment: int) -> None:
         self._lives.pop(segment, None)

@@ -4,6 +4,7 @@ Invariant: readers see a message only when it is safe, because an offset that wa
 come to mean another message.
 """
 
+from collections import deque
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -16,10 +17,17 @@ from penstock.storage.flush_waiter import FlushWaiter
 from penstock.storage.number_table import NumberTable, ReadNumbers, encode_numbers
 from penstock.storage.stream_index import HAS_PUBLISHER
 from penstock.storage.stream_log import StreamLog
-from penstock.storage.stream_segment import StoredEntry, publishers_name
+from penstock.storage.stream_segment import (
+    StoredEntry,
+    StreamSegment,
+    publishers_name,
+    segment_number,
+)
 from penstock.world.disk import AppendFile, DiskError
 
 NO_LIMIT: Final = -1
+# Stands among the cursors for the first offset that retention left; no cursor has this name.
+FIRST_OFFSET: Final = ""
 # What a reader that is behind reads at once.
 READ_COUNT_MAX: Final = 256
 READ_BYTES_MAX: Final = 256 * 1024
@@ -31,6 +39,22 @@ class SafeListener:
 
     def became_readable(self) -> None:
         raise NotImplementedError
+
+
+class FlushRequest:
+    """What may be removed once a flush has been heard."""
+
+    def __init__(
+        self,
+        table_generation: int,
+        doomed: list[StreamSegment],
+        leftovers: list[str],
+        removes_all: bool,
+    ) -> None:
+        self.table_generation: int = table_generation
+        self.doomed: list[StreamSegment] = doomed
+        self.leftovers: list[str] = leftovers
+        self.removes_all: bool = removes_all
 
 
 class StreamFiles(FlushWaiter):
@@ -48,19 +72,38 @@ class StreamFiles(FlushWaiter):
         self._store: StreamStore = store
         self._folder: str = folder
         own = names_in(folder, names)
-        self.log: StreamLog = StreamLog(store.disk, folder, own, segment_bytes_max, wall)
         self.cursors: NumberTable = NumberTable(store.disk, f"{folder}/cursors", own)
+        first_offset = self.cursors.numbers.get(FIRST_OFFSET, 0)
+        # What retention had given up and is still there, or a power loss brought back.
+        self._leftovers: list[str] = [
+            name for name in own if 0 <= segment_number(folder, name) < first_offset
+        ]
+        own = [name for name in own if name not in self._leftovers]
+        self.log: StreamLog = StreamLog(
+            store.disk, folder, own, segment_bytes_max, wall, first_offset
+        )
+        # First offsets of segments with a note of publishers beside them.
+        self._noted: set[int] = {
+            segment.first_offset
+            for segment in self.log.segments
+            if publishers_name(folder, segment.first_offset) in own
+        }
         self.publishers: Publishers = Publishers()
-        self._recall_publishers(own)
+        self._recall_publishers()
         self.listener: SafeListener | None = None
         # Retention; NO_LIMIT for none.
         self.bytes_max: int = NO_LIMIT
         self.age_ms_max: int = NO_LIMIT
+        # Segments that retention gave up, until their flush is asked for; and what each flush that
+        # is on its way will allow to be removed, in order.
+        self._doomed: list[StreamSegment] = []
+        self._requests: deque[FlushRequest] = deque()
+        self._is_deleted: bool = False
         # The last message that was read from the log, whose address and properties serve the next.
         self._last_stored: StoredEntry | None = None
         self._last_message: Message | None = None
         # After a crash the page cache may hold more than the disk.
-        store.wrote(self, self.log.dirty_files())
+        store.wrote(self, self.log.dirty_files() + self.cursors.file())
 
     # Writing.
 
@@ -75,9 +118,10 @@ class StreamFiles(FlushWaiter):
 
     def _begin_segment(self) -> None:
         self.log.roll()
-        name = publishers_name(self._folder, self.log.end_offset)
-        file = self._store.disk.open(name)
+        first_offset = self.log.end_offset
+        file = self._store.disk.open(publishers_name(self._folder, first_offset))
         file.append(encode_numbers(self.publishers.sequences))
+        self._noted.add(first_offset)
         self._store.wrote(self, [file])
 
     def write(self) -> None:
@@ -93,13 +137,36 @@ class StreamFiles(FlushWaiter):
             self._store.wrote(self, self.log.dirty_files())
 
     def mark(self) -> int:
+        self._requests.append(
+            FlushRequest(self.cursors.generation, self._doomed, self._leftovers, self._is_deleted)
+        )
+        self._doomed = []
+        self._leftovers = []
+        self.log.flush_requested()
         return self.log.end_offset
 
     def became_durable(self, mark: int, now: int) -> None:
+        request = self._requests.popleft()
+        for segment in request.doomed:
+            self._remove(segment)
+        for name in request.leftovers:
+            self._store.disk.remove(name)
+        if request.removes_all:
+            for segment in self.log.segments:
+                self._remove(segment)
+            self.cursors.delete()
+        if self._is_deleted:
+            return
         self.log.became_durable(mark)
-        self.cursors.became_durable()
+        self.cursors.became_durable(request.table_generation)
         if self.listener is not None:
             self.listener.became_readable()
+
+    def _remove(self, segment: StreamSegment) -> None:
+        segment.remove()
+        if segment.first_offset in self._noted:
+            self._noted.discard(segment.first_offset)
+            self._store.disk.remove(publishers_name(self._folder, segment.first_offset))
 
     def readable_offset(self) -> int:
         """Readers may see what lies before it."""
@@ -132,9 +199,13 @@ class StreamFiles(FlushWaiter):
     # Cursors.
 
     def write_cursors(self) -> None:
-        file = self.cursors.write()
-        if file is not None:
-            self._store.wrote(self, [file])
+        if self._store.failure:
+            return
+        try:
+            if self.cursors.write():
+                self._store.wrote(self, self.cursors.file())
+        except DiskError as error:
+            self._store.failure = str(error)
 
     # Retention.
 
@@ -147,39 +218,36 @@ class StreamFiles(FlushWaiter):
         return self.bytes_max != NO_LIMIT or self.age_ms_max != NO_LIMIT
 
     def retain(self, wall: int) -> None:
-        """Remove what is too much or too old when the wall clock shows this."""
+        """Give up what is too much or too old when the wall clock shows this."""
         oldest = NO_LIMIT if self.age_ms_max == NO_LIMIT else wall - self.age_ms_max
-        names: list[str] = []
-        for first_offset in self.log.retain(self.bytes_max, oldest):
-            names.append(publishers_name(self._folder, first_offset))
-        if names:
-            there = self._store.disk.names()
-            for name in names:
-                if name in there:
-                    self._store.disk.remove(name)
+        doomed = self.log.take_doomed(self.bytes_max, oldest)
+        if doomed:
+            self._doomed.extend(doomed)
+            self.cursors.put(FIRST_OFFSET, self.log.first_offset)
+            self.write_cursors()
 
     def delete(self) -> None:
+        """Everything goes with the next flush; until then a flush may be at work on it."""
         self.listener = None
-        self.log.remove()
-        self.cursors.delete()
-        for name in names_in(self._folder, self._store.disk.names()):
-            self._store.disk.remove(name)
+        self._is_deleted = True
+        self._store.wrote(self, [])
 
     # Publishers.
 
-    def _recall_publishers(self, names: list[str]) -> None:
+    def _recall_publishers(self) -> None:
         """From what was noted when the last segment began, and from what it holds since."""
         offset = self.log.first_offset
         for segment in reversed(self.log.segments):
+            if segment.first_offset not in self._noted:
+                continue
             name = publishers_name(self._folder, segment.first_offset)
-            if name in names:
-                file: AppendFile = self._store.disk.open(name)
-                found = ReadNumbers(file.read(0, file.size()))
-                file.close()
-                if found.is_begun:
-                    self.publishers.sequences = found.numbers
-                    offset = segment.first_offset
-                    break
+            file: AppendFile = self._store.disk.open(name)
+            found = ReadNumbers(file.read(0, file.size()))
+            file.close()
+            if found.is_begun:
+                self.publishers.sequences = found.numbers
+                offset = segment.first_offset
+                break
         if self.log.end_offset == offset:
             return
         for flagged in self.log.flagged(HAS_PUBLISHER, offset):

@@ -9,8 +9,11 @@ HEX_OCTETS_MAX: Final = 100
 _DIGEST_OCTETS: Final = 32
 
 
-def folder_of(vhost: str, queue: str) -> str:
-    return f"{ROOT}/{_written(vhost)}/{_written(queue)}"
+def folder_of(vhost: str, queue: str, number: int) -> str:
+    """`number` tells a stream from one of the same name that was deleted before it, whose files a
+    power loss may bring back.
+    """
+    return f"{ROOT}/{_written(vhost)}/{_written(queue)}-{number}"
 
 
 def _written(name: str) -> str:

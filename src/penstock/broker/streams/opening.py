@@ -15,7 +15,7 @@ def open_streams(store: StreamStore, vhosts: list[VirtualHostView], now: int) ->
     for vhost in vhosts:
         for queue in vhost.queues.values():
             if isinstance(queue, Stream):
-                known.add(folder_of(vhost.name, queue.name))
+                known.add(folder_of(vhost.name, queue.name, queue.number))
                 queue.open(names, now)
                 count += 1
     for name in store.disk.names():

@@ -16,7 +16,7 @@ from penstock.broker.names import described
 from penstock.broker.queues.queue import BATCH_BYTES_MAX, BATCH_COUNT_MAX, Queue
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.chores import CursorTimer, RetentionTimer
-from penstock.broker.streams.files import SafeListener, StreamFiles
+from penstock.broker.streams.files import FIRST_OFFSET, SafeListener, StreamFiles
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.offsets import Start, StartKind
@@ -65,16 +65,14 @@ class Stream(Queue):
         # Why readers cannot go on; empty while all is well.
         self.damage: str = ""
         super().__init__(vhost, name, True, -1, False, settings, arguments, now)
-        if not self._store.is_recovering:
-            self.open(self._store.disk.names(), now)
 
     def open(self, names: list[str], now: int) -> None:
-        """Open its files, or begin them. `names` are all files of the disk. Raises a
-        `StorageError` for damage.
+        """Open its files, or begin them; `names` are the files there are. Comes when its number is
+        known. Raises a `StorageError` for damage.
         """
         files = StreamFiles(
             self._store,
-            folder_of(self.vhost.name, self.name),
+            folder_of(self.vhost.name, self.name, self.number),
             names,
             self._segment_bytes_max(),
             self._view.wall(now),
@@ -358,18 +356,20 @@ class Stream(Queue):
 
     def cursor_offsets(self) -> dict[str, int]:
         """The last offset that is done, by name of the cursor; -1 when none is."""
-        return dict(self.files.cursors.numbers)
+        offsets = dict(self.files.cursors.numbers)
+        offsets.pop(FIRST_OFFSET, None)
+        return offsets
 
     def cursor_lag(self, name: str) -> int:
         """How many messages there are behind a cursor."""
-        done = self.files.cursors.numbers.get(name)
+        done = self.cursor_offsets().get(name)
         if done is None:
             raise self._no_cursor(name)
         return self.end_offset - max(done + 1, self.first_offset)
 
     def delete_cursor(self, name: str) -> None:
         """A consumer that uses it makes it anew with its next acknowledgement."""
-        if not self.files.cursors.remove(name):
+        if name == FIRST_OFFSET or not self.files.cursors.remove(name):
             raise self._no_cursor(name)
         self.files.write_cursors()
 

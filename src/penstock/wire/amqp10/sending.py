@@ -1,0 +1,315 @@
+"""The sending end of a link: transfers written, unsettled deliveries kept (specification 2.6.12).
+
+A transfer that fits one frame is
+
+    size | 02 00 channel 00 53 14 C0 size 05 handle 70 id' | id" | A0 04 tag' | tag" | 43 42 | payload
+
+where id" and tag" are the last octets of the delivery id and of the delivery tag. Successive
+transfers of one link mostly differ only in these and in the payload, so the parts in between are
+kept, each renewed when the octets before its last one change. A transfer then costs eight list
+appends and copies nothing.
+
+The delivery tag is the link's delivery-count: unique for the life of the link, also over several
+sessions, as long as a resumed link goes on counting where it was.
+
+Invariants
+- Nothing is sent without credit, and no frame without room in the session's window.
+- What is left of a delivery that found the window full waits in `_rest`, and goes out before
+  anything else of this link.
+"""
+
+from struct import Struct
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.wire.amqp10.framing import AMQP_FRAME, FRAME_HEAD_SIZE, encode_frame
+from penstock.wire.amqp10.link import SENDER, Link
+from penstock.wire.amqp10.performatives_generated import Attach, Composite, Flow, Transfer
+from penstock.wire.amqp10.serial import MASK, advance, difference
+from penstock.wire.amqp10.window import SessionWindow
+from penstock.wire.octets import Malformed
+from penstock.wire.outgoing import Outgoing
+
+LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
+_U32: Final = Struct(">I")
+# message-format 0, then settled.
+_UNSETTLED: Final = b"\x43\x42"
+_SETTLED: Final = b"\x43\x41"
+# Octets of the frame beside head, payload and the handle: size, last octets and what is between.
+_FIXED_SIZE: Final = 4 + 4 + 6 + 4 + 1 + 5 + 1 + 2
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Sent:
+    """A delivery that we sent unsettled. The owner's own class adds what it was."""
+
+    def __init__(self) -> None:
+        self.delivery_id: int = -1
+        # The delivery-count that made its tag; see `delivery_tag`.
+        self.count: int = 0
+        # A tag of the owner's choice; empty for the usual one.
+        self.tag: bytes = b""
+
+    def delivery_tag(self) -> bytes:
+        return self.tag or _U32.pack(self.count)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SettlementListener:
+    """Whose deliveries they are. May raise faults of all three levels."""
+
+    def credit_changed(self, link: "SendingLink") -> None:
+        """There may be something to send now, by credit or by window; see `SendingLink.capacity`.
+        When it `is_draining` and there is no more, call `drained`.
+        """
+        raise NotImplementedError
+
+    def delivery_updated(
+        self, link: "SendingLink", sent: Sent, state: Composite | None, settled: bool
+    ) -> None:
+        """The receiver's word on a delivery. One that it settled is forgotten already; for one
+        that it did not, answer with `Session.settle_sent` once the state is a final one.
+        """
+        raise NotImplementedError
+
+
+class SendingLink(Link):
+    """Held by its session; the owner sends."""
+
+    def __init__(self, session: SessionWindow, name: str, listener: SettlementListener) -> None:
+        super().__init__(session, name, SENDER)
+        self.listener: SettlementListener = listener
+        self.unsettled: dict[int, Sent] = {}
+        self.initial_delivery_count: int = 0
+
+        # The kept parts of the last transfer, see above.
+        self._handle_octets: bytes = b""
+        self._upper_id: int = -1
+        self._head: bytes = b""
+        self._upper_count: int = -1
+        self._middle: bytes = b""
+        self._fixed_size: int = 0
+        self._size: int = -1
+        self._size_octets: bytes = b""
+
+        # A delivery that waits for the window.
+        self._rest: bytes = b""
+        self._rest_at: int = 0
+        self._rest_first: Transfer | None = None
+        self._rest_id: int = -1
+        self._is_aborting: bool = False
+
+    def said(self, attach: Attach) -> None:
+        super().said(attach)
+        self.initial_delivery_count = self.delivery_count = attach.initial_delivery_count or 0
+        handle = attach.handle
+        if handle == 0:
+            self._handle_octets = b"\x43"
+        elif handle < 0x100:
+            self._handle_octets = b"\x52" + LAST_OCTETS[handle]
+        else:
+            self._handle_octets = b"\x70" + _U32.pack(handle)
+        self._fixed_size = _FIXED_SIZE + len(self._handle_octets)
+        self._upper_id = -1
+
+    def silence(self) -> None:
+        super().silence()
+        self._rest = b""
+        self._rest_id = -1
+        self._rest_first = None
+
+    def capacity(self) -> int:
+        """Deliveries of one frame that may be sent now. A 'none' for want of a window is
+        remembered, and the listener called when there is room.
+        """
+        if self.credit <= 0 or self._rest_id >= 0:
+            return 0
+        return min(self.credit, self.session.room())
+
+    def send(self, sent: Sent, head: bytes, body: bytes) -> None:
+        """One delivery, unsettled; head and body together are the message. Needs capacity."""
+        delivery_id = self.session.next_delivery_id
+        sent.delivery_id = delivery_id
+        sent.count = self.delivery_count
+        self.unsettled[delivery_id] = sent
+        self.session.outgoing_window -= 1
+        if sent.tag:
+            self.send_as(Transfer(delivery_tag=sent.tag, settled=False), head + body)
+        else:
+            self._send(head, body, _UNSETTLED)
+
+    def send_settled(self, head: bytes, body: bytes) -> None:
+        """One delivery, settled when sent: the peer's word on it is not wanted."""
+        self._send(head, body, _SETTLED)
+
+    def _send(self, head: bytes, body: bytes, flags: bytes) -> None:
+        session = self.session
+        count = self.delivery_count
+        delivery_id = session.next_delivery_id
+        size = self._fixed_size + len(head) + len(body)
+        if size > session.frame_max:
+            transfer = Transfer(delivery_tag=_U32.pack(count), settled=flags is _SETTLED)
+            self.send_as(transfer, head + body)
+            return
+        assert self.credit > 0 and session.remote_incoming_window > 0, "sent without capacity"
+        if delivery_id >> 8 != self._upper_id or count >> 8 != self._upper_count:
+            self._compose(delivery_id, count)
+        if size != self._size:
+            self._size = size
+            self._size_octets = _U32.pack(size)
+        self.credit -= 1
+        self.delivery_count = (count + 1) & MASK
+        session.next_delivery_id = (delivery_id + 1) & MASK
+        session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
+        session.remote_incoming_window -= 1
+        outgoing: Outgoing = session.outgoing
+        pieces = outgoing.pieces
+        if not pieces:
+            outgoing.flush_list.append(outgoing)
+        pieces.append(self._size_octets)
+        pieces.append(self._head)
+        pieces.append(LAST_OCTETS[delivery_id & 0xFF])
+        pieces.append(self._middle)
+        pieces.append(LAST_OCTETS[count & 0xFF])
+        pieces.append(flags)
+        if head:
+            pieces.append(head)
+        pieces.append(body)
+        outgoing.size += size
+
+    def _compose(self, delivery_id: int, count: int) -> None:
+        """Keep the parts of the frame for all ids and tags that differ in the last octet."""
+        self._upper_id = delivery_id >> 8
+        self._upper_count = count >> 8
+        # Of the list: its count, the handle, delivery id, delivery tag, format and settled.
+        list_size = 1 + len(self._handle_octets) + 5 + 6 + 2
+        self._head = b"".join(
+            [
+                b"\x02\x00",
+                self.session.channel.to_bytes(2, "big"),
+                b"\x00\x53\x14\xc0",
+                bytes((list_size, 5)),
+                self._handle_octets,
+                b"\x70",
+                self._upper_id.to_bytes(3, "big"),
+            ]
+        )
+        self._middle = b"\xa0\x04" + self._upper_count.to_bytes(3, "big")
+
+    def send_as(self, transfer: Transfer, payload: bytes) -> None:
+        """The general way: any fields, in as many frames as it takes. Handle, delivery id and
+        more are filled in; the tag, settled, state, format and resume are the caller's.
+        """
+        assert self.is_attached and self.credit > 0 and self._rest_id < 0, "sent without capacity"
+        self.credit -= 1
+        self.delivery_count = advance(self.delivery_count, 1)
+        transfer.handle = self.handle
+        transfer.delivery_id = self._rest_id = self.session.next_delivery()
+        self._rest_first = transfer
+        self._rest = payload
+        self._rest_at = 0
+        self._is_aborting = False
+        self.continue_sending()
+
+    def is_waiting(self) -> bool:
+        """Whether a delivery is half sent."""
+        return self._rest_id >= 0
+
+    def abort(self) -> None:
+        """Give up the delivery that is half sent: the receiver forgets it."""
+        if self._rest_id >= 0:
+            self._is_aborting = True
+            self.continue_sending()
+
+    def continue_sending(self) -> None:
+        """Frames of the delivery that is half sent, as many as the window takes."""
+        session = self.session
+        while self._rest_id >= 0:
+            if session.remote_incoming_window <= 0 or not session.is_open:
+                session.is_stalled = True
+                return
+            transfer = self._rest_first or Transfer(self.handle, self._rest_id)
+            if self._is_aborting:
+                transfer.aborted = True
+                self._finish_waiting()
+                self._forget_aborted(transfer)
+                self._write(transfer, b"")
+                return
+            transfer.more = True
+            room = session.frame_max - FRAME_HEAD_SIZE - len(transfer.encode())
+            stop = self._rest_at + max(room, 1)
+            transfer.more = stop < len(self._rest)
+            payload = self._rest[self._rest_at : stop]
+            self._rest_at = stop
+            self._rest_first = None
+            if not transfer.more:
+                self._finish_waiting()
+            self._write(transfer, payload)
+
+    def _finish_waiting(self) -> None:
+        self._rest = b""
+        self._rest_id = -1
+        self._rest_first = None
+
+    def _forget_aborted(self, transfer: Transfer) -> None:
+        assert transfer.delivery_id is not None
+        if self.unsettled.pop(transfer.delivery_id, None) is not None:
+            self.session.outgoing_window += 1
+
+    def _write(self, transfer: Transfer, payload: bytes) -> None:
+        self.session.frame_sent()
+        self.session.outgoing.push(
+            encode_frame(AMQP_FRAME, self.session.channel, transfer.encode() + payload)
+        )
+
+    def drained(self) -> None:
+        """There is no more to send: the credit that is left is used up at once."""
+        if not self.is_draining or not self.is_attached or self._rest_id >= 0:
+            return
+        self.is_draining = False
+        self.delivery_count = advance(self.delivery_count, max(self.credit, 0))
+        self.credit = 0
+        self.send_flow(False)
+
+    def send_flow(self, echo: bool) -> None:
+        flow = Flow(
+            handle=self.handle,
+            delivery_count=self.delivery_count,
+            link_credit=max(self.credit, 0),
+            available=self.available,
+            drain=self.is_draining,
+            echo=echo,
+        )
+        self.session.send_flow(flow)
+
+    def flow_from_receiver(self, flow: Flow) -> None:
+        if flow.link_credit is None:
+            return
+        count = flow.delivery_count
+        if count is None:
+            # Sent before the receiver had heard our attach.
+            count = self.initial_delivery_count
+        under_way = difference(self.delivery_count, count)
+        if under_way < 0:
+            raise Malformed(f"flow has seen {count} deliveries of {self.delivery_count}")
+        self.credit = flow.link_credit - under_way
+        self.is_draining = flow.drain
+
+    def update(self, first: int, last: int, state: Composite | None, settled: bool) -> None:
+        """A disposition of the receiver for a range of deliveries."""
+        unsettled = self.unsettled
+        if not unsettled:
+            return
+        span = (last - first) & MASK
+        if span < len(unsettled):
+            wanted = [(first + step) & MASK for step in range(span + 1)]
+        else:
+            wanted = [known for known in unsettled if (known - first) & MASK <= span]
+        for delivery_id in wanted:
+            sent = unsettled.get(delivery_id)
+            if sent is not None:
+                if settled:
+                    del unsettled[delivery_id]
+                    self.session.outgoing_window += 1
+                self.listener.delivery_updated(self, sent, state, settled)
