@@ -12,9 +12,8 @@ from penstock.broker.store import records
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimulatedDisk, SimulatedFile
-from penstock.simulation.durable_host import DurableHost
+from penstock.simulation.durable_host import DurableHost, stored_of
 from penstock.simulation.endpoint import Endpoint
-from penstock.simulation.recovery_ledger import stored_of
 from penstock.storage.batch import BATCH_HEADER_BYTES, BatchReader, batch_header
 from penstock.storage.segment import SEGMENT_HEADER_BYTES, batch_seed, decode_segment_header
 from penstock.world.disk import AppendFile, FlushListener

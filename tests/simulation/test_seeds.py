@@ -13,6 +13,8 @@ from penstock.simulation.run import Verdict, run_seed
 from penstock.simulation.scenarios import SCENARIOS
 
 SEEDS_PER_SCENARIO = 50
+# Each plays several lives of a node, and every life is recovered twice.
+SEEDS_PER_DURABLE_SCENARIO = 16
 
 EVERYWHERE = {
     *faults.KINDS,
@@ -35,6 +37,23 @@ EVERYWHERE = {
     "a consumer closes its channel",
     "a consumer crashes",
 }
+ON_DISK = {
+    faults.KILL,
+    faults.POWER,
+    faults.FAILED_FLUSH,
+    faults.FULL_DISK,
+    "a node stops: input/output error",
+    "a disk alarm is raised",
+    "a crash comes before a flush ends",
+    "a crash comes before the first flush after a start",
+    "a torn tail is cut",
+    "messages are paged out",
+    "the spool is used",
+    "a snapshot of the definitions is written",
+    "what was delivered is lost",
+    "a transient message evaporates",
+}
+RECLAIMED = {"a crash interrupts the copying of a segment"}
 IN_DOUBT = {"a line is lost during a confirm", "a publish in doubt is repeated"}
 SOMETIMES = {
     "plain": IN_DOUBT,
@@ -56,6 +75,18 @@ SOMETIMES = {
         "the node's write buffer is full",
     },
     "transactions": {"a commit is in doubt", "a transaction is rolled back"},
+    "durable": IN_DOUBT | {"a node stops: no space left on device"},
+    "durable-heavy": RECLAIMED | IN_DOUBT,
+    "durable-transactions": RECLAIMED | {"a commit is in doubt", "a transaction is rolled back"},
+    "durable-limits": RECLAIMED
+    | {
+        "a power loss undoes a removal",
+        "a start drops what has expired or is too much",
+        "a dead letter: expired",
+        "a dead letter: maxlen",
+        "a dead letter: rejected",
+    },
+    "definitions": RECLAIMED | {faults.STOP, "a node stops in order"},
 }
 
 
@@ -78,9 +109,10 @@ def test_a_seed_that_once_failed_is_good(scenario: str, seed: int) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_seed_is_good_and_every_rare_path_is_reached(scenario: str) -> None:
     sightings: Counter[str] = Counter()
-    for seed in range(SEEDS_PER_SCENARIO):
+    is_durable = SCENARIOS[scenario].storage is not None
+    for seed in range(SEEDS_PER_DURABLE_SCENARIO if is_durable else SEEDS_PER_SCENARIO):
         verdict = run_seed(seed, scenario)
         check(verdict)
         sightings.update(verdict.sightings)
-    expected = EVERYWHERE | SOMETIMES.get(scenario, set())
+    expected = (ON_DISK if is_durable else EVERYWHERE) | SOMETIMES.get(scenario, set())
     assert expected - set(sightings) == set()

@@ -21,12 +21,13 @@ def command(
         bool, typer.Option(help="A line for each seed, and all of a failed run's history.")
     ] = False,
 ) -> None:
-    """Play seeded runs of real nodes and clients over a network that breaks.
+    """Play seeded runs of real nodes and clients over a network and on disks that break.
 
     Virtual time, simulated lines, faults drawn from the seed; the same seed always gives the same
     history. Every confirmed message must be delivered or still queued, none twice without the
-    redelivered flag, and nodes must forget clients that left. The first failing seed ends the
-    command with exit code 1 and says how to see it again.
+    redelivered flag, and nodes must forget clients that left. In the durable scenarios nodes are
+    killed and lose power at any moment, and must come back with exactly what was safe. The first
+    failing seed ends the command with exit code 1 and says how to see it again.
     """
     from rich.console import Console
     from rich.progress import track

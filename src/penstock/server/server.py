@@ -45,6 +45,8 @@ class Server(SocketOwner):
         # When the tick began: a message that may only be delivered at once (time to live 0) is
         # still on time at its end.
         self._tick_began = 0
+        # Sockets that have said enough for this tick.
+        self._resting: list[SocketTransport] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = NEVER
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
@@ -90,6 +92,9 @@ class Server(SocketOwner):
             self._tick_began = now
             self._loop.call_soon(self._flush)
 
+    def let_rest(self, transport: SocketTransport) -> None:
+        self._resting.append(transport)
+
     def lost(self, connection: Connection) -> None:
         self.node.lost(connection, self._clock.now())
         self.schedule_flush()
@@ -106,6 +111,10 @@ class Server(SocketOwner):
         self._flush_scheduled = False
         node = self.node
         node.flush(self._tick_began)
+        if self._resting:
+            for transport in self._resting:
+                transport.go_on()
+            self._resting.clear()
         if node.storage_failure:
             if self.when_storage_fails is not None:
                 self.when_storage_fails()

@@ -24,6 +24,8 @@ WRITE_BYTES_LOW: Final = 256 * 1024
 # A peer that does not read at all while replies pile up is cut off here, so that it cannot make us
 # grow: it asks for more than it takes.
 WRITE_BYTES_MAX: Final = 64 * 1024 * 1024
+# A read of this size means that more is waiting.
+READ_BYTES_FULL: Final = 128 * 1024
 
 
 class SocketOwner(ABC):
@@ -37,6 +39,10 @@ class SocketOwner(ABC):
     def received(self, connection: Connection, data: bytes) -> None: ...
 
     @abstractmethod
+    def let_rest(self, transport: SocketTransport) -> None:
+        """Call `go_on` when this tick is over."""
+
+    @abstractmethod
     def lost(self, connection: Connection) -> None: ...
 
     @abstractmethod
@@ -48,6 +54,9 @@ class SocketTransport(Transport):
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        # Reading stops for either reason and goes on when there is none.
+        self._is_paused = False
+        self._is_resting = False
 
     def write(self, data: bytes) -> None:
         transport = self._transport
@@ -64,22 +73,41 @@ class SocketTransport(Transport):
         self._transport.abort()
 
     def pause_reading(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._is_paused = True
+        self._apply()
 
     def resume_reading(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._is_paused = False
+        self._apply()
+
+    def rest(self) -> None:
+        """It has said enough for this tick; the others come first."""
+        self._is_resting = True
+        self._apply()
+
+    def go_on(self) -> None:
+        self._is_resting = False
+        self._apply()
+
+    def _apply(self) -> None:
+        transport = self._transport
+        if transport.is_closing():
+            return
+        if self._is_paused or self._is_resting:
+            transport.pause_reading()
+        else:
+            transport.resume_reading()
 
 
 class SocketProtocol(asyncio.Protocol):
     """What the event loop calls. Held by the loop for as long as the socket is open."""
 
-    __slots__ = ("_connection", "_server")
+    __slots__ = ("_connection", "_server", "_transport")
 
     def __init__(self, server: SocketOwner) -> None:
         self._server = server
         self._connection: Connection | None = None
+        self._transport: SocketTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         socket_transport = cast("asyncio.Transport", transport)
@@ -88,13 +116,19 @@ class SocketProtocol(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self._connection = self._server.accepted(SocketTransport(socket_transport), peer)
+        self._transport = SocketTransport(socket_transport)
+        self._connection = self._server.accepted(self._transport, peer)
         if self._connection is None:
             socket_transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._connection is not None:
             self._server.received(self._connection, data)
+            if len(data) >= READ_BYTES_FULL and self._transport is not None:
+                # The event loop would read on while there is more, up to thirty times, before
+                # anybody else has a turn: one busy publisher would starve all consumers.
+                self._transport.rest()
+                self._server.let_rest(self._transport)
 
     def pause_writing(self) -> None:
         if self._connection is not None:

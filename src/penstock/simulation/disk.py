@@ -121,6 +121,8 @@ class SimulatedDisk(Disk):
         self._removed: dict[str, SimulatedFile] = {}
         self._fails_next = False
         self._flush_ends = 0
+        # What the clock showed when the machine's own began.
+        self.boot_ms = 0
         # Called with every request for a flush, and behind every answer to one.
         self.when_asked: Callable[[], None] | None = None
         self.when_answered: Callable[[], None] | None = None
@@ -160,11 +162,12 @@ class SimulatedDisk(Disk):
     def _flushed(self, flush: "SimulatedFlush") -> None:
         if flush.incarnation != self.incarnation:
             return
+        now = self._clock.now() - self.boot_ms
         if flush.fails:
-            flush.listener.flush_failed("input/output error", self._clock.now())
+            flush.listener.flush_failed("input/output error", now)
         else:
             self._make_safe(flush)
-            flush.listener.flushed(flush.token, self._clock.now())
+            flush.listener.flushed(flush.token, now)
         if self.when_answered is not None:
             self.when_answered()
 

@@ -7,6 +7,8 @@ on its way, before the first flush after a start. It comes back after a while on
 from functools import partial
 from typing import Final
 
+from penstock.node.node import Node
+from penstock.node.stored import StoredState
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import FLUSH_US_MAX, SimulatedDisk
@@ -14,10 +16,13 @@ from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.history import History
 from penstock.simulation.host import Host, HostWatcher
 from penstock.simulation.scenarios import StoragePlan
+from penstock.storage.segment import FOLDER
 from penstock.wire.amqp091.limits import Limits
 from penstock.world.disk import Disk
 
 DOWN_US_MAX: Final = 1_200_000
+# A monotonic clock begins anew with the machine, long before the node starts or just so.
+BOOTED_MS_MAX: Final = 100_000
 # One after the other: the second crash meets a node that has just recovered.
 SOON_AGAIN_CHANCE: Final = 0.3
 SOON_US_MAX: Final = 8_000
@@ -26,6 +31,11 @@ STOP_US: Final = 2_000_000
 STOP_LOOK_US: Final = 50_000
 # Below this the disk alarm rings.
 ALARM_FREE_BYTES: Final = 6_000
+
+
+def stored_of(node: Node) -> StoredState:
+    assert node.stored is not None, "a durable host has a disk"
+    return node.stored
 
 
 class RecoveryWatcher(HostWatcher):
@@ -56,8 +66,9 @@ class DurableHost(Host):
         self.disk = self.make_disk(clock, dice.fork("disk"))
         self.disk.when_asked = self._disk_asked
         self.disk.when_answered = self._disk_answered
-        # The power goes while the next flush is on its way.
+        # The power goes while the next flush is on its way, or in the middle of reclaiming.
         self._loses_power_soon = False
+        self._loses_power_copying = False
         self.recovery_watcher = RecoveryWatcher()
         self._endpoints: list[Endpoint] = []
         self._is_stopping = False
@@ -71,8 +82,7 @@ class DurableHost(Host):
         self.recovery_watcher.comes_back(self)
         super().start()
         self._is_stopping = False
-        stored = self.node.stored
-        assert stored is not None, "a durable host has a disk"
+        stored = stored_of(self.node)
         self._safe_at_start = self.node.durability.safe
         if stored.torn_tail is not None:
             self.history.sighted("a torn tail is cut")
@@ -83,6 +93,14 @@ class DurableHost(Host):
         )
         self.recovery_watcher.came_back(self)
         self.schedule_flush()
+
+    def is_idle(self) -> bool:
+        segments = [name for name in self.disk.names() if name.startswith(FOLDER)]
+        return (
+            super().is_idle()
+            and self.node.is_all_safe()
+            and len(segments) == len(stored_of(self.node).journal.segments())
+        )
 
     @property
     def segment_bytes_max(self) -> int:
@@ -102,6 +120,12 @@ class DurableHost(Host):
     def make_disk(self, clock: VirtualClock, dice: Dice) -> SimulatedDisk:
         """A test that plants a defect makes a disk that lies."""
         return SimulatedDisk(clock, dice)
+
+    def tick_ended(self) -> None:
+        super().tick_ended()
+        if self._loses_power_copying and stored_of(self.node).reclaimer.is_busy():
+            self._loses_power_copying = False
+            self.later(0, self.lose_power)
 
     def _disk_asked(self) -> None:
         if self._loses_power_soon:
@@ -129,6 +153,9 @@ class DurableHost(Host):
     def lose_power_soon(self) -> None:
         self._loses_power_soon = True
 
+    def lose_power_copying(self) -> None:
+        self._loses_power_copying = True
+
     def stop_cleanly(self) -> None:
         if self.is_up and not self._is_stopping:
             self._is_stopping = True
@@ -148,7 +175,7 @@ class DurableHost(Host):
         is_low = self.disk.free_bytes() < ALARM_FREE_BYTES
         if is_low:
             self.history.sighted("a disk alarm is raised")
-        self.node.set_alarm("disk", "low on disk" if is_low else "", self.clock.now())
+        self.node.set_alarm("disk", "low on disk" if is_low else "", self.now())
 
     def _wait_for_end(self, left: int) -> None:
         is_done = not self.node.connections and self.node.is_all_safe()
@@ -171,8 +198,10 @@ class DurableHost(Host):
                 endpoint.abort()
         self._endpoints = []
         if is_power_lost:
+            self.boot_ms = self.clock.now() - self._dice.between(1, BOOTED_MS_MAX)
+            self.disk.boot_ms = self.boot_ms
             self.disk.crash()
-            if any(name.startswith("journal/") for name in self.disk.undone_names):
+            if any(name.startswith(FOLDER) for name in self.disk.undone_names):
                 self.history.sighted("a power loss undoes a removal")
         else:
             self.disk.kill()
@@ -186,8 +215,7 @@ class DurableHost(Host):
             self.later(self._dice.between(0, SOON_US_MAX), crash)
 
     def _sight_state(self) -> None:
-        stored = self.node.stored
-        assert stored is not None, "a durable host has a disk"
+        stored = stored_of(self.node)
         if stored.reclaimer.is_busy():
             self.history.sighted("a crash interrupts the copying of a segment")
         if not self.node.is_all_safe():

@@ -32,8 +32,6 @@ FULL_DISK: Final = "a disk is full"
 STORAGE_KINDS: Final = (KILL, POWER, STOP, FAILED_FLUSH, FULL_DISK)
 # From no room at all to an alarm that rings in time.
 ROOM_BYTES_MAX: Final = 12_000
-# What is promised too early shows only when the power goes before the flush ends.
-DURING_FLUSH_CHANCE: Final = 0.7
 FULL_US_MAX: Final = 3_000_000
 
 
@@ -135,10 +133,14 @@ class Faults:
         self._history.sighted(kind)
         if kind == KILL:
             host.kill()
-        elif kind == POWER and self._dice.chance(DURING_FLUSH_CHANCE):
-            host.lose_power_soon()
         elif kind == POWER:
-            host.lose_power()
+            self._dice.weighted(
+                [
+                    (host.lose_power, 3),
+                    (host.lose_power_soon, 6),
+                    (host.lose_power_copying, 1),
+                ]
+            )()
         elif kind == STOP:
             host.stop_cleanly()
         elif kind == FAILED_FLUSH:

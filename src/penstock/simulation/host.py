@@ -50,7 +50,7 @@ class DelayedLoginChecker(LoginChecker):
 
     def _checked(self, verification: Verification, waiter: LoginWaiter) -> None:
         verification.good = verification.password == PASSWORD
-        waiter.login_checked(verification, self._host.clock.now())
+        waiter.login_checked(verification, self._host.now())
         self._host.schedule_flush()
 
 
@@ -107,6 +107,8 @@ class Host(Listener):
         # Goes up with every start: what an earlier life has planned does not happen.
         self.life = 0
         self.is_up = False
+        # What the stage's clock showed when the machine's began.
+        self.boot_ms = 0
         self._storage = storage
         self.start()
 
@@ -119,6 +121,11 @@ class Host(Listener):
         self._timer_due = NEVER
         self.later(SWEEP_US, self._sweep)
 
+    def is_idle(self) -> bool:
+        """Nobody is there, and nothing is left to be done."""
+        node = self.node
+        return self.is_up and not node.connections and not node.has_work()
+
     def data_disk(self) -> Disk | None:
         return None
 
@@ -130,10 +137,14 @@ class Host(Listener):
             NodeConfiguration("0", "simulated", self.name, self._limits, store=store),
             SeededEntropy(self._dice.fork(f"entropy{self.life}")),
             DelayedLoginChecker(self, self._dice.fork(f"logins{self.life}")),
-            clock.now(),
+            self.now(),
             clock.wall(),
             self.data_disk(),
         )
+
+    def now(self) -> int:
+        """The machine's own monotonic clock, in milliseconds."""
+        return self.clock.now() - self.boot_ms
 
     def later(self, microseconds: int, action: Callable[[], None]) -> Event:
         """Like the clock's `after`, but not beyond the death of the process."""
@@ -150,7 +161,7 @@ class Host(Listener):
 
     def accept(self, endpoint: Endpoint, peer_host: str) -> StreamUser | None:
         transport = self.transport(endpoint)
-        connection = self.node.connected(transport, peer_host, True, self.clock.now())
+        connection = self.node.connected(transport, peer_host, True, self.now())
         self.schedule_flush()
         if connection is None:
             return None
@@ -161,20 +172,20 @@ class Host(Listener):
         return endpoint
 
     def received(self, connection: Connection, data: bytes) -> None:
-        connection.received(data, self.clock.now())
+        connection.received(data, self.now())
         self.schedule_flush()
 
     def lost(self, connection: Connection) -> None:
-        self.node.lost(connection, self.clock.now())
+        self.node.lost(connection, self.now())
         self.schedule_flush()
 
     def set_alarm(self, reason: str) -> None:
         self.history.add(f"{self.name} alarm '{reason}'")
-        self.node.set_alarm("memory", reason, self.clock.now())
+        self.node.set_alarm("memory", reason, self.now())
         self.schedule_flush()
 
     def stop(self) -> None:
-        self.node.stop(self.clock.now())
+        self.node.stop(self.now())
         self.schedule_flush()
 
     # Ticks.
@@ -187,16 +198,19 @@ class Host(Listener):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        self.node.flush(self.clock.now())
+        self.node.flush(self.now())
         if self.node.storage_failure:
             self.storage_failed(self.node.storage_failure)
             return
-        self.watcher.tick_ended(self)
+        self.tick_ended()
         if self.node.has_work():
             self.schedule_flush()
         due = self.node.timers.next_due()
         if due != self._timer_due:
             self._arm(due)
+
+    def tick_ended(self) -> None:
+        self.watcher.tick_ended(self)
 
     def storage_failed(self, reason: str) -> None:
         raise AssertionError(f"a node without a disk says: {reason}")
@@ -207,17 +221,17 @@ class Host(Listener):
             self._timer = None
         self._timer_due = due
         if due != NEVER:
-            delay = max(0, due * 1000 - self.clock.microseconds)
+            delay = max(0, (due + self.boot_ms) * 1000 - self.clock.microseconds)
             self._timer = self.later(delay, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
         self._timer_due = NEVER
-        self.node.timers.fire_due(self.clock.now())
+        self.node.timers.fire_due(self.now())
         self.schedule_flush()
 
     def _sweep(self) -> None:
         self.later(SWEEP_US, self._sweep)
         self.swept()
-        self.node.sweep(self.clock.now(), self.clock.wall())
+        self.node.sweep(self.now(), self.clock.wall())
         self.schedule_flush()

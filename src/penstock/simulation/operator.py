@@ -151,7 +151,7 @@ class Operator(Program, PromiseKeeper):
         )
         if name in [policy.name for policy in vhost.policies.listed()] and self.dice.chance(0.3):
             command = ClearPolicy(name)
-        self._host.node.apply_to_vhost("/", command, self.clock.now())
+        self._host.node.apply_to_vhost("/", command, self._host.now())
         self._host.schedule_flush()
 
     def _publish(self, conversation: Conversation) -> None:

@@ -12,11 +12,10 @@ from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
 from penstock.node.node import Node
-from penstock.node.stored import StoredState
 from penstock.simulation import checkers
 from penstock.simulation.copies import Fate, name_in
 from penstock.simulation.dice import Dice
-from penstock.simulation.durable_host import DurableHost, RecoveryWatcher
+from penstock.simulation.durable_host import DurableHost, RecoveryWatcher, stored_of
 from penstock.simulation.host import Host
 from penstock.simulation.inspection import Inspection
 from penstock.simulation.ledger import (
@@ -242,6 +241,8 @@ class RecoveryLedger(RecoveryWatcher):
         for name in lost:
             ledger.history.sighted("what was delivered is lost")
             del watch.deliveries[name]
+            # Some client may only now read what it was sent then.
+            watch.inherited_names.add(name)
             ledger.unflagged.discard((queue, name))
 
     def _check_content(self, watch: QueueWatch, on_disk: dict[int, bytes]) -> None:
@@ -265,7 +266,8 @@ class RecoveryLedger(RecoveryWatcher):
             positions = set(ready.positions())
         else:
             positions = {entry.position for entry in queue.browse(checkers.BROWSE_MAX)}
-        watch.inherited_names = set(watch.held)
+        # Not only of this start: a client that reads late sees deliveries of earlier lives.
+        watch.inherited_names |= set(watch.held)
         for name, position in list(watch.held.items()):
             if position not in positions:
                 self._ledger.history.sighted("a start drops what has expired or is too much")
@@ -303,11 +305,6 @@ class RecoveryLedger(RecoveryWatcher):
 
     def _violated(self, what: str) -> None:
         self._ledger.violated(f"{self._ledger.name}: {what}")
-
-
-def stored_of(node: Node) -> StoredState:
-    assert node.stored is not None, "a durable host has a disk"
-    return node.stored
 
 
 def all_queues(node: Node) -> list[Queue]:

@@ -168,11 +168,7 @@ class Stage:
 
     def _is_deserted(self) -> bool:
         return all(program.is_gone for program in self._programs) and not any(
-            not host.is_up
-            or host.node.connections
-            or host.node.has_work()
-            or not host.node.is_all_safe()
-            for host in self._hosts
+            not host.is_idle() for host in self._hosts
         )
 
     def _complain_of_standstill(self) -> None:

@@ -52,6 +52,9 @@ def test_a_text_that_fits_matches(text: str, pattern: str) -> None:
         ("aa", "a%a%a"),
         ("abxc", "ab.c"),
         ("ab", "%b_%"),
+        # What one stretch has taken is not there for the next.
+        ("xabax", "%ab%ba%"),
+        ("xabax", "%_b%ba%"),
     ],
 )
 def test_a_text_that_does_not_fit_does_not_match(text: str, pattern: str) -> None:

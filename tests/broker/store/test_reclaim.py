@@ -191,9 +191,13 @@ def test_a_restart_in_the_middle_of_a_copy_counts_no_message_twice() -> None:
             broker = broker.restarted()
             audit(broker)
             restarts += 1
+            for name in expected:
+                for _ in range(5):
+                    broker.get(name)
     assert restarts > 2
     broker.rest()
     audit(broker)
+    broker = broker.restarted()
     for name, bodies in expected.items():
         assert broker.drain(name) == bodies
 

@@ -89,6 +89,9 @@ class Consumers:
             if active is not None and active.can_take():
                 return active
             return None
+        if self.count == 1:
+            only = self.registered[0]
+            return only if only.can_take() else None
         for turn in self._turns:
             consumers = turn.consumers
             length = len(consumers)

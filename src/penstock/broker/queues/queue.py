@@ -237,7 +237,7 @@ class Queue(Expiring):
             if expires:
                 if not self._expire_head(now, False):
                     self._deliver(ready.pop_first(), consumer)
-            elif consumers.alone():
+            elif ready.count > 1 and consumers.alone():
                 self._deliver_many(ready, consumer)
             else:
                 self._deliver(ready.pop_first(), consumer)

@@ -77,7 +77,5 @@ class Calculation(Expression):
         operands = self._operands
         result = operands[0].evaluate(subject)
         for index, operator in enumerate(self._operators, 1):
-            if result is None:
-                return None
             result = calculate(operator, result, operands[index].evaluate(subject))
         return result

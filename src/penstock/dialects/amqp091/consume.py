@@ -7,9 +7,9 @@ The frames of one delivery are
     03 channel size | body                                            | CE
 
 and successive deliveries to one consumer mostly differ only in delivery tag and body. So the parts
-in between are kept: `_head` up to the last octet of the delivery tag (renewed with the octets before it) and
-`_middle` from there to the body (renewed when address or header change). A delivery then costs five
-list appends and copies nothing.
+in between are kept: `_start` up to the delivery tag and `_middle` from behind it to the body (renewed
+when address or header change); for runs also `_head`, up to the last octet of the tag. A delivery then costs
+five list appends and copies nothing.
 """
 
 from typing import Final
@@ -67,8 +67,9 @@ class ChannelConsumer(Receiver):
         self._channel_octets: bytes = deliveries.number.to_bytes(2, "big")
         self._address: Address | None = None
         self._properties: MessageProperties | None = None
+        self._start: bytes = b""
         self._head: bytes = b""
-        self._head_size: int = -1
+        self._method_size: int = -1
         # All but the last octet of the delivery tags that `_head` is good for.
         self._upper: int = -1
         # Whether messages like the last one have a body, and one that fits a frame.
@@ -120,11 +121,12 @@ class ChannelConsumer(Receiver):
                 not entry.is_redelivered
                 and message.properties is self._properties
                 and message.address is self._address
-                and tag >> 8 == self._upper
                 and pieces
                 and self._is_repeatable
             ):
                 # The same as `_write`, for all but the first of a run of like messages.
+                if tag >> 8 != self._upper:
+                    self._compose_head(tag)
                 pieces.append(self._head)
                 pieces.append(LAST_OCTETS[tag & 0xFF])
                 pieces.append(self._middle)
@@ -143,10 +145,6 @@ class ChannelConsumer(Receiver):
             return
         if message.address is not self._address or message.properties is not self._properties:
             self._compose(message)
-            self._compose_head(tag)
-        elif tag >> 8 != self._upper:
-            # Tags are the channel's: other consumers may have used up the octet since.
-            self._compose_head(tag)
         body = message.body
         length = len(body)
         if length > self._deliveries.body_size_max:
@@ -156,8 +154,8 @@ class ChannelConsumer(Receiver):
         pieces = outgoing.pieces
         if not pieces:
             outgoing.flush_list.append(outgoing)
-        pieces.append(self._head)
-        pieces.append(LAST_OCTETS[tag & 0xFF])
+        pieces.append(self._start)
+        pieces.append(tag.to_bytes(8, "big"))
         pieces.append(self._middle)
         if length:
             pieces.append(body)
@@ -178,23 +176,30 @@ class ChannelConsumer(Receiver):
         self._address = message.address
         self._properties = properties
         self._is_repeatable = 0 < len(message.body) <= self._deliveries.body_size_max
-        self._head_size = DELIVER_FIXED_SIZE + len(self._tag_octets) + len(address)
+        method_size = DELIVER_FIXED_SIZE + len(self._tag_octets) + len(address)
+        if method_size != self._method_size:
+            self._method_size = method_size
+            self._compose_start()
+        self._size = len(self._start) + 8 + len(self._middle) + 1
 
-    def _compose_head(self, tag: int) -> None:
-        """Keep the part of the frames up to the last octet of the delivery tag."""
-        self._head = b"".join(
+    def _compose_start(self) -> None:
+        """Keep the part of the frames up to the delivery tag."""
+        self._start = b"".join(
             [
                 b"\x01",
                 self._channel_octets,
-                self._head_size.to_bytes(4, "big"),
+                self._method_size.to_bytes(4, "big"),
                 DELIVER,
                 bytes([len(self._tag_octets)]),
                 self._tag_octets,
-                (tag >> 8).to_bytes(7, "big"),
             ]
         )
+        self._upper = -1
+
+    def _compose_head(self, tag: int) -> None:
+        """Keep the part up to the last octet of the delivery tag, for a run of 256 tags."""
         self._upper = tag >> 8
-        self._size = len(self._head) + len(self._middle) + 2
+        self._head = self._start + self._upper.to_bytes(7, "big")
 
     def _method(self, message: Message, tag: int, redelivered: bool) -> bytes:
         return b"".join(

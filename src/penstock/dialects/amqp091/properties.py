@@ -54,14 +54,7 @@ class MessageProperties(Properties):
         return decode_table(self.header, self.headers_start)
 
     def text_of(self, name: str) -> str:
-        properties = decode_properties(self.header)
-        value: object = None
-        if name == "message_id":
-            value = properties.message_id
-        elif name == "correlation_id":
-            value = properties.correlation_id
-        elif name == "timestamp":
-            value = properties.timestamp
+        value = _property(decode_properties(self.header), name)
         return "" if value is None else str(value)
 
     def extra_keys(self) -> list[str]:
@@ -105,6 +98,28 @@ class MessageProperties(Properties):
 
     def _encoded(self, properties: BasicProperties) -> "MessageProperties":
         return read_properties(encode_header(body_size_of(self.header), properties))
+
+
+def _property(properties: BasicProperties, name: str) -> object:
+    if name == "message_id":
+        return properties.message_id
+    if name == "correlation_id":
+        return properties.correlation_id
+    if name == "timestamp":
+        return properties.timestamp
+    if name == "type":
+        return properties.type_
+    if name == "reply_to":
+        return properties.reply_to
+    if name == "user_id":
+        return properties.user_id
+    if name == "app_id":
+        return properties.app_id
+    if name == "content_type":
+        return properties.content_type
+    if name == "content_encoding":
+        return properties.content_encoding
+    return None
 
 
 def no_properties() -> MessageProperties:

@@ -1,0 +1,374 @@
+"""`penstock serve --data DIR` from outside: what is back after a restart, and every way in which a
+directory can be wrong.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pika
+import pika.exceptions
+import pytest
+
+from tests.server.durable_broker import (
+    PERSISTENT,
+    DurableBroker,
+    drain,
+    drain_flagged,
+    durable_broker,
+)
+from tests.server.raw_client import wait_for
+
+REFUSED = 3
+STORAGE_FAILED = 4
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[DurableBroker]:
+    with durable_broker(tmp_path / "data") as broker:
+        yield broker
+
+
+def publish(broker: DurableBroker, queue: str, *bodies: bytes) -> None:
+    """And wait until they are confirmed."""
+    channel = broker.channel()
+    channel.confirm_delivery()
+    for body in bodies:
+        channel.basic_publish("", queue, body, PERSISTENT)
+
+
+def filled(broker: DurableBroker) -> DurableBroker:
+    """Started, with a durable queue `q` of ten messages."""
+    broker.start()
+    broker.channel().queue_declare("q", durable=True)
+    publish(broker, "q", *[b"%d" % number for number in range(10)])
+    return broker
+
+
+TEN = [b"%d" % number for number in range(10)]
+
+
+# What is back, and what is not.
+
+
+@pytest.mark.parametrize("ends", [DurableBroker.kill, DurableBroker.stop], ids=["killed", "stopped"])
+def test_durable_things_are_back_and_others_are_not(
+    broker: DurableBroker, ends: Callable[[DurableBroker], object]
+) -> None:
+    filled(broker)
+    channel = broker.channel()
+    channel.exchange_declare("e", "topic", durable=True)
+    channel.exchange_declare("t", "topic")
+    channel.queue_declare("transient")
+    channel.queue_declare("deleted", durable=True)
+    channel.queue_declare("limited", durable=True, arguments={"x-max-length": 2})
+    channel.queue_bind("q", "e", "a.*")
+    channel.queue_bind("limited", "e", "#")
+    channel.queue_bind("deleted", "e", "#")
+    channel.queue_unbind("limited", "e", "#")
+    channel.basic_publish("", "q", b"transient", pika.BasicProperties(delivery_mode=1))
+    publish(broker, "deleted", b"gone")
+    channel.queue_delete("deleted")
+    method, _, _ = channel.basic_get("q")
+    channel.basic_ack(method.delivery_tag)
+    channel.basic_get("q")  # never acknowledged
+    ends(broker)
+    broker.start()
+    channel = broker.channel()
+    channel.exchange_declare("e", "topic", durable=True)
+    channel.queue_declare("limited", durable=True, arguments={"x-max-length": 2})
+    assert drain_flagged(channel, "q") == [(body, True) for body in TEN[1:]]
+    channel.confirm_delivery()
+    channel.basic_publish("e", "a.b", b"routed", PERSISTENT, mandatory=True)
+    assert drain(channel, "q") == [b"routed"]
+    assert drain(channel, "limited") == []
+    for declare in (
+        lambda: broker.channel().queue_declare("transient", passive=True),
+        lambda: broker.channel().queue_declare("deleted", passive=True),
+        lambda: broker.channel().exchange_declare("t", passive=True),
+    ):
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as error:
+            declare()
+        assert error.value.reply_code == 404
+
+
+def test_what_definitions_brought_is_back_without_the_file(
+    broker: DurableBroker, tmp_path: Path
+) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text(
+        """{"vhosts": [{"name": "v"}],
+        "users": [{"name": "u", "password": "secret", "tags": ""}],
+        "permissions": [{"user": "u", "vhost": "v", "configure": ".*", "write": ".*", "read": ".*"}],
+        "policies": [{"vhost": "v", "name": "short", "pattern": "^s", "apply-to": "queues",
+                      "definition": {"max-length": 2}}],
+        "queues": [{"name": "s", "vhost": "v", "durable": true, "auto_delete": false,
+                    "arguments": {}}],
+        "exchanges": [], "bindings": []}"""
+    )
+    broker.start("--definitions", str(file))
+    # The server says that it is ready before the disk has everything.
+    broker.channel().queue_declare("flushed", durable=True)
+    broker.restart()
+    credentials = pika.PlainCredentials("u", "secret")
+    connection = pika.BlockingConnection(
+        pika.ConnectionParameters("127.0.0.1", broker.port, "v", credentials)
+    )
+    channel = connection.channel()
+    channel.confirm_delivery()
+    for body in b"1", b"2", b"3":
+        channel.basic_publish("", "s", body, PERSISTENT)
+    assert drain(channel, "s") == [b"2", b"3"]
+    connection.close()
+
+
+def test_a_transaction_that_was_committed_is_there_as_a_whole(broker: DurableBroker) -> None:
+    filled(broker)
+    channel = broker.channel()
+    channel.tx_select()
+    for body in b"a", b"b":
+        channel.basic_publish("", "q", body, PERSISTENT)
+    method, _, _ = channel.basic_get("q")
+    channel.basic_ack(method.delivery_tag)
+    channel.tx_commit()
+    channel.basic_publish("", "q", b"never committed", PERSISTENT)
+    broker.restart()
+    assert drain(broker.channel(), "q") == [*TEN[1:], b"a", b"b"]
+
+
+def test_a_stop_after_a_start_takes_no_time(broker: DurableBroker) -> None:
+    filled(broker)
+    broker.restart()
+    broker.stop()
+    broker.start()
+    begun = time.monotonic()
+    assert broker.stop() == 0
+    assert time.monotonic() - begun < 4
+
+
+# Torn tails and damage.
+
+
+@pytest.mark.parametrize("garbage", [b"\0" * 5000, b"garbage" * 100, b"\xf5pNb" + b"\0" * 10])
+def test_garbage_behind_the_last_batch_is_cut_off_and_said(
+    broker: DurableBroker, garbage: bytes
+) -> None:
+    filled(broker).stop()
+    (segment,) = broker.segments()
+    whole = segment.stat().st_size
+    with segment.open("ab") as file:
+        file.write(garbage)
+    broker.start()
+    assert "torn tail" in broker.errors()
+    assert f"offset={whole}" in broker.errors()
+    assert drain(broker.channel(), "q") == TEN
+    publish(broker, "q", b"more")
+    broker.restart()
+    assert "torn tail" not in broker.errors()
+    assert drain(broker.channel(), "q") == [b"more"]
+
+
+def test_a_batch_that_was_never_safe_may_be_cut_short(broker: DurableBroker) -> None:
+    """Written in a tick whose flush was never answered, by hand: the last octets are missing."""
+    filled(broker)
+    before = broker.contents()
+    publish(broker, "q", b"x" * 1000)
+    broker.kill()
+    (segment,) = broker.segments()
+    size = len(before["journal/" + segment.name])
+    with segment.open("r+b") as file:
+        file.truncate(size + 500)
+    broker.start()
+    assert "torn tail" in broker.errors()
+    assert drain(broker.channel(), "q") == TEN
+
+
+def test_a_flipped_octet_before_the_end_stops_the_start_with_file_and_offset(
+    broker: DurableBroker,
+) -> None:
+    filled(broker).stop()
+    (segment,) = broker.segments()
+    with segment.open("r+b") as file:
+        file.seek(300)
+        octet = file.read(1)[0]
+        file.seek(300)
+        file.write(bytes([octet ^ 0x40]))
+    before = broker.contents()
+    code, errors = broker.refused()
+    assert code == REFUSED
+    assert f"journal/{segment.name}" in errors
+    assert "offset" in errors
+    assert "store" in errors, "it says what can be done"
+    assert "Traceback" not in errors
+    assert broker.contents() == before, "nothing is overwritten"
+
+
+def test_a_missing_segment_is_damage(broker: DurableBroker) -> None:
+    filled(broker).stop()
+    (segment,) = broker.segments()
+    segment.rename(segment.with_name("000000000002.log"))
+    code, errors = broker.refused()
+    assert code == REFUSED
+    assert "000000000002.log" in errors
+
+
+# Directories that are somebody else's, in use, or cannot be written.
+
+
+def test_a_second_server_is_told_who_has_the_directory(broker: DurableBroker) -> None:
+    filled(broker)
+    with durable_broker(broker.data) as second:
+        code, errors = second.refused()
+    assert code == REFUSED
+    assert str(broker.process.pid) in errors
+    assert drain(broker.channel(), "q") == TEN
+
+
+def test_a_directory_of_another_version_is_left_alone(broker: DurableBroker) -> None:
+    filled(broker).stop()
+    meta = broker.data / "meta"
+    meta.write_text(meta.read_text().replace('"version": 1', '"version": 99'))
+    before = broker.contents()
+    code, errors = broker.refused()
+    assert code == REFUSED
+    assert "99" in errors
+    assert broker.contents() == before
+
+
+def test_a_segment_of_another_store_is_refused(broker: DurableBroker, tmp_path: Path) -> None:
+    filled(broker).stop()
+    with durable_broker(tmp_path / "other") as other:
+        other.start()
+        publish(other, "amq.none")
+        other.stop()
+        (foreign,) = other.segments()
+        foreign.rename(broker.data / "journal" / "000000000002.log")
+    before = broker.contents()
+    code, errors = broker.refused()
+    assert code == REFUSED
+    assert "000000000002.log" in errors
+    assert broker.contents() == before
+
+
+def test_a_file_in_its_place_is_refused(broker: DurableBroker) -> None:
+    broker.data.write_text("mine")
+    code, errors = broker.refused()
+    assert code == REFUSED
+    assert "not a directory" in errors
+    assert broker.data.read_text() == "mine"
+
+
+def test_a_directory_with_other_files_is_refused(broker: DurableBroker) -> None:
+    broker.data.mkdir()
+    (broker.data / "thesis.txt").write_text("mine")
+    code, errors = broker.refused()
+    assert code == REFUSED
+    assert "not a data directory" in errors
+    assert [file.name for file in broker.data.iterdir()] == ["thesis.txt"]
+
+
+class SmallDisk:
+    """A file system in memory. Only root may make one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def mount(self, options: str) -> None:
+        command = ["mount", "-t", "tmpfs", "-o", options, "penstock-test", str(self.path)]
+        if subprocess.run(command, check=False, capture_output=True).returncode:
+            pytest.skip("a file system cannot be mounted here")
+
+    def change(self, options: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{options}", str(self.path)], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    path = tmp_path / "mounted"
+    path.mkdir()
+    disk = SmallDisk(path)
+    yield disk
+    if os.path.ismount(path):
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def test_a_directory_that_cannot_be_written_is_refused(small_disk: SmallDisk) -> None:
+    small_disk.mount("size=4m")
+    with durable_broker(small_disk.path / "data") as broker:
+        filled(broker).stop()
+        small_disk.change("ro")
+        code, errors = broker.refused()
+        assert code == REFUSED
+        assert "cannot be written" in errors
+        assert "Traceback" not in errors
+        small_disk.change("rw")
+        broker.start()
+        assert drain(broker.channel(), "q") == TEN
+
+
+def fill_until_it_stops(broker: DurableBroker) -> list[bytes]:
+    """Publish until nothing is confirmed any more; what was."""
+    confirmed: list[bytes] = []
+    parameters = pika.ConnectionParameters(
+        "127.0.0.1", broker.port, blocked_connection_timeout=1, socket_timeout=5
+    )
+    try:
+        channel = pika.BlockingConnection(parameters).channel()
+        channel.confirm_delivery()
+        for number in range(2000):
+            body = b"%04d" % number + b"x" * 50_000
+            channel.basic_publish("", "q", body, PERSISTENT)
+            confirmed.append(body[:4])
+    except (pika.exceptions.AMQPError, OSError):
+        return confirmed
+    raise AssertionError("a hundred megabytes do not fit eight")
+
+
+def test_a_full_disk_loses_nothing_that_was_confirmed(small_disk: SmallDisk) -> None:
+    small_disk.mount("size=8m")
+    with durable_broker(small_disk.path / "data") as broker:
+        filled(broker)
+        confirmed = fill_until_it_stops(broker)
+        wait_for(lambda: "disk alarm" in broker.errors() or broker.process.poll() is not None)
+        if broker.process.poll() is None:
+            # The alarm was quicker: publishers wait, consumers do not.
+            assert broker.stop() == 0
+        else:
+            assert broker.process.returncode == STORAGE_FAILED
+            assert "No space left" in broker.errors()
+            assert "Traceback" not in broker.errors()
+        small_disk.change("size=600m")
+        broker.start()
+        found = drain(broker.channel(), "q")
+        assert found[:10] == TEN
+        numbers = [body[:4] for body in found[10:]]
+        assert numbers[: len(confirmed)] == confirmed
+        assert len(numbers) <= len(confirmed) + 1, "one was on its way"
+        publish(broker, "q", b"goes on")
+        assert broker.stop() == 0
+
+
+def test_the_disk_alarm_blocks_publishers_and_consumers_go_on(small_disk: SmallDisk) -> None:
+    small_disk.mount("size=600m")
+    with durable_broker(small_disk.path / "data") as broker:
+        filled(broker)
+        blocked: list[str] = []
+        publisher = broker.connection()
+        publisher.add_on_connection_blocked_callback(
+            lambda _, frame: blocked.append(frame.method.reason)
+        )
+        publisher.add_on_connection_unblocked_callback(lambda *_: blocked.append("over"))
+        channel = publisher.channel()
+        channel.basic_publish("", "q", b"before", PERSISTENT)
+        ballast = small_disk.path / "ballast"
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 450 << 20)
+        wait_for(lambda: publisher.process_data_events(0.05) or blocked)
+        assert "disk" in blocked[0]
+        channel.basic_publish("", "q", b"waits", PERSISTENT)
+        assert drain(broker.channel(), "q") == [*TEN, b"before"]
+        ballast.unlink()
+        wait_for(lambda: publisher.process_data_events(0.05) or blocked[-1] == "over")
+        wait_for(lambda: drain(broker.channel(), "q") == [b"waits"])
