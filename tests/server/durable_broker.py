@@ -33,11 +33,20 @@ class DurableBroker:
         return self._process
 
     def launch(self, *options: str) -> subprocess.Popen[str]:
+        if self._process is not None:
+            self._process.communicate(timeout=20)
         self._errors.seek(0)
         self._errors.truncate()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "serve", "--port", "0", *options]
-            + ["--data", str(self.data)],
+            [
+                sys.executable,
+                "-m",
+                "penstock",
+                "serve",
+                "--port=0",
+                f"--data={self.data}",
+                *options,
+            ],
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -66,13 +75,13 @@ class DurableBroker:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
     def stop(self) -> int:
         # Clients that do not listen would have the server wait for their answer.
         close_all()
         self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=20)
+        self.process.wait(20)
         return self.process.returncode
 
     def restart(self) -> None:

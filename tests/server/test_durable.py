@@ -53,7 +53,9 @@ TEN = [b"%d" % number for number in range(10)]
 # What is back, and what is not.
 
 
-@pytest.mark.parametrize("ends", [DurableBroker.kill, DurableBroker.stop], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "ends", [DurableBroker.kill, DurableBroker.stop], ids=["killed", "stopped"]
+)
 def test_durable_things_are_back_and_others_are_not(
     broker: DurableBroker, ends: Callable[[DurableBroker], object]
 ) -> None:
@@ -84,14 +86,11 @@ def test_durable_things_are_back_and_others_are_not(
     channel.basic_publish("e", "a.b", b"routed", PERSISTENT, mandatory=True)
     assert drain(channel, "q") == [b"routed"]
     assert drain(channel, "limited") == []
-    for declare in (
-        lambda: broker.channel().queue_declare("transient", passive=True),
-        lambda: broker.channel().queue_declare("deleted", passive=True),
-        lambda: broker.channel().exchange_declare("t", passive=True),
-    ):
-        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as error:
-            declare()
-        assert error.value.reply_code == 404
+    for name in "transient", "deleted":
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
+            broker.channel().queue_declare(name, passive=True)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
+        broker.channel().exchange_declare("t", passive=True)
 
 
 def test_what_definitions_brought_is_back_without_the_file(
@@ -151,11 +150,13 @@ def test_a_stop_after_a_start_takes_no_time(broker: DurableBroker) -> None:
 # Torn tails and damage.
 
 
-@pytest.mark.parametrize("garbage", [b"\0" * 5000, b"garbage" * 100, b"\xf5pNb" + b"\0" * 10])
+@pytest.mark.parametrize(
+    "garbage", [b"\0" * 5000, b"\xf5pNb" + b"garbage" * 9], ids=["zeros", "text"]
+)
 def test_garbage_behind_the_last_batch_is_cut_off_and_said(
     broker: DurableBroker, garbage: bytes
 ) -> None:
-    filled(broker).stop()
+    filled(broker).kill()
     (segment,) = broker.segments()
     whole = segment.stat().st_size
     with segment.open("ab") as file:

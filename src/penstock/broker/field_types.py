@@ -35,5 +35,7 @@ def type_name(value: object) -> str:
 def same_value(one: object, other: object) -> bool:
     """Equal and of one kind: `1`, `1.0` and `true` are three different values in a field table."""
     if one.__class__ is not other.__class__:
-        return False
+        # A dialect's timestamp, and the same one read back from disk.
+        seconds = getattr(one, "seconds", None)
+        return seconds is not None and seconds == getattr(other, "seconds", None)
     return one == other

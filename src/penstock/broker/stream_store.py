@@ -33,8 +33,9 @@ class StreamStore:
         self.is_recovering: bool = False
         # Why nothing more is written; empty while the disk does what it is asked.
         self.failure: str = ""
-        self._files: list[AppendFile] = []
-        self._waiters: list[FlushWaiter] = []
+        # Dictionaries for their order and their quick look-up.
+        self._files: dict[AppendFile, None] = {}
+        self._waiters: dict[FlushWaiter, None] = {}
         self._marks: list[FlushMark] = []
 
     def wrote(self, waiter: FlushWaiter, files: list[AppendFile]) -> None:
@@ -44,10 +45,8 @@ class StreamStore:
             waiter.became_durable(mark, 0)
             return
         for file in files:
-            if file not in self._files:
-                self._files.append(file)
-        if waiter not in self._waiters:
-            self._waiters.append(waiter)
+            self._files[file] = None
+        self._waiters[waiter] = None
 
     def is_dirty(self) -> bool:
         return bool(self._waiters or self.failure)
@@ -61,9 +60,9 @@ class StreamStore:
             raise DiskError(self.failure)
         for waiter in self._waiters:
             self._marks.append(FlushMark(position, waiter, waiter.mark()))
-        self._waiters = []
-        files = self._files
-        self._files = []
+        self._waiters = {}
+        files = list(self._files)
+        self._files = {}
         return files
 
     def became_safe(self, position: int, now: int) -> None:

@@ -213,7 +213,7 @@ def test_few_large_messages_are_paged_out_too() -> None:
 
 def test_what_was_delivered_stays_in_memory_with_its_flags() -> None:
     ready, _, page_list = paged_out(20)
-    taken = []
+    taken: list[QueueEntry] = []
     while ready.count:
         taken += ready.pop_many(20)
     for entry in reversed(taken):
@@ -223,8 +223,8 @@ def test_what_was_delivered_stays_in_memory_with_its_flags() -> None:
     for listed in page_list:
         listed.page_out()
     assert ready.tail_count() <= 1
-    flags = []
-    while ready.count:
+    flags: list[bool] = []
+    while len(flags) < 21:
         flags += [entry.is_redelivered for entry in ready.pop_many(30)]
     assert flags == [True] * 20 + [False]
 

@@ -40,7 +40,8 @@ from penstock.broker.topology import (
 )
 from penstock.broker.users import DEFAULT_USER_HASH
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
-from tests.broker.store.doubles import ROOMY, Broker
+from tests.broker.doubles import routed
+from tests.broker.store.doubles import ROOMY, Broker, message
 
 ODD = "caf\udce9 \U0001f407"
 TABLE: dict[str, object] = {
@@ -199,3 +200,16 @@ def test_a_snapshot_holds_queues_that_the_server_named() -> None:
     broker = Broker(limits=ROOMY)
     broker.apply(DeclareQueue("amq.gen-1", durable=True, server_named=True))
     assert set(remade(broker).vhost.queues) == {"amq.gen-1"}
+
+
+def test_a_binding_with_a_timestamp_matches_and_is_found_after_a_restart() -> None:
+    broker = Broker(limits=ROOMY)
+    broker.declare("q")
+    broker.apply(BindQueue("q", "amq.headers", arguments={"at": WireTimestamp(5)}))
+    broker.tick()
+    restarted = broker.restarted()
+    for seconds, expected in (5, ["q"]), (6, []):
+        properties = message(b"", headers={"at": WireTimestamp(seconds)}).properties
+        assert routed(restarted.vhost, "amq.headers", "", properties) == expected
+    restarted.apply(UnbindQueue("q", "amq.headers", arguments={"at": WireTimestamp(5)}))
+    assert restarted.vhost.bindings.listed() == []

@@ -233,3 +233,15 @@ def test_a_start_flushes_what_a_killed_process_left_in_the_page_cache(house: Dur
     assert len(revived.disk.flushes) == 1
     revived.disk.settle()
     assert revived.node.is_all_safe()
+
+
+def test_a_channel_that_closed_waits_for_nothing(house: DurableHouse) -> None:
+    peer = house.durable_queue()
+    send(peer, b"one")
+    house.settle()
+    confirms = peer.connection.channels()[0].confirms
+    assert confirms is not None
+    assert confirms.is_waiting()
+    peer.call(m.ChannelClose(200, "enough"))
+    house.flushed()
+    assert not confirms.is_waiting()

@@ -79,9 +79,7 @@ def journal_of(*batches: list[bytes]) -> MemoryDisk:
 def definition(command: AddVhost | DeclareQueue, number: int = 0) -> bytes:
     vhost = None if isinstance(command, AddVhost) else "/"
     pieces: list[bytes] = []
-    records.append_text(
-        pieces, records.DEFINITION, encode_change(Change(vhost, command, number))
-    )
+    records.append_text(pieces, records.DEFINITION, encode_change(Change(vhost, command, number)))
     return b"".join(pieces)
 
 

@@ -2,10 +2,12 @@
 
 import pytest
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
 from penstock.broker.queues.queue import BATCH_BYTES_MAX
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.offsets import Start, StartKind
+from penstock.broker.streams.reader import StreamReader
 from penstock.broker.streams.stream import PASSED_OVER_MAX
 from penstock.broker.topology import DeleteQueue, PurgeQueue, SetPolicy
 from penstock.storage.memory_disk import MemoryDisk
@@ -226,6 +228,49 @@ def test_a_cursor_does_not_pass_what_was_given_back() -> None:
     again = read(stream, CURSOR, cursor="c")
     host.tick()
     assert again.offsets == [1, 2]
+
+
+def test_a_reader_that_gave_one_message_back_remembers_no_more_for_it() -> None:
+    reader = StreamReader(0, "c", None)
+    for offset in range(100):
+        reader.gave([QueueEntry(message(b""), offset)])
+        reader.position += 1
+    reader.given_back(50)
+    reader.given_back(60)
+    for offset in range(100):
+        if offset not in {20, 50, 60}:
+            reader.settled(offset)
+    assert reader.done_offset() == 19
+    reader.settled(20)
+    reader.gave([QueueEntry(message(b""), 100)])
+    reader.settled(100)
+    assert reader.done_offset() == 49
+    assert not reader._outstanding and not reader._settled
+
+
+def test_a_filter_and_little_credit_go_together() -> None:
+    host = Host()
+    stream = host.declare()
+    for number in range(300):
+        put(host, b"", key="wanted" if number % 100 == 99 else "other")
+    reader = read(stream, credit=2, wanted=StreamFilter(["wanted"], None))
+    host.tick()
+    assert reader.offsets == [99, 199]
+
+
+def test_a_reader_goes_on_when_retention_left_nothing_for_it() -> None:
+    host = Host()
+    stream = host.declare(stream_max_segment_size_bytes=100)
+    put(host, b"x" * 100)
+    reader = read(stream)
+    stream.files.log.roll()
+    stream.files.limit(0, -1, 100)
+    stream.files.retain(0)
+    assert stream.first_offset == 1
+    host.tick()
+    assert reader.bodies == []
+    put(host, b"y")
+    assert reader.offsets == [1]
 
 
 def test_a_cursor_passes_what_a_filter_does_not_want() -> None:

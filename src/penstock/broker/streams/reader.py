@@ -1,16 +1,19 @@
 """One consumer's way through a stream: its position, what it wants, and its cursor.
 
 Invariant: with a cursor, `_outstanding` holds the offsets it was given and has not settled, in
-order; everything before the first of them is done.
+order, up to the first one that it gave back; everything before the first of them is done.
 """
 
 from collections import deque
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.streams.filters import StreamFilter
+
+NOTHING: Final = -1
 
 
 class StreamReader:
@@ -27,15 +30,17 @@ class StreamReader:
         self.ahead_offset: int = 0
         self._outstanding: deque[int] = deque()
         self._settled: set[int] = set()
+        # The lowest offset that came back unsettled: the cursor does not pass it any more.
+        self._given_back: int = NOTHING
 
     def gave(self, entries: list[QueueEntry]) -> None:
-        if self.cursor:
+        if self.cursor and self._given_back == NOTHING:
             for entry in entries:
                 self._outstanding.append(entry.position)
 
     def settled(self, offset: int) -> None:
         outstanding = self._outstanding
-        if not outstanding:
+        if not outstanding or offset > outstanding[-1]:
             return
         if outstanding[0] != offset:
             self._settled.add(offset)
@@ -44,9 +49,18 @@ class StreamReader:
         while outstanding and outstanding[0] in self._settled:
             self._settled.discard(outstanding.popleft())
 
+    def given_back(self, offset: int) -> None:
+        """What comes behind it no longer matters, so it is no longer remembered."""
+        if self._given_back == NOTHING or offset < self._given_back:
+            self._given_back = offset
+        while self._outstanding and self._outstanding[-1] >= offset:
+            self._settled.discard(self._outstanding.pop())
+
     def done_offset(self) -> int:
         """The last offset up to which everything was settled or not wanted."""
-        return (self._outstanding[0] if self._outstanding else self.position) - 1
+        if self._outstanding:
+            return self._outstanding[0] - 1
+        return (self.position if self._given_back == NOTHING else self._given_back) - 1
 
 
 @mypyc_attr(acyclic=True)

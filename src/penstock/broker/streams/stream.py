@@ -195,7 +195,7 @@ class Stream(Queue):
                 try:
                     skipped = self._give(files, consumer, reader, end)
                 except Damaged as damage:
-                    self._stop_reading(consumer, reader, str(damage))
+                    self._stop_reading(consumer, str(damage))
                     continue
                 passed_over[reader] = passed + skipped
                 progress = True
@@ -204,11 +204,16 @@ class Stream(Queue):
         """Give a batch to one consumer; returns how many messages it did not want."""
         # Retention may have removed what it was about to read.
         reader.position = max(reader.position, files.log.first_offset)
-        count = min(consumer.credit_count(), BATCH_COUNT_MAX, end - reader.position)
+        credit = consumer.credit_count()
+        count = min(BATCH_COUNT_MAX, end - reader.position)
+        wanted = reader.wanted
+        if wanted is None:
+            count = min(count, credit)
+        if count <= 0:
+            return 0
         size = 0
         skipped = 0
         entries: list[QueueEntry] = []
-        wanted = reader.wanted
         for message in self._messages(files, reader, count):
             if wanted is not None and not wanted.wants(message):
                 skipped += 1
@@ -216,7 +221,7 @@ class Stream(Queue):
                 entries.append(StreamEntry(message, reader.position, reader))
                 size += len(message.body)
             reader.position += 1
-            if size >= BATCH_BYTES_MAX:
+            if size >= BATCH_BYTES_MAX or len(entries) >= credit:
                 break
         if skipped and reader.cursor:
             self._a_cursor_moved = True
@@ -246,7 +251,7 @@ class Stream(Queue):
             at = 0
         return reader.ahead[at : at + count]
 
-    def _stop_reading(self, consumer: Consumer, reader: StreamReader, reason: str) -> None:
+    def _stop_reading(self, consumer: Consumer, reason: str) -> None:
         """A reader met damage: its client is told that the consumer is gone."""
         self.damage = reason
         self.consumers.remove(consumer)
@@ -290,6 +295,10 @@ class Stream(Queue):
         does not pass it.
         """
         self.unacked_count -= len(entries)
+        for entry in entries:
+            assert isinstance(entry, StreamEntry), "streams give out entries of their own"
+            if entry.reader.cursor:
+                entry.reader.given_back(entry.position)
 
     def _settle(self, entry: QueueEntry) -> None:
         assert isinstance(entry, StreamEntry), "streams give out entries of their own"

@@ -87,6 +87,8 @@ class Confirms(Publisher):
         """Answer everything up to the first held message; called once per tick."""
         self._is_listed = False
         if self.closed:
+            # Nobody is left to answer, so nothing is waited for either.
+            self._gates.clear()
             return
         held = self._held
         while held and held[0] in self._completed:
