@@ -28,6 +28,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from penstock.node.configuration import CONNECTIONS_MAX
+from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.launch import ServerConfiguration
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
@@ -61,6 +62,11 @@ class MemoryTable(_Table):
     publishers_wait_above_bytes: int = Field(default=0, ge=0)
 
 
+class DataTable(_Table):
+    directory: str = ""
+    publishers_wait_below_bytes: int = Field(default=FREE_BYTES_MIN, ge=0)
+
+
 class DefinitionsTable(_Table):
     file: str = ""
 
@@ -71,6 +77,7 @@ class ConfigurationFile(_Table):
     listen: ListenTable = ListenTable()
     limits: LimitsTable = LimitsTable()
     memory: MemoryTable = MemoryTable()
+    data: DataTable = DataTable()
     definitions: DefinitionsTable = DefinitionsTable()
 
 
@@ -116,6 +123,8 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         ),
         connections_max=limits.connections,
         memory_bytes_max=read.memory.publishers_wait_above_bytes,
+        data=folder / read.data.directory if read.data.directory else None,
+        disk_bytes_min=read.data.publishers_wait_below_bytes,
         # A service does not know the folder it is started in.
         definitions=folder / definitions if definitions else None,
     )

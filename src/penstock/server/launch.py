@@ -22,7 +22,7 @@ from penstock.builds import build_mode
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
-from penstock.server.disk_space import DiskWatcher
+from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
 from penstock.server.server import Server
@@ -52,6 +52,7 @@ class ServerConfiguration:
     memory_bytes_max: int = 0  # 0 is a share of the machine's
     definitions: Path | None = None  # imported at every start, before anybody connects
     data: Path | None = None  # None keeps everything in memory
+    disk_bytes_min: int = FREE_BYTES_MIN  # publishers wait when less is free
 
 
 class Running:
@@ -112,7 +113,7 @@ async def start(configuration: ServerConfiguration) -> Running:
         server.watchers.append(MemoryWatcher(node, limit))
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
-        server.watchers.append(DiskWatcher(node, storage.disk))
+        server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
     address = await server.listen(configuration.host, configuration.port)
     return Running(node, server, logins, storage, address)
 

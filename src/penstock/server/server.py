@@ -14,6 +14,7 @@ import structlog
 
 from penstock.broker.timers import NEVER
 from penstock.server.sockets import SocketOwner, SocketProtocol, SocketTransport
+from penstock.world.disk import DiskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +84,9 @@ class Server(SocketOwner):
         now = self._clock.now()
         try:
             connection.received(data, now)
+        except DiskError as error:
+            # A message that was paged out cannot be read back: nobody may go on as if it could.
+            self.node.storage_failed(str(error))
         except Exception:
             # A defect of ours must not take the other connections down with this one.
             log.exception("connection failed", connection=connection.number)
@@ -137,7 +141,10 @@ class Server(SocketOwner):
     def _ring(self) -> None:
         self._timer = None
         self._timer_due = NEVER
-        self.node.timers.fire_due(self._clock.now())
+        try:
+            self.node.timers.fire_due(self._clock.now())
+        except DiskError as error:
+            self.node.storage_failed(str(error))
         self.schedule_flush()
 
     def _sweep(self) -> None:

@@ -26,7 +26,6 @@ class KeptPages(MessagePages):
         self._next = 1000
 
     def page_out(self, entry: QueueEntry) -> int:
-        assert not entry.is_redelivered, "the tail keeps no flags"
         self.out_count += 1
         return self.add(entry.message.body)
 
@@ -56,6 +55,7 @@ class PagedListMachine(RuleBasedStateMachine):
         self.list = PagedReadyList(self.pages, self.page_list, LITTLE)
         self.model: list[int] = []
         self.seen: set[int] = set()
+        self.returns: dict[int, int] = {}
         self.out: list[QueueEntry] = []
         self.next_position = 1
 
@@ -86,6 +86,7 @@ class PagedListMachine(RuleBasedStateMachine):
         assert entry.position == position
         assert entry.message.body == body_of(position)
         assert entry.is_redelivered == (position in self.seen)
+        assert entry.delivery_count == self.returns.get(position, 0)
 
     @precondition(lambda self: self.model)
     @rule(count=st.integers(1, 9))
@@ -127,7 +128,9 @@ class PagedListMachine(RuleBasedStateMachine):
         for entry in sorted(chosen, key=lambda entry: -entry.position):
             self.out.remove(entry)
             entry.is_redelivered = True
+            entry.delivery_count += 1
             self.seen.add(entry.position)
+            self.returns[entry.position] = entry.delivery_count
             self.list.insert(entry)
             self.model.append(entry.position)
         self.model.sort()
