@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.board import Board
-from bench.consumer import READ_BYTES
+from bench.consumer import READ_BYTES, ConsumingLane
 from bench.cpu import tree_cpu_seconds, tree_peak_resident_bytes, tree_resident_bytes
 from bench.loader import LoadFailedError, LoadProcesses, measure
 from bench.numbered_consumer import NumberedConsumingLane
@@ -178,7 +178,7 @@ def fill(lane: NumberedPublishingLane, board: Board, messages: int, watch: Watch
         lane.session.close()
 
 
-def drain(lane: NumberedConsumingLane, board: Board, messages: int, watch: Watch) -> None:
+def drain(lane: ConsumingLane, board: Board, messages: int, watch: Watch) -> None:
     patience = Patience("delivering")
     poll = select.poll()
     poll.register(lane.socket, select.POLLIN)

@@ -64,7 +64,10 @@ class ConsumingLane:
     def __init__(self, plan: LoadPlan, index: int, board: Board) -> None:
         self.session = Session(plan.host, plan.port)
         self.session.consume(
-            plan.consumers[index], automatic_acks=plan.automatic_acks, prefetch=PREFETCH
+            plan.consumers[index],
+            automatic_acks=plan.automatic_acks,
+            prefetch=PREFETCH,
+            arguments=plan.consume_arguments,
         )
         self.socket = self.session.socket
         self._index = index

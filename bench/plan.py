@@ -29,6 +29,9 @@ CHUNK_BYTES = 65_536
 MANY_LANES = 16
 MANY_LANES_PAUSE_SECONDS = 0.004
 
+# The type of queue that keeps what it gave.
+STREAM = "stream"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublisherLane:
@@ -72,6 +75,11 @@ class LoadPlan:
     @property
     def queues(self) -> tuple[str, ...]:
         return tuple(queue for lane in self.consumers for queue in lane)
+
+    @property
+    def consume_arguments(self) -> dict[str, str]:
+        """A stream would begin with what comes after its reader; here it is read as a whole."""
+        return {"x-stream-offset": "first"} if self.queue_type == STREAM else {}
 
     @property
     def exchanges(self) -> dict[str, str]:
@@ -151,3 +159,17 @@ def spread(host: str, port: int, prefix: str, queues: int, size: int, burst: int
         size=size,
         burst_max=burst,
     )
+
+
+def streamed(host: str, port: int, queue: str, publishers: int, size: int) -> LoadPlan:
+    """Many publishers to one stream that one consumer reads when they are done."""
+    plan = LoadPlan(
+        host=host,
+        port=port,
+        publishers=(PublisherLane("", (queue,), 0, 1),) * publishers,
+        consumers=((queue,),),
+        size=size,
+        # Only the confirms bound the publishers: nobody hears their messages yet.
+        in_flight_max=1 << 62,
+    )
+    return acknowledged(plan, durable=True, queue_type=STREAM)

@@ -14,11 +14,15 @@ from bench.codec import codec_table
 from bench.footprint import Startup
 from bench.results import FLAT_RATIO_MAX, REFERENCE, Results
 from bench.storage_report import backlog_table, endurance_table
+from bench.stream import APPEND_MODE
 from bench.verdicts import goal_text, verdict_text
 
 RESULTS_FOLDER = Path(__file__).resolve().parent / "results"
 
 IDLE_BYTES_MAX = 20_000
+# Where what the broker writes to the disk is worth a look.
+WRITING_MODES = ("durable", APPEND_MODE)
+
 STARTUP_SECONDS_MAX = {
     "penstock": 0.5,
     "penstock-data": 0.5,
@@ -49,7 +53,7 @@ def throughput_table(results: Results) -> Table:
             f"{measured.rate:,.0f}",
             f"{measured.broker_microseconds:.2f}",
             f"{measured.loader_microseconds:.2f}",
-            f"{measured.disk_bytes_each:,.0f}" if measured.case.mode == "durable" else "",
+            f"{measured.disk_bytes_each:,.0f}" if measured.case.mode in WRITING_MODES else "",
             f"{ratios.rate:.2f}x" if ratios.rate else "",
             f"1/{1 / ratios.cpu:.1f}" if ratios.cpu else "",
             verdict_text(results.verdicts(measured)),

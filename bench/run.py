@@ -7,6 +7,7 @@ only figures taken in turn can be compared.
 import argparse
 import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -20,12 +21,14 @@ from bench.consumer import MiscountedDeliveriesError
 from bench.extras import EXTRAS
 from bench.footprint import raise_descriptor_limit
 from bench.goals import BACKLOG_MESSAGES
-from bench.loader import LoadFailedError, measure
+from bench.loader import LoadFailedError, Sample, measure
 from bench.machine import load_average, machine_facts
+from bench.plan import STREAM, streamed
 from bench.results import Results, Throughput
-from bench.running import BrokerUnavailableError, RunningBroker
+from bench.running import HOST, BrokerUnavailableError, RunningBroker
 from bench.session import BrokerRefusedError
 from bench.storage_cases import STORAGE_CASES, StorageOptions
+from bench.stream import APPEND_MODE, PUBLISHERS, READ_MODE, measure_stream
 from bench.targets import Target, needed, targets
 
 DEFAULT_SECONDS = 3.0
@@ -39,7 +42,7 @@ DEFAULT_STORING_BROKERS = ("penstock",)
 RECOVERY_MESSAGES = 1_000_000
 RECLAIM_MESSAGES = 5_000_000
 
-ALL_CASES = (*MODES, *EXTRAS, *STORAGE_CASES)
+ALL_CASES = (*MODES, *EXTRAS, STREAM, *STORAGE_CASES)
 
 # What a broker, or a load on it, may do wrong without ending the run.
 FAILURES = (
@@ -77,7 +80,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options.brokers = list(chosen or DEFAULT_BROKERS)
     if options.pure and "penstock-pure" not in options.brokers:
         options.brokers.append("penstock-pure")
-    default_cases = MODES if options.quick else (*MODES, *EXTRAS)
+    default_cases = MODES if options.quick else (*MODES, *EXTRAS, STREAM)
     options.cases = options.cases.split(",") if options.cases else list(default_cases)
     default_sizes = SIZES[:1] if options.quick else SIZES
     options.sizes = numbers(options.sizes) or list(default_sizes)
@@ -115,25 +118,59 @@ def run_case(
     console: Console,
 ) -> None:
     measured = {target.name: Throughput(case, target.name) for target in aims}
-    for round_index in range(options.rounds):
-        # The order turns with the rounds, so that nobody always follows the same neighbour.
+    for round_index, target in turns(options.rounds, aims):
+        plan = target.plan(case, f"bench.{case.mode}.{round_index}")
+        try:
+            pid = target.broker.pid
+            sample = measure(plan, pid, options.seconds, processes=case.processes)
+        except FAILURES as failure:
+            failed(f"{case.name} {target.name}", failure, results, console)
+            continue
+        add(sample, measured[target.name], console)
+    results.throughput += measured.values()
+
+
+def turns(rounds: int, aims: list[Target]) -> Iterator[tuple[int, Target]]:
+    """The order turns with the rounds, so that nobody always follows the same neighbour."""
+    for round_index in range(rounds):
         turn = round_index % len(aims)
         for target in aims[turn:] + aims[:turn]:
-            plan = target.plan(case, f"bench.{case.mode}.{round_index}")
+            yield round_index, target
+
+
+def add(sample: Sample, measured: Throughput, console: Console) -> None:
+    measured.samples.append(sample)
+    console.print(
+        f"{measured.case.name} {measured.broker}: {sample.rate:,.0f} msg/s,"
+        f" {sample.broker_microseconds:.2f} us/msg"
+        f" (loader {sample.loader_microseconds:.2f})"
+    )
+
+
+def failed(what: str, failure: Exception, results: Results, console: Console) -> None:
+    results.failures.append(f"{what}: {failure}")
+    console.print(f"[red]{what} failed: {escape(str(failure))}[/]")
+
+
+def run_streams(
+    aims: list[Target], options: argparse.Namespace, results: Results, console: Console
+) -> None:
+    for size, publishers in itertools.product(options.sizes, PUBLISHERS):
+        appends, reads = (
+            {target.name: Throughput(Case(mode, size, publishers), target.name) for target in aims}
+            for mode in (APPEND_MODE, READ_MODE)
+        )
+        for round_index, target in turns(options.rounds, aims):
+            queue = f"bench.stream.{round_index}.{target.name}"
+            plan = streamed(HOST, target.broker.port, queue, publishers, size)
             try:
-                pid = target.broker.pid
-                sample = measure(plan, pid, options.seconds, processes=case.processes)
+                sample = measure_stream(plan, target.broker.pid, options.seconds)
             except FAILURES as failure:
-                results.failures.append(f"{case.name} {target.name}: {failure}")
-                console.print(f"[red]{case.name} {target.name} failed: {escape(str(failure))}[/]")
+                failed(f"stream/{size}/{publishers} {target.name}", failure, results, console)
                 continue
-            measured[target.name].samples.append(sample)
-            console.print(
-                f"{case.name} {target.name}: {sample.rate:,.0f} msg/s,"
-                f" {sample.broker_microseconds:.2f} us/msg"
-                f" (loader {sample.loader_microseconds:.2f})"
-            )
-    results.throughput += measured.values()
+            add(sample.append, appends[target.name], console)
+            add(sample.read, reads[target.name], console)
+        results.throughput += [*appends.values(), *reads.values()]
 
 
 def run_extra(
@@ -148,8 +185,7 @@ def run_extra(
         try:
             EXTRAS[name](broker, seconds, results, console)
         except FAILURES as failure:
-            results.failures.append(f"{name} {broker.name}: {failure}")
-            console.print(f"[red]{name} {broker.name} failed: {escape(str(failure))}[/]")
+            failed(f"{name} {broker.name}", failure, results, console)
 
 
 def run_storage(options: argparse.Namespace, results: Results, console: Console) -> None:
@@ -164,8 +200,7 @@ def run_storage(options: argparse.Namespace, results: Results, console: Console)
         try:
             STORAGE_CASES[case](name, amounts, results, console)
         except FAILURES as failure:
-            results.failures.append(f"{case} {name}: {failure}")
-            console.print(f"[red]{case} {name} failed: {escape(str(failure))}[/]")
+            failed(f"{case} {name}", failure, results, console)
 
 
 def throughput_cases(options: argparse.Namespace) -> list[Case]:
@@ -188,6 +223,8 @@ def main(arguments: list[str] | None = None) -> int:
         for case in throughput_cases(options):
             if aims := targets(case.mode, options.brokers, brokers):
                 run_case(case, aims, options, results, console)
+        if STREAM in options.cases and (aims := targets(STREAM, options.brokers, brokers)):
+            run_streams(aims, options, results, console)
         plain = [brokers[name] for name in options.brokers if name in brokers]
         for name in options.cases:
             if name in EXTRAS:

@@ -5,7 +5,7 @@ Used for everything that is not measured. The measured loops take over its socke
 
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench import frames
 
@@ -141,7 +141,14 @@ class Session:
         delete = b"\0\0" + frames.short_string(exchange) + b"\0"
         self.call(frames.EXCHANGE_DELETE, delete, frames.EXCHANGE_DELETE_OK)
 
-    def consume(self, queues: Sequence[str], *, automatic_acks: bool, prefetch: int) -> None:
+    def consume(
+        self,
+        queues: Sequence[str],
+        *,
+        automatic_acks: bool,
+        prefetch: int,
+        arguments: Mapping[str, str],
+    ) -> None:
         """Consumer tags are of equal length, so that all deliveries are."""
         if not automatic_acks:
             qos = struct.pack(">IHB", 0, prefetch, 0)
@@ -151,8 +158,9 @@ class Session:
             b"\0\0" + frames.short_string(queue) + frames.short_string(f"{index:06d}")
             for index, queue in enumerate(queues)
         ]
-        silent = [head + bytes([bits | CONSUME_NO_WAIT_BIT]) + NO_ARGUMENTS for head in heads[:-1]]
-        last = heads[-1] + bytes([bits]) + NO_ARGUMENTS
+        table = frames.field_table(arguments)
+        silent = [head + bytes([bits | CONSUME_NO_WAIT_BIT]) + table for head in heads[:-1]]
+        last = heads[-1] + bytes([bits]) + table
         self.send_all(frames.BASIC_CONSUME, silent, last, frames.BASIC_CONSUME_OK)
 
     def close(self) -> None:

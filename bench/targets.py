@@ -5,10 +5,13 @@ from collections.abc import Mapping
 
 from bench.cases import MODES, Case
 from bench.extras import EXTRAS
-from bench.plan import LoadPlan
+from bench.plan import STREAM, LoadPlan
 from bench.results import REFERENCE, REFERENCE_QUORUM
 from bench.running import HOST, RunningBroker
 from bench.storage_cases import storing
+
+# What is published there must be kept, so Penstock is started with a data directory.
+KEEPING_CASES = ("durable", STREAM)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,19 +36,19 @@ def needed(cases: list[str], names: list[str]) -> list[str]:
     wanted: list[str] = []
     if any(case in EXTRAS or (case in MODES and case != "durable") for case in cases):
         wanted += names
-    if "durable" in cases:
+    if any(case in KEEPING_CASES for case in cases):
         wanted += durable_brokers(names)
     return list(dict.fromkeys(wanted))
 
 
 def targets(mode: str, names: list[str], brokers: Mapping[str, RunningBroker]) -> list[Target]:
     """A broker that did not start is missing from `brokers` and from the table."""
-    if mode != "durable":
+    if mode not in KEEPING_CASES:
         return [Target(name, brokers[name]) for name in names if name in brokers]
     found = []
     for name in durable_brokers(names):
         if name in brokers:
             found.append(Target(name, brokers[name]))
-            if name == REFERENCE:
+            if name == REFERENCE and mode == "durable":
                 found.append(Target(REFERENCE_QUORUM, brokers[name], "quorum"))
     return found

@@ -21,6 +21,9 @@ ANSWERS: dict[frames.MethodId, tuple[frames.MethodId, bytes]] = {
     frames.CONFIRM_SELECT: (frames.CONFIRM_SELECT_OK, b""),
 }
 
+# With these arguments the fake takes a queue for a stream.
+FROM_THE_FIRST = {"x-stream-offset": "first"}
+
 
 class Confirming(enum.Enum):
     """How a read's worth of publishes is confirmed."""
@@ -40,6 +43,22 @@ def strings(arguments: bytes, at: int, count: int) -> list[str]:
     return found
 
 
+def with_offset(content: bytes, offset: int) -> bytes:
+    """The same content with the header that deliveries of a stream have."""
+    (size,) = struct.unpack_from(">I", content, 3)
+    header, body = content[7 : 7 + size], content[size + frames.FRAME_OVERHEAD :]
+    (flags,) = struct.unpack_from(">H", header, 12)
+    assert flags == frames.PROPERTY_DELIVERY_MODE
+    table = frames.short_string("x-stream-offset") + b"l" + struct.pack(">q", offset)
+    header = (
+        header[:12]
+        + struct.pack(">H", flags | frames.PROPERTY_HEADERS)
+        + frames.long_string(table)
+        + header[14:]
+    )
+    return frames.frame(frames.FRAME_HEADER, 1, header) + body
+
+
 class FakeBroker:
     """A context manager; serves each connection in a thread until it is left."""
 
@@ -51,6 +70,8 @@ class FakeBroker:
         skipping_tag: int = 0,
         spoiling: int = 0,
         misrouting: bool = False,
+        skipping_offset: int = 0,
+        ignoring_offsets: bool = False,
     ) -> None:
         self.confirming = confirming
         # The delivery with this number is not made, or made under the tag after its own; from the
@@ -60,7 +81,11 @@ class FakeBroker:
         self.spoiling = spoiling
         # Everything published to a direct exchange reaches the first queue bound there.
         self.misrouting = misrouting
+        # From this delivery of a stream on, offsets are one too high.
+        self.skipping_offset = skipping_offset
+        self.ignoring_offsets = ignoring_offsets
         self.lock = threading.Lock()
+        self.published = 0
         self.queues: set[str] = set()
         # By exchange: the queue and the key of each binding.
         self.bindings: dict[str, list[tuple[str, str]]] = {}
@@ -123,11 +148,15 @@ class Consumer:
         self.link = link
         self.made = 0
         self.tag = 0
+        self.streaming = False
 
     def delivery(self, consumer_tag: str, exchange: str, routing_key: str, content: bytes) -> bytes:
         self.made += 1
         if self.made == self.broker.losing:
             return b""
+        if self.streaming and not self.broker.ignoring_offsets:
+            skipped = 0 < self.broker.skipping_offset <= self.made
+            content = with_offset(content, self.made if skipped else self.made - 1)
         if 0 < self.broker.spoiling <= self.made:
             content = content.replace(b"xx", b"xy")
         self.tag += 2 if self.made == self.broker.skipping_tag else 1
@@ -228,6 +257,7 @@ class Peer:
         answer = b""
         if not arguments[4 + len(queue) + len(tag)] & 0x08:
             answer = frames.method(1, frames.BASIC_CONSUME_OK, frames.short_string(tag))
+        self.consumer.streaming = arguments.endswith(frames.field_table(FROM_THE_FIRST))
         with self.broker.lock:
             self.broker.consumers[queue] = (self.consumer, tag)
             for message in self.broker.waiting.pop(queue, []):
@@ -249,6 +279,7 @@ class Peer:
                 else:
                     waiting = self.broker.waiting.setdefault(queue, [])
                     waiting.append((*self.target, content))
+            self.broker.published += 1
         self.published += 1
 
     def confirm(self) -> None:
