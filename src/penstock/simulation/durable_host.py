@@ -23,6 +23,7 @@ from penstock.world.disk import Disk
 DOWN_US_MAX: Final = 1_200_000
 # A monotonic clock begins anew with the machine, long before the node starts or just so.
 BOOTED_MS_MAX: Final = 100_000
+WORK_US_MAX: Final = 10_000
 # One after the other: the second crash meets a node that has just recovered.
 SOON_AGAIN_CHANCE: Final = 0.3
 SOON_US_MAX: Final = 8_000
@@ -126,6 +127,10 @@ class DurableHost(Host):
         if self._loses_power_copying and stored_of(self.node).reclaimer.is_busy():
             self._loses_power_copying = False
             self.later(0, self.lose_power)
+
+    def work_on(self) -> None:
+        """Not at once: reclaiming then meets clients that go on meanwhile."""
+        self.later(self._dice.between(0, WORK_US_MAX), self.schedule_flush)
 
     def _disk_asked(self) -> None:
         if self._loses_power_soon:

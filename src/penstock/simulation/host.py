@@ -204,13 +204,17 @@ class Host(Listener):
             return
         self.tick_ended()
         if self.node.has_work():
-            self.schedule_flush()
+            self.work_on()
         due = self.node.timers.next_due()
         if due != self._timer_due:
             self._arm(due)
 
     def tick_ended(self) -> None:
         self.watcher.tick_ended(self)
+
+    def work_on(self) -> None:
+        """The node has more to do in its next tick."""
+        self.schedule_flush()
 
     def storage_failed(self, reason: str) -> None:
         raise AssertionError(f"a node without a disk says: {reason}")

@@ -33,9 +33,7 @@ class SegmentLives:
             self._lives[segment] = life
         return life
 
-    def wrote(
-        self, segment: int, pair_count: int, body_bytes: int, has_definitions: bool
-    ) -> None:
+    def wrote(self, segment: int, pair_count: int, body_bytes: int, has_definitions: bool) -> None:
         """`body_bytes` counts each body once per pair."""
         life = self.of(segment)
         weight = pair_count * RECORD_WEIGHT + body_bytes

@@ -112,10 +112,12 @@ def write_list(pieces: list[bytes], code: int) -> bytes:
 def _encode(value: object, depth: int) -> bytes:
     if value is None:
         return b"\x40"
+    # Asked before anything else: compiled, what is known to be an int is a plain one.
+    kind = type(value)
     if isinstance(value, bool):  # before int: a bool is one
         return b"\x41" if value else b"\x42"
     if isinstance(value, int):
-        return _encode_integer(value, type(value))
+        return _encode_integer(value, kind)
     if isinstance(value, str):
         if isinstance(value, Symbol):
             return write_symbol(value)
@@ -124,8 +126,10 @@ def _encode(value: object, depth: int) -> bytes:
         return write_string(value)
     if isinstance(value, bytes):
         return write_binary(value)
+    if isinstance(value, Float):  # before float
+        return b"\x72" + _f32(value)
     if isinstance(value, float):
-        return b"\x72" + _f32(value) if isinstance(value, Float) else b"\x82" + _F64.pack(value)
+        return b"\x82" + _F64.pack(value)
     if isinstance(value, Composite):
         return value.encode()
     if isinstance(value, (Uuid, Decimal32, Decimal64, Decimal128)):

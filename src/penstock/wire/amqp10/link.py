@@ -6,20 +6,23 @@ Invariants
 - `is_attached` is the data plane's one question; only `connection` changes `state`.
 """
 
-from penstock.wire.amqp10.performatives_generated import Attach, Composite, Source
+from typing import Final
+
+from penstock.wire.amqp10.performatives_generated import Attach, Source
 from penstock.wire.amqp10.states import LinkState
+from penstock.wire.amqp10.values import Composite
 from penstock.wire.amqp10.window import SessionWindow
 
 # Values of role on the wire.
-SENDER: bool = False
-RECEIVER: bool = True
+SENDER: Final = False
+RECEIVER: Final = True
 
 # Values of snd-settle-mode and rcv-settle-mode.
-SND_UNSETTLED: int = 0
-SND_SETTLED: int = 1
-SND_MIXED: int = 2
-RCV_FIRST: int = 0
-RCV_SECOND: int = 1
+SND_UNSETTLED: Final = 0
+SND_SETTLED: Final = 1
+SND_MIXED: Final = 2
+RCV_FIRST: Final = 0
+RCV_SECOND: Final = 1
 
 
 class Link:

@@ -1,7 +1,8 @@
 """The receiving end of a link: credit given, deliveries put together (specification 2.6.7, 2.6.14).
 
 Invariants
-- No delivery is heard beyond the credit that was given.
+- No delivery is heard beyond the credit that was given. When credit is lowered, what the sender
+  may have sent before it heard of that is tolerated: `credit` goes below 0, down to `-overdraft`.
 - A delivery in the making holds at most the link's largest message; `expects_whole` is false
   while there is one.
 - Flows are coalesced: `offer` only says what is wanted, `flow_if_needed` says it to the peer when
@@ -10,11 +11,14 @@ Invariants
 
 from mypy_extensions import mypyc_attr
 
+from penstock.wire.amqp10.conditions_generated import INVALID_FIELD
+from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import RECEIVER, Link
-from penstock.wire.amqp10.performatives_generated import Composite, Flow, Transfer
+from penstock.wire.amqp10.performatives_generated import Flow, Transfer
 from penstock.wire.amqp10.serial import difference
+from penstock.wire.amqp10.states import LinkState
+from penstock.wire.amqp10.values import Composite
 from penstock.wire.amqp10.window import SessionWindow
-from penstock.wire.octets import Malformed
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -77,6 +81,8 @@ class ReceivingLink(Link):
         # What the owner would like to have given, and whether that is news to the peer.
         self.wanted: int = 0
         self._is_lower: bool = False
+        # Deliveries beyond `credit` that had been allowed once.
+        self.overdraft: int = 0
 
         # The delivery in the making.
         self.first: Transfer | None = None
@@ -107,13 +113,14 @@ class ReceivingLink(Link):
         self.wanted = credit
 
     def flow_if_needed(self) -> None:
-        if not self.is_attached:
+        if not self.is_attached and self.state is not LinkState.ATTACH_SENT:
             return
         missing = self.wanted - self.credit
         # While the sender drains, more credit would be drained away.
         is_due = missing > 0 and not self.is_draining
-        is_due = is_due and (missing * 2 >= self.wanted or self.credit == 0)
+        is_due = is_due and (missing * 2 >= self.wanted or self.credit <= 0)
         if is_due or self._is_lower:
+            self.overdraft = max(0, self.overdraft + self.credit - self.wanted)
             self.credit = self.wanted
             self.send_flow(False)
         else:
@@ -126,7 +133,9 @@ class ReceivingLink(Link):
 
     def send_flow(self, echo: bool) -> None:
         self._is_lower = False
-        flow = Flow(handle=self.handle, link_credit=self.credit, drain=self.is_draining, echo=echo)
+        flow = Flow(
+            handle=self.handle, link_credit=max(self.credit, 0), drain=self.is_draining, echo=echo
+        )
         if self.remote is not None:
             # Not known before the sender's attach.
             flow.delivery_count = self.delivery_count
@@ -138,14 +147,13 @@ class ReceivingLink(Link):
             self.available = flow.available
         if flow.delivery_count is not None:
             ahead = difference(flow.delivery_count, self.delivery_count)
-            if ahead < 0 or ahead > self.credit:
-                raise Malformed(
-                    f"delivery-count {flow.delivery_count} after {self.delivery_count} "
-                    f"with {self.credit} credit"
-                )
+            if ahead < 0 or ahead > self.credit + self.overdraft:
+                was = f"{self.delivery_count} with credit {self.credit}"
+                text = f"delivery-count {flow.delivery_count} after {was}"
+                raise LinkFault(INVALID_FIELD, text)
             self.delivery_count = flow.delivery_count
             self.credit -= ahead
-        if self.is_draining and self.credit == 0:
+        if self.is_draining and self.credit <= 0:
             self.is_draining = False
             return True
         return False

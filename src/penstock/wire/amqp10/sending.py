@@ -23,12 +23,14 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.wire.amqp10.conditions_generated import INVALID_FIELD
+from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.framing import AMQP_FRAME, FRAME_HEAD_SIZE, encode_frame
 from penstock.wire.amqp10.link import SENDER, Link
-from penstock.wire.amqp10.performatives_generated import Attach, Composite, Flow, Transfer
+from penstock.wire.amqp10.performatives_generated import Attach, Flow, Transfer
 from penstock.wire.amqp10.serial import MASK, advance, difference
+from penstock.wire.amqp10.values import Composite
 from penstock.wire.amqp10.window import SessionWindow
-from penstock.wire.octets import Malformed
 from penstock.wire.outgoing import Outgoing
 
 LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
@@ -123,7 +125,7 @@ class SendingLink(Link):
         """Deliveries of one frame that may be sent now. A 'none' for want of a window is
         remembered, and the listener called when there is room.
         """
-        if self.credit <= 0 or self._rest_id >= 0:
+        if self.credit <= 0 or not self.is_attached or self._rest_id >= 0:
             return 0
         return min(self.credit, self.session.room())
 
@@ -152,7 +154,8 @@ class SendingLink(Link):
             transfer = Transfer(delivery_tag=_U32.pack(count), settled=flags is _SETTLED)
             self.send_as(transfer, head + body)
             return
-        assert self.credit > 0 and session.remote_incoming_window > 0, "sent without capacity"
+        assert self.credit > 0, "sent without credit"
+        assert session.remote_incoming_window > 0, "sent without room in the window"
         if delivery_id >> 8 != self._upper_id or count >> 8 != self._upper_count:
             self._compose(delivery_id, count)
         if size != self._size:
@@ -201,7 +204,8 @@ class SendingLink(Link):
         """The general way: any fields, in as many frames as it takes. Handle, delivery id and
         more are filled in; the tag, settled, state, format and resume are the caller's.
         """
-        assert self.is_attached and self.credit > 0 and self._rest_id < 0, "sent without capacity"
+        assert self.credit > 0, "sent without credit"
+        assert self._rest_id < 0, "sent while another delivery is half sent"
         self.credit -= 1
         self.delivery_count = advance(self.delivery_count, 1)
         transfer.handle = self.handle
@@ -292,7 +296,8 @@ class SendingLink(Link):
             count = self.initial_delivery_count
         under_way = difference(self.delivery_count, count)
         if under_way < 0:
-            raise Malformed(f"flow has seen {count} deliveries of {self.delivery_count}")
+            text = f"flow has seen {count} deliveries of {self.delivery_count}"
+            raise LinkFault(INVALID_FIELD, text)
         self.credit = flow.link_credit - under_way
         self.is_draining = flow.drain
 

@@ -15,11 +15,12 @@ Invariants: 0 <= incoming_window <= limit - untaken; nothing is sent while `room
 serial numbers.
 """
 
+from penstock.wire.amqp10.conditions_generated import INVALID_FIELD
+from penstock.wire.amqp10.errors import SessionFault
 from penstock.wire.amqp10.framing import AMQP_FRAME, encode_frame
 from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.performatives_generated import Begin, Flow
 from penstock.wire.amqp10.serial import MASK, advance, difference
-from penstock.wire.octets import Malformed
 from penstock.wire.outgoing import Outgoing
 
 
@@ -68,7 +69,8 @@ class SessionWindow:
             seen = self.initial_outgoing_id
         under_way = difference(self.next_outgoing_id, seen)
         if under_way < 0:
-            raise Malformed(f"flow has seen transfer {seen}, {self.next_outgoing_id} is the next")
+            text = f"flow has seen transfer {seen}, {self.next_outgoing_id} is the next"
+            raise SessionFault(INVALID_FIELD, text)
         self.next_incoming_id = flow.next_outgoing_id
         self.remote_outgoing_window = flow.outgoing_window
         self.remote_incoming_window = flow.incoming_window - under_way

@@ -1,0 +1,184 @@
+"""SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, without channel binding.
+
+The password never crosses the wire, and a server keeps only what `derive` makes of it. No dice
+here: nonces and salts are given by the caller.
+
+    client-first    n,,n=user,r=client-nonce
+    server-first    r=client-nonce server-nonce,s=salt,i=iterations
+    client-final    c=biws,r=both nonces,p=proof
+    server-final    v=signature
+
+Invariants: a message that is not of this form is `Malformed`; proofs and signatures are compared
+in constant time.
+"""
+
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from hashlib import pbkdf2_hmac, sha256
+from typing import Final
+from unicodedata import normalize
+
+from penstock.wire.octets import Malformed
+
+MECHANISM: Final = "SCRAM-SHA-256"
+# RFC 7677's floor. A server may ask for more; we refuse to compute for longer than a login lasts.
+ITERATIONS_MIN: Final = 4_096
+ITERATIONS_MAX: Final = 1_000_000
+
+_NO_BINDING: Final = "n,,"
+_DIGEST: Final = "sha256"
+
+
+class Credentials:
+    """What a server keeps of a password."""
+
+    def __init__(self, salt: bytes, iterations: int, stored_key: bytes, server_key: bytes) -> None:
+        self.salt: bytes = salt
+        self.iterations: int = iterations
+        self.stored_key: bytes = stored_key
+        self.server_key: bytes = server_key
+
+
+def derive(password: str, salt: bytes, iterations: int) -> Credentials:
+    salted = _salted(password, salt, iterations)
+    stored_key = sha256(_sign(salted, b"Client Key")).digest()
+    return Credentials(salt, iterations, stored_key, _sign(salted, b"Server Key"))
+
+
+class ScramServer:
+    """One login as the server sees it: `start`, then `challenge`, then `finish`."""
+
+    def __init__(self, nonce: str) -> None:
+        self._nonce: str = nonce
+        self._header: str = ""
+        self._client_first: str = ""
+        self._server_first: str = ""
+        self._credentials: Credentials | None = None
+        self.user: str = ""
+
+    def start(self, message: bytes) -> str:
+        """The user that the client-first message names."""
+        text = _text(message)
+        if text.startswith("p="):
+            raise Malformed("SCRAM with channel binding is not offered")
+        parts = text.split(",", 2)
+        if len(parts) != 3 or parts[0] not in {"n", "y"}:
+            raise Malformed("SCRAM client-first message without its header")
+        self._client_first = parts[2]
+        fields = _fields(parts[2], "nr")
+        self.user = _unescaped(fields[0])
+        self._nonce = fields[1] + self._nonce
+        # "y" says that the client could bind and believes that we cannot, which is so.
+        self._header = f"{parts[0]},{parts[1]},"
+        return self.user
+
+    def challenge(self, credentials: Credentials) -> bytes:
+        self._credentials = credentials
+        salt = b64encode(credentials.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={credentials.iterations}"
+        return self._server_first.encode()
+
+    def finish(self, message: bytes) -> bytes | None:
+        """The server-final message, or None when the password was wrong."""
+        credentials = self._credentials
+        assert credentials is not None, "finish comes after challenge"
+        text = _text(message)
+        without_proof, _, _ = text.rpartition(",p=")
+        binding, nonce, proof = _fields(text, "crp")
+        if _octets(binding) != self._header.encode() or nonce != self._nonce:
+            return None
+        spoken = f"{self._client_first},{self._server_first},{without_proof}".encode()
+        signature = _sign(credentials.stored_key, spoken)
+        client_key = _xor(_octets(proof), signature)
+        if not hmac.compare_digest(sha256(client_key).digest(), credentials.stored_key):
+            return None
+        return b"v=" + b64encode(_sign(credentials.server_key, spoken))
+
+
+class ScramClient:
+    """One login as the client sees it: `start`, then `answer`, then `verify`."""
+
+    def __init__(self, user: str, password: str, nonce: str) -> None:
+        self._password: str = password
+        self._nonce: str = nonce
+        self._client_first: str = f"n={_escaped(user)},r={nonce}"
+        self._signature: bytes = b""
+
+    def start(self) -> bytes:
+        return (_NO_BINDING + self._client_first).encode()
+
+    def answer(self, message: bytes) -> bytes:
+        """The client-final message for the server's challenge."""
+        server_first = _text(message)
+        nonce, salt, count = _fields(server_first, "rsi")
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise Malformed("the server's SCRAM nonce does not begin with ours")
+        if not count.isdecimal() or not ITERATIONS_MIN <= int(count) <= ITERATIONS_MAX:
+            raise Malformed(f"{count} SCRAM iterations")
+        salted = _salted(self._password, _octets(salt), int(count))
+        client_key = _sign(salted, b"Client Key")
+        without_proof = f"c={b64encode(_NO_BINDING.encode()).decode()},r={nonce}"
+        spoken = f"{self._client_first},{server_first},{without_proof}".encode()
+        proof = _xor(client_key, _sign(sha256(client_key).digest(), spoken))
+        self._signature = _sign(_sign(salted, b"Server Key"), spoken)
+        return f"{without_proof},p={b64encode(proof).decode()}".encode()
+
+    def verify(self, message: bytes) -> bool:
+        """Whether the server knew the password as well."""
+        fields = _fields(_text(message), "v")
+        return bool(self._signature) and hmac.compare_digest(_octets(fields[0]), self._signature)
+
+
+def _salted(password: str, salt: bytes, iterations: int) -> bytes:
+    # SASLprep without its tables of forbidden characters: both sides would have to refuse them.
+    return pbkdf2_hmac(_DIGEST, normalize("NFKC", password).encode(), salt, iterations)
+
+
+def _sign(key: bytes, message: bytes) -> bytes:
+    return hmac.digest(key, message, _DIGEST)
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    if len(left) != len(right):
+        raise Malformed(f"SCRAM proof of {len(left)} octets")
+    return bytes([one ^ other for one, other in zip(left, right, strict=True)])
+
+
+def _text(message: bytes) -> str:
+    try:
+        return message.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed("a SCRAM message is UTF-8") from error
+
+
+def _octets(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (NotBase64, ValueError) as error:
+        raise Malformed("SCRAM value is not base64") from error
+
+
+def _fields(text: str, names: str) -> list[str]:
+    """Values of the fields that must be first, in this order; extensions behind are ignored, but
+    for the proof, which is last.
+    """
+    parts = text.split(",")
+    if names.endswith("p") and len(parts) > len(names):
+        parts = [*parts[: len(names) - 1], parts[-1]]
+    if len(parts) < len(names):
+        raise Malformed(f"SCRAM message with {len(parts)} fields")
+    values: list[str] = []
+    for index, name in enumerate(names):
+        if not parts[index].startswith(f"{name}="):
+            raise Malformed(f"SCRAM field {name} expected")
+        values.append(parts[index][2:])
+    return values
+
+
+def _escaped(user: str) -> str:
+    return normalize("NFKC", user).replace("=", "=3D").replace(",", "=2C")
+
+
+def _unescaped(user: str) -> str:
+    return user.replace("=2C", ",").replace("=3D", "=")
