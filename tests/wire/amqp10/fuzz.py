@@ -291,7 +291,7 @@ def run(random: Random, machine: Machine, data: bytes) -> None:
     position = 0
     # Sometimes we end something in the middle of what the peer says.
     ends_at = random.randrange(len(data) + 1) if random.random() < 0.15 else len(data)
-    largest = random.choice((3, 60, 700, 700, 4000, 4000, 1 << 20, 1 << 20))
+    largest = random.choice((20, 60, 700, 700, 4000, 4000, 1 << 20, 1 << 20))
     while position < len(data):
         size = random.randint(1, largest)
         machine.receive(data[position : position + size])

@@ -49,7 +49,7 @@ from penstock.wire.amqp10.values import (
     Uuid,
 )
 from tests.wire.amqp10.doubles import Machine
-from tests.wire.amqp10.strategies import ASCII, SCALARS, same
+from tests.wire.amqp10.strategies import SCALARS, same
 
 proton: Any = pytest.importorskip(
     "proton", reason="python-qpid-proton is not installed: no word of another implementation"
@@ -99,6 +99,10 @@ def nested(value: object) -> Any:
     return proton.Array(descriptor, ARRAY_TYPES[value.code], *items)
 
 
+def is_not_described(value: object) -> bool:
+    return not isinstance(value, Described)
+
+
 ARRAY_TYPES: dict[int, Any] = {
     0xB3: proton.Data.SYMBOL,
     0xB1: proton.Data.STRING,
@@ -121,12 +125,13 @@ ARRAY: st.SearchStrategy[object] = st.sampled_from(
         Array, st.just(code), st.lists(SCALARS[code], min_size=1, max_size=4), st.none()
     )
 )
+# Around a described value of a described value Proton writes a list with the wrong count.
 VALUE: st.SearchStrategy[object] = st.recursive(
     SCALAR | ARRAY,
     lambda children: (
         st.lists(children, max_size=4)
         | st.dictionaries(st.text(max_size=5), children, max_size=4)
-        | st.builds(Described, ASCII.map(lambda _: Symbol("d")), children)
+        | st.builds(Described, st.just(Symbol("d")), children.filter(is_not_described))
     ),
     max_leaves=8,
 )
@@ -154,7 +159,7 @@ def test_messages_of_both() -> None:
     message = proton.Message(
         body={"a": [1, 2]}, durable=True, id="id", subject="s", properties={"k": "v", "n": 5}
     )
-    sections = Sections(message.encode())
+    sections = Sections(bytes(message.encode()))
     assert sections.decode(PROPERTIES) == Properties("id", subject="s")
     assert sections.application_properties() == {"k": "v", "n": 5}
     assert sections.decode(APPLICATION_PROPERTIES) == ApplicationProperties({"k": "v", "n": 5})

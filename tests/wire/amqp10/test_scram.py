@@ -1,5 +1,8 @@
 """SCRAM-SHA-256 says what RFC 7677 says, and notices every wrong word."""
 
+from base64 import b64decode
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +24,6 @@ NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 
 
 def credentials() -> Credentials:
-    from base64 import b64decode
-
     return derive("pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096)
 
 
@@ -100,8 +101,6 @@ def test_a_client_that_was_not_asked_verifies_nothing() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.text(min_size=1, max_size=10), st.text(max_size=10))
 def test_any_user_and_password_come_through(user: str, password: str) -> None:
-    from unicodedata import normalize
-
     client = ScramClient(user, password, "cn")
     server = ScramServer("sn")
     assert server.start(client.start()) == normalize("NFKC", user)

@@ -105,7 +105,9 @@ class Connection(Hearer):
 
     def _is_held(self) -> bool:
         """Our listener owes the answer that what comes next depends on."""
-        return self.sasl in SASL_HELD or self.state is ConnectionState.OPEN_RECEIVED
+        if self.sasl is SaslState.NONE:
+            return self.state is ConnectionState.OPEN_RECEIVED
+        return self.sasl in SASL_HELD
 
     def _resume(self) -> None:
         if self._pending and not self._is_scanning and not self._is_held():
