@@ -5,6 +5,7 @@ from typing import Final
 
 from penstock.broker.store.limits import StoreLimits
 from penstock.wire.amqp091.limits import Limits
+from penstock.wire.amqp10.limits import Limits as Amqp10Limits
 
 # Each connection costs up to 20 kB; this many are 1.3 GB. More than one process can usually open.
 CONNECTIONS_MAX: Final = 65_536
@@ -18,3 +19,4 @@ class NodeConfiguration:
     limits: Limits = field(default_factory=Limits)
     connections_max: int = CONNECTIONS_MAX
     store: StoreLimits = field(default_factory=StoreLimits)
+    amqp10_limits: Amqp10Limits = field(default_factory=Amqp10Limits)

@@ -11,10 +11,12 @@ from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.timers import Timers
 from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCommand
-from penstock.dialects.amqp091.confirms import Confirms
-from penstock.dialects.amqp091.connection import Connection, ConnectionOwner
-from penstock.dialects.amqp091.container import Container, ContainerDecoder, LoginChecker
+from penstock.dialects.amqp091.container import Container, ContainerDecoder
 from penstock.dialects.amqp091.login import server_properties
+from penstock.dialects.amqp10.link_registry import LinkRegistry
+from penstock.dialects.confirming import Confirming
+from penstock.dialects.connection import Connection
+from penstock.dialects.logins import LoginChecker
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.stored import StorageOwner, StoredState
 from penstock.wire.outgoing import Outgoing
@@ -23,7 +25,7 @@ from penstock.world.entropy import Entropy
 from penstock.world.network import Transport
 
 
-class Node(ConnectionOwner):
+class Node:
     """Held by the world that drives it."""
 
     def __init__(
@@ -48,11 +50,14 @@ class Node(ConnectionOwner):
                 configuration.version, configuration.platform, configuration.cluster_name
             ),
         )
+        self.links: LinkRegistry = LinkRegistry(
+            self.container, configuration.amqp10_limits, configuration.cluster_name
+        )
         self.durability: Durability = self.container.durability
         # Connections whose output waits for the journal.
         self._gated: list[Outgoing] = []
-        # Channels whose confirms do; a dictionary for its order.
-        self._waiting: dict[Confirms, None] = {}
+        # Publishers whose answers do; a dictionary for its order.
+        self._waiting: dict[Confirming, None] = {}
         # Why the disk cannot be trusted any more; the server stops when this is not empty.
         self.storage_failure: str = ""
         self.stored: StoredState | None = None
@@ -86,8 +91,9 @@ class Node(ConnectionOwner):
             return None
         self._connections_accepted += 1
         number = self._connections_accepted
+        outgoing = Outgoing(self.container.flush_list, transport)
         connection = Connection(
-            self.container, self, transport, number, peer_host, peer_is_loopback, now
+            self.container, self.links, outgoing, number, peer_host, peer_is_loopback, now
         )
         self.connections[number] = connection
         return connection
@@ -96,9 +102,6 @@ class Node(ConnectionOwner):
         """The transport of a connection is gone."""
         connection.lost(now)
         self.connections.pop(connection.number, None)
-
-    def connection_ended(self, number: int, now: int) -> None:
-        """The protocol is over; the transport may still hold what is to be said last."""
 
     # Ticks.
 
@@ -190,8 +193,8 @@ class Node(ConnectionOwner):
         """Everything that is out with consumers."""
         found: list[tuple[Queue, QueueEntry]] = []
         for connection in self.connections.values():
-            for channel in connection.channels():
-                channel.deliveries.unacknowledged.add_to(found)
+            connection.add_unsettled(found)
+        self.links.add_unsettled(found)
         return found
 
     def sweep(self, now: int, wall: int) -> None:
@@ -209,8 +212,7 @@ class Node(ConnectionOwner):
             principal.targets.clear()
         if isinstance(command, DeleteVhost):
             for connection in list(self.connections.values()):
-                opened = connection.principal
-                if opened is not None and opened.vhost.name == command.name:
+                if connection.vhost_name() == command.name:
                     connection.stop(f"vhost '{command.name}' is deleted", now)
         return result
 

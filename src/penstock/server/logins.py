@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from penstock.dialects.amqp091.container import LoginChecker, LoginWaiter
+from penstock.dialects.logins import LoginChecker, LoginWaiter
 
 if TYPE_CHECKING:
     from penstock.broker.users import Verification

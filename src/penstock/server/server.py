@@ -19,7 +19,7 @@ from penstock.world.disk import DiskError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.dialects.amqp091.connection import Connection
+    from penstock.dialects.connection import Connection
     from penstock.node.node import Node
     from penstock.world.clock import Clock
 

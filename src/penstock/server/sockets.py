@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from penstock.world.network import Transport
 
 if TYPE_CHECKING:
-    from penstock.dialects.amqp091.connection import Connection
+    from penstock.dialects.connection import Connection
 
 # Above the first mark a connection gets no more deliveries until the second is reached. One mark
 # is two ticks' worth of deliveries, so the socket does not run dry while we wait for it.

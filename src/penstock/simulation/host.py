@@ -11,8 +11,8 @@ from typing import Final
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.timers import NEVER
 from penstock.broker.users import Verification
-from penstock.dialects.amqp091.connection import Connection
-from penstock.dialects.amqp091.container import LoginChecker, LoginWaiter
+from penstock.dialects.connection import Connection
+from penstock.dialects.logins import LoginChecker, LoginWaiter
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.simulation.clock import Event, VirtualClock

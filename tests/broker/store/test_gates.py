@@ -239,7 +239,7 @@ def test_a_channel_that_closed_waits_for_nothing(house: DurableHouse) -> None:
     peer = house.durable_queue()
     send(peer, b"one")
     house.settle()
-    confirms = peer.connection.channels()[0].confirms
+    confirms = peer.connection.amqp091.channels()[0].confirms
     assert confirms is not None
     assert confirms.is_waiting()
     peer.call(m.ChannelClose(200, "enough"))

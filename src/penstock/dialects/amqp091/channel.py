@@ -8,10 +8,11 @@ from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.acknowledge import requeue_all
 from penstock.dialects.amqp091.confirms import Confirms
 from penstock.dialects.amqp091.consume import CancelListener, ChannelConsumer
-from penstock.dialects.amqp091.container import Container, Principal
+from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.reply_to import ReplyConsumer
 from penstock.dialects.amqp091.staged import Transaction
+from penstock.dialects.principal import Principal
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.methods_generated import BasicCancel
 
@@ -36,7 +37,7 @@ class Channel(CancelListener):
         self.vhost: VirtualHost = principal.vhost
         self._client_hears_cancels: bool = client_hears_cancels
 
-        self.deliveries: Deliveries = Deliveries(number, wire)
+        self.deliveries: Deliveries = Deliveries(number, wire, container.translator)
         self.consumers: dict[str, ChannelConsumer] = {}
         # Prefetch limit of consumers yet to come (basic.qos without global); 0 for none.
         self.consumer_prefetch: int = 0

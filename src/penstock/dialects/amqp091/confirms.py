@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from penstock.broker.durability import Durability
-from penstock.broker.message import Publisher
+from penstock.dialects.confirming import Confirming
 from penstock.wire.outgoing import Outgoing
 
 END: Final = b"\xce"
@@ -19,18 +19,18 @@ ACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 NACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x78"
 
 
-class Confirms(Publisher):
+class Confirms(Confirming):
     """Held by a channel in confirm mode, and by its messages until they are complete."""
 
     def __init__(
         self,
-        confirm_list: list["Confirms"],
+        confirm_list: list[Confirming],
         outgoing: Outgoing,
         channel_number: int,
         durability: Durability,
     ) -> None:
         # Channels with something to confirm at the end of this tick.
-        self._confirm_list: list[Confirms] = confirm_list
+        self._confirm_list: list[Confirming] = confirm_list
         self._is_listed: bool = False
         self._outgoing: Outgoing = outgoing
         self._frame_start: bytes = b"\x01" + channel_number.to_bytes(2, "big")

@@ -7,18 +7,20 @@ Invariants: a channel exists here exactly while it is open on the wire; when the
 whatever means, all its channels end, then its exclusive queues go.
 """
 
-from mypy_extensions import mypyc_attr
-
+from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
+from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timer
 from penstock.broker.users import Verification, may_connect_from
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.channel import Channel
-from penstock.dialects.amqp091.container import Container, LoginWaiter, Principal
+from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.faults import fault_of
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
+from penstock.dialects.logins import LoginWaiter
+from penstock.dialects.principal import Principal
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
 from penstock.wire.amqp091.listener import ConnectionListener
@@ -39,39 +41,28 @@ from penstock.wire.amqp091.methods_generated import (
 from penstock.wire.amqp091.reply_codes_generated import CONNECTION_FORCED, INTERNAL_ERROR
 from penstock.wire.amqp091.states import Role
 from penstock.wire.outgoing import DrainListener, Outgoing
-from penstock.world.network import Transport
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ConnectionOwner:
-    """Who hears that a connection is over: the node."""
-
-    def connection_ended(self, number: int, now: int) -> None:
-        raise NotImplementedError
 
 
 class Connection(ConnectionListener):
-    """Held by the node from accept to the end of the transport."""
+    """Held by the node's connection from accept to the end of the transport."""
 
     def __init__(
         self,
         container: Container,
-        owner: ConnectionOwner,
-        transport: Transport,
+        outgoing: Outgoing,
         number: int,
         peer_host: str,
         peer_is_loopback: bool,
         now: int,
     ) -> None:
         self.container: Container = container
-        self._owner: ConnectionOwner = owner
         self.number: int = number
+        self.outgoing: Outgoing = outgoing
         self.peer_host: str = peer_host
         self._peer_is_loopback: bool = peer_is_loopback
-        self.outgoing: Outgoing = Outgoing(container.flush_list, transport)
-        self.outgoing.listener = ConnectionDrain(self)
+        outgoing.listener = ConnectionDrain(self)
         self.wire: WireConnection = WireConnection(
-            Role.SERVER, self, self.outgoing, container.limits
+            Role.SERVER, self, outgoing, container.limits
         )
         # The time of the event that is being handled.
         self._now: int = now
@@ -148,6 +139,11 @@ class Connection(ConnectionListener):
     def channels(self) -> list[Channel]:
         return list(self._channels.values())
 
+    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        """Append everything that is out with its consumers."""
+        for channel in self._channels.values():
+            channel.deliveries.unacknowledged.add_to(found)
+
     # What the wire says.
 
     def protocol_agreed(self) -> None:
@@ -211,7 +207,6 @@ class Connection(ConnectionListener):
             counts = self.container.connection_counts
             counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
             self.container.state.connection_ended(self.number, self._now)
-        self._owner.connection_ended(self.number, self._now)
 
     # The handshake.
 

@@ -144,6 +144,7 @@ class ChannelConsumer(Receiver):
             self._write_again(entry, tag)
             return
         if message.address is not self._address or message.properties is not self._properties:
+            message = self._deliveries.translator.for_amqp091(message)
             self._compose(message)
         body = message.body
         length = len(body)
@@ -224,7 +225,7 @@ class ChannelConsumer(Receiver):
 
     def _write_again(self, entry: QueueEntry, tag: int) -> None:
         """A redelivery: flagged, and counted for queues that count deliveries."""
-        message = entry.message
+        message = self._deliveries.translator.for_amqp091(entry.message)
         properties = properties_of(message)
         if self.queue.counts_deliveries and entry.delivery_count:
             properties = properties.with_header(DELIVERY_COUNT, entry.delivery_count)

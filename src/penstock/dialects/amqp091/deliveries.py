@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.broker.consumer import UNLIMITED
 from penstock.dialects.amqp091.unacknowledged import Receiver, Unacknowledged
+from penstock.dialects.translator import Translator
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.framing import FRAME_OVERHEAD
 from penstock.wire.outgoing import Outgoing
@@ -18,10 +19,11 @@ CLOSED: Final = -UNLIMITED
 class Deliveries:
     """Held by a channel and shared with its consumers."""
 
-    def __init__(self, number: int, wire: WireConnection) -> None:
+    def __init__(self, number: int, wire: WireConnection, translator: Translator) -> None:
         self.number: int = number
         self.wire: WireConnection = wire
         self.outgoing: Outgoing = wire.outgoing
+        self.translator: Translator = translator
         self.body_size_max: int = wire.frame_max - FRAME_OVERHEAD
         # The last delivery tag given out.
         self.tag: int = 0

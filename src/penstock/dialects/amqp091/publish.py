@@ -16,7 +16,7 @@ from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
 from penstock.dialects.amqp091.staged import StagedPublish
-from penstock.dialects.amqp091.targets import TARGETS_MAX, PublishTarget
+from penstock.dialects.targets import TARGETS_MAX, PublishTarget
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import BasicPublish, BasicReturn
 from penstock.wire.amqp091.reply_codes_generated import (

@@ -2,7 +2,7 @@
 
 from penstock.broker.message import Message
 from penstock.dialects.amqp091.acknowledge import Outcome
-from penstock.dialects.amqp091.targets import PublishTarget
+from penstock.dialects.targets import PublishTarget
 
 
 class StagedPublish:

@@ -94,6 +94,7 @@ class StreamConsumer(ChannelConsumer):
         for entry in entries:
             message = entry.message
             if message.address is not self._address or message.properties is not self._properties:
+                message = deliveries.translator.for_amqp091(message)
                 self._compose(message)
                 self._compose_head(tag)
             elif tag >> 8 != self._upper:

@@ -152,7 +152,7 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
         return
     deliveries = channel.deliveries
     deliveries.tag += 1
-    message = entry.message
+    message = channel.container.translator.for_amqp091(entry.message)
     properties = properties_of(message)
     if queue.counts_deliveries:
         properties = properties.with_header(DELIVERY_COUNT, entry.delivery_count)

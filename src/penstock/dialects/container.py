@@ -1,0 +1,53 @@
+"""What all connections of one node share, whatever they speak.
+
+Seed 002: "The AmqpConnection references an IContainer, which is abstraction for the application.
+In this case, a message broker/queue."
+"""
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.durability import Durability
+from penstock.broker.permissions import Access
+from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.state import BrokerState
+from penstock.broker.vhost import VirtualHost
+from penstock.dialects.confirming import Confirming
+from penstock.dialects.logins import LoginChecker
+from penstock.dialects.principal import Principal
+from penstock.dialects.translator import Translator
+from penstock.wire.outgoing import Outgoing
+from penstock.world.entropy import Entropy
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Container:
+    """Held by the node and by every connection. A dialect with more to share subclasses it."""
+
+    def __init__(self, state: BrokerState, entropy: Entropy, login_checker: LoginChecker) -> None:
+        self.state: BrokerState = state
+        self.entropy: Entropy = entropy
+        self.login_checker: LoginChecker = login_checker
+        # Connections with output, and publishers to answer, at the end of this tick.
+        self.flush_list: list[Outgoing] = []
+        self.confirm_list: list[Confirming] = []
+        self.durability: Durability = Durability()
+        # Connections whose output, from this tick on, waits until what the tick wrote is safe.
+        self.gate_list: list[Outgoing] = []
+        self.interceptor: PublishInterceptor | None = None
+        # Why publishers are blocked now; empty when they are not.
+        self.alarm: str = ""
+        self.principals: dict[tuple[str, str], Principal] = {}
+        self.connection_counts: dict[str, int] = {}
+        self.translator: Translator = Translator()
+
+    def gate(self, outgoing: Outgoing) -> None:
+        """Say nothing more to this client before what it asked for is safe on disk."""
+        self.gate_list.append(outgoing)
+
+    def principal(self, user: str, vhost: VirtualHost, access: Access) -> Principal:
+        key = (user, vhost.name)
+        known = self.principals.get(key)
+        if known is None or known.vhost is not vhost or known.access is not access:
+            known = Principal(user, vhost, access)
+            self.principals[key] = known
+        return known
