@@ -7,7 +7,7 @@ told, or in the hook that every publish passes. Nothing of the node itself is re
 from penstock.broker.message import Message
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue
-from penstock.dialects.amqp091.connection import Connection
+from penstock.dialects.connection import Connection
 from penstock.simulation.endpoint import Endpoint
 from penstock.simulation.host import Host
 from penstock.wire.amqp091.framing import BODY_FRAME, FRAME_OVERHEAD, METHOD_FRAME

@@ -2,17 +2,15 @@
 
 import pytest
 
-from penstock.broker.entry import QueueEntry
-from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
+from penstock.broker.errors import AccessRefused, NotImplementedHere
 from penstock.broker.queues.queue import BATCH_BYTES_MAX
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.offsets import Start, StartKind
-from penstock.broker.streams.reader import StreamReader
 from penstock.broker.streams.stream import PASSED_OVER_MAX
 from penstock.broker.topology import DeleteQueue, PurgeQueue, SetPolicy
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.world.disk import AppendFile, DiskError
-from tests.broker.streams.doubles import CURSOR, NEXT, Host, Reading, message, put, read
+from tests.broker.streams.doubles import NEXT, Host, Reading, message, put, read
 
 
 def test_readers_at_the_end_are_served_from_memory() -> None:
@@ -192,62 +190,6 @@ def test_a_deleted_stream_leaves_nothing_and_tells_its_readers() -> None:
     assert host.disk.names() == []
 
 
-# Cursors.
-
-
-def test_a_cursor_follows_what_is_settled_without_gaps() -> None:
-    host = Host()
-    stream = host.declare()
-    put(host, *[b"%d" % number for number in range(5)])
-    reader = read(stream, cursor="c")
-    host.tick()
-    assert stream.cursor_offsets() == {"c": -1}
-    for settled, done in [(1, -1), (0, 1), (3, 1), (4, 1)]:
-        stream.acknowledge(reader.entries[settled])
-        stream.touch()
-        host.tick()
-        assert stream.cursor_offsets() == {"c": done}
-        assert stream.cursor_lag("c") == 4 - done
-    stream.reject(reader.entries[2], 0)
-    stream.touch()
-    host.tick()
-    assert stream.cursor_lag("c") == 0
-
-
-def test_a_cursor_does_not_pass_what_was_given_back() -> None:
-    host = Host()
-    stream = host.declare()
-    put(host, b"0", b"1", b"2")
-    reader = read(stream, cursor="c")
-    host.tick()
-    stream.acknowledge(reader.entries[0])
-    stream.requeue(reader.entries[1:2], 0)
-    stream.acknowledge(reader.entries[2])
-    stream.remove_consumer(reader, 0)
-    assert stream.cursor_offsets() == {"c": 0}
-    again = read(stream, CURSOR, cursor="c")
-    host.tick()
-    assert again.offsets == [1, 2]
-
-
-def test_a_reader_that_gave_one_message_back_remembers_no_more_for_it() -> None:
-    reader = StreamReader(0, "c", None)
-    for offset in range(100):
-        reader.gave([QueueEntry(message(b""), offset)])
-        reader.position += 1
-    reader.given_back(50)
-    reader.given_back(60)
-    for offset in range(100):
-        if offset not in {20, 50, 60}:
-            reader.settled(offset)
-    assert reader.done_offset() == 19
-    reader.settled(20)
-    reader.gave([QueueEntry(message(b""), 100)])
-    reader.settled(100)
-    assert reader.done_offset() == 49
-    assert not reader._outstanding and not reader._settled
-
-
 def test_a_filter_and_little_credit_go_together() -> None:
     host = Host()
     stream = host.declare()
@@ -271,47 +213,6 @@ def test_a_reader_goes_on_when_retention_left_nothing_for_it() -> None:
     assert reader.bodies == []
     put(host, b"y")
     assert reader.offsets == [1]
-
-
-def test_a_cursor_passes_what_a_filter_does_not_want() -> None:
-    host = Host()
-    stream = host.declare()
-    read(stream, cursor="c", wanted=StreamFilter(["wanted"], None))
-    put(host, b"0", b"1", key="other")
-    assert stream.cursor_lag("c") == 0
-
-
-def test_cursors_are_written_now_and_then_and_when_a_reader_leaves() -> None:
-    host = Host()
-    stream = host.declare()
-    put(host, *[b""] * 10)
-    reader = read(stream, cursor="c")
-    host.tick()
-    name = host.disk.names()[-1]
-    assert "cursors" in name
-    size = host.disk.files[name].size()
-    for entry in reader.entries[:5]:
-        stream.acknowledge(entry)
-        stream.touch()
-        host.tick()
-    assert host.disk.files[name].size() == size
-    host.pass_time(100)
-    grown = host.disk.files[name].size()
-    assert grown > size
-    stream.acknowledge(reader.entries[5])
-    stream.remove_consumer(reader, 0)
-    assert host.disk.files[name].size() > grown
-
-
-def test_a_cursor_can_be_deleted() -> None:
-    host = Host()
-    stream = host.declare()
-    read(stream, cursor="c")
-    stream.delete_cursor("c")
-    assert stream.cursor_offsets() == {}
-    for attempt in (stream.delete_cursor, stream.cursor_lag):
-        with pytest.raises(NotFound, match="no cursor 'c' of queue 's' in vhost '/'"):
-            attempt("c")
 
 
 # Publishers.

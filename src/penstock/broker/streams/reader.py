@@ -56,11 +56,11 @@ class StreamReader:
         while self._outstanding and self._outstanding[-1] >= offset:
             self._settled.discard(self._outstanding.pop())
 
-    def done_offset(self) -> int:
-        """The last offset up to which everything was settled or not wanted."""
+    def next_offset(self) -> int:
+        """The first offset that was neither settled nor unwanted."""
         if self._outstanding:
-            return self._outstanding[0] - 1
-        return (self.position if self._given_back == NOTHING else self._given_back) - 1
+            return self._outstanding[0]
+        return self.position if self._given_back == NOTHING else self._given_back
 
 
 @mypyc_attr(acyclic=True)

@@ -10,13 +10,14 @@ from typing import Final
 from penstock.broker.arguments import NONE, QueueArguments
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
-from penstock.broker.errors import NotFound, NotImplementedHere
+from penstock.broker.errors import NotImplementedHere, PreconditionFailed
 from penstock.broker.message import Address, Message, Properties
 from penstock.broker.names import described
 from penstock.broker.queues.queue import BATCH_BYTES_MAX, BATCH_COUNT_MAX, Queue
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.chores import CursorTimer, RetentionTimer
-from penstock.broker.streams.files import FIRST_OFFSET, SafeListener, StreamFiles
+from penstock.broker.streams.cursors import StreamCursors
+from penstock.broker.streams.files import SafeListener, StreamFiles
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.offsets import Start, StartKind
@@ -25,6 +26,7 @@ from penstock.broker.streams.reader import StreamEntry, StreamReader
 from penstock.broker.streams.tail import StreamTail
 from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.errors import Damaged
+from penstock.storage.stream_facts import SegmentFacts, segment_facts
 from penstock.storage.stream_index import HAS_PUBLISHER
 from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
 
@@ -57,6 +59,7 @@ class Stream(Queue):
         self._open_files: StreamFiles | None = None
         self._retention_timer: RetentionTimer | None = None
         self._cursor_timer: CursorTimer | None = None
+        self._open_cursors: StreamCursors | None = None
         self._readers: dict[Consumer, StreamReader] = {}
         self._tail: StreamTail = StreamTail()
         # Properties that name no publisher, so that messages like the last are not searched.
@@ -81,12 +84,18 @@ class Stream(Queue):
         self._open_files = files
         self._retention_timer = RetentionTimer(files, self._view)
         self._cursor_timer = CursorTimer(files, self.vhost.timers)
+        self._open_cursors = StreamCursors(files, described("queue", self.name, self.vhost.name))
         self._limit(now)
 
     @property
     def files(self) -> StreamFiles:
         assert self._open_files is not None, "a stream is open once definitions are read"
         return self._open_files
+
+    @property
+    def _cursors(self) -> StreamCursors:
+        assert self._open_cursors is not None, "opened with the files"
+        return self._open_cursors
 
     @property
     def message_count(self) -> int:
@@ -103,6 +112,10 @@ class Stream(Queue):
     def end_offset(self) -> int:
         """Of the message to come."""
         return self.files.log.end_offset + self.files.log.composed_count
+
+    def segments(self) -> list[SegmentFacts]:
+        """What a bulk reader may read of its files: only what is safe."""
+        return segment_facts(self.files.log)
 
     # Settings.
 
@@ -312,12 +325,14 @@ class Stream(Queue):
         self, consumer: Consumer, start: Start, cursor: str, wanted: StreamFilter | None, now: int
     ) -> None:
         """A consumer that begins somewhere; `cursor` is empty for one without."""
-        self.add_consumer(consumer)
         position = self._position_of(start, cursor, now)
-        if cursor and cursor not in self.files.cursors.numbers:
+        if cursor:
+            self._cursors.check_new(cursor)
+        self.add_consumer(consumer)
+        if cursor and not self._cursors.knows(cursor):
             # So that it begins here again, should it end before it has settled anything.
-            self.files.cursors.put(cursor, position - 1)
-            self.files.write_cursors()
+            self._cursors.put(cursor, position)
+            self._cursors.write()
         self._readers[consumer] = StreamReader(position, cursor, wanted)
         self.touch()
 
@@ -334,8 +349,8 @@ class Stream(Queue):
             return log.offset_at(start.value)
         if kind is StartKind.INTERVAL:
             return log.offset_at(max(self._view.wall(now) - start.value, 0))
-        if kind is StartKind.CURSOR and cursor in self.files.cursors.numbers:
-            return max(self.files.cursors.numbers[cursor] + 1, log.first_offset)
+        if kind is StartKind.CURSOR and self._cursors.knows(cursor):
+            return max(self._cursors.next_of(cursor), log.first_offset)
         return log.end_offset + log.composed_count
 
     def remove_consumer(self, consumer: Consumer, now: int) -> None:
@@ -343,8 +358,8 @@ class Stream(Queue):
             return
         reader = self._readers.pop(consumer, None)
         if reader is not None and reader.cursor:
-            self._keep(reader)
-            self.files.write_cursors()
+            self._cursors.put(reader.cursor, reader.next_offset())
+            self._cursors.write()
         if not self._readers:
             self._tail.clear()
 
@@ -353,37 +368,35 @@ class Stream(Queue):
         assert self._cursor_timer is not None, "opened with the files"
         for reader in self._readers.values():
             if reader.cursor:
-                self._keep(reader)
+                # The last one to say so counts.
+                self._cursors.put(reader.cursor, reader.next_offset())
         self._cursor_timer.moved(now)
 
-    def _keep(self, reader: StreamReader) -> None:
-        """Take over how far a reader has come; the last one to say so counts."""
-        done = reader.done_offset()
-        cursors = self.files.cursors
-        if cursors.numbers.get(reader.cursor) != done:
-            cursors.put(reader.cursor, done)
+    def cursors(self) -> list[tuple[str, int, int]]:
+        """Name, offset and lag of every cursor. The offset is where a reader would go on: all
+        before it is done. The lag counts the messages from there to the end.
+        """
+        first = self.first_offset
+        end = self.end_offset
+        return [(name, offset, end - max(offset, first)) for name, offset in self._cursors.listed()]
 
-    def cursor_offsets(self) -> dict[str, int]:
-        """The last offset that is done, by name of the cursor; -1 when none is."""
-        offsets = dict(self.files.cursors.numbers)
-        offsets.pop(FIRST_OFFSET, None)
-        return offsets
-
-    def cursor_lag(self, name: str) -> int:
-        """How many messages there are behind a cursor."""
-        done = self.cursor_offsets().get(name)
-        if done is None:
-            raise self._no_cursor(name)
-        return self.end_offset - max(done + 1, self.first_offset)
+    def set_cursor(self, name: str, offset: int, now: int) -> None:
+        """Make a cursor, or move it, so that a reader goes on with `offset`. A consumer that uses
+        it moves it again with its next acknowledgement. Raises `PreconditionFailed`.
+        """
+        self._cursors.check_new(name)
+        if not 0 <= offset <= self.end_offset:
+            raise PreconditionFailed(
+                f"cursor '{name}' cannot stand at offset {offset}: "
+                f"{described('queue', self.name, self.vhost.name)} ends at {self.end_offset}"
+            )
+        self._cursors.put(name, offset)
+        self._cursors.write()
 
     def delete_cursor(self, name: str) -> None:
-        """A consumer that uses it makes it anew with its next acknowledgement."""
-        if name == FIRST_OFFSET or not self.files.cursors.remove(name):
-            raise self._no_cursor(name)
-        self.files.write_cursors()
-
-    def _no_cursor(self, name: str) -> NotFound:
-        return NotFound(f"no cursor '{name}' of {described('queue', self.name, self.vhost.name)}")
+        """A consumer that uses it makes it anew with its next acknowledgement. Raises `NotFound`."""
+        self._cursors.remove(name)
+        self._cursors.write()
 
     # Ends.
 
