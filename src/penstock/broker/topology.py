@@ -117,6 +117,15 @@ class SetVhostLimits:
     max_connections: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class CommitSink:
+    """A batch of a sink is to be published out of these stages; -1 forgets the sink."""
+
+    sink: str
+    batch: int
+    stages: tuple[str, ...]
+
+
 VhostCommand = (
     DeclareExchange
     | DeleteExchange
@@ -131,6 +140,7 @@ VhostCommand = (
     | ClearPolicy
     | SetVhostLimits
     | OpenDelayLine
+    | CommitSink
 )
 
 

@@ -24,6 +24,7 @@ from penstock.broker.partitions import PartitionedStream, bindings_of, declarati
 from penstock.broker.policy import Policy, definition_of
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
+from penstock.broker.set_apart import is_set_apart
 from penstock.broker.streams.stream import Stream
 from penstock.broker.timers import Timers
 from penstock.broker.topology import (
@@ -32,6 +33,7 @@ from penstock.broker.topology import (
     BindExchange,
     BindQueue,
     ClearPolicy,
+    CommitSink,
     DeclareExchange,
     DeclareQueue,
     Deleted,
@@ -47,6 +49,7 @@ from penstock.broker.topology import (
     UnbindQueue,
     VhostCommand,
 )
+from penstock.broker.vhost_view import Sink
 
 
 class VirtualHost(BoundExchanges):
@@ -89,11 +92,26 @@ class VirtualHost(BoundExchanges):
                 raise NotFound(f"no policy '{command.name}' in vhost '{self.name}'")
             self.definitions.vhost_changed(self.name, command)
             return self._policies_changed(now)
+        if isinstance(command, CommitSink):
+            return self._commit_sink(command)
         # OpenDelayLine is between the virtual host and its journal, nobody asks for it.
         assert isinstance(command, SetVhostLimits), "every other command was asked for above"
         self.max_queues = command.max_queues
         self.max_connections = command.max_connections
         self.definitions.vhost_changed(self.name, command)
+        return DONE
+
+    def _commit_sink(self, command: CommitSink) -> Result:
+        self.definitions.vhost_changed(self.name, command)
+        if command.batch < 0:
+            self.sinks.pop(command.sink, None)
+            return DONE
+        sink = self.sinks.get(command.sink)
+        if sink is None:
+            sink = Sink(command.sink, command.batch, [])
+            self.sinks[command.sink] = sink
+        sink.batch = command.batch
+        sink.pending.extend(command.stages)
         return DONE
 
     # Looking up.
@@ -154,7 +172,7 @@ class VirtualHost(BoundExchanges):
 
     def _create_queue(self, command: DeclareQueue, now: int) -> Queue:
         queue_type = settings_of(command.arguments, {}).queue_type.value
-        policy = self.policies.of_queue(command.name, queue_type)
+        policy = self._policy_of(command.name, command.arguments, queue_type)
         owner = command.connection if command.exclusive else NO_CONNECTION
         assert not command.exclusive or owner != NO_CONNECTION, "an exclusive queue has an owner"
         settings = settings_of(command.arguments, definition_of(policy))
@@ -342,12 +360,18 @@ class VirtualHost(BoundExchanges):
 
     # Policies.
 
+    def _policy_of(self, name: str, arguments: dict[str, object], queue_type: str) -> Policy | None:
+        if is_set_apart(name, arguments):
+            return None
+        return self.policies.of_queue(name, queue_type)
+
     def _policies_changed(self, now: int) -> Result:
         for exchange in self.exchanges.values():
             self.set_alternate(exchange)
         # A copy: smaller limits drop messages, whose dead letters may reach anything.
         for queue in list(self.queues.values()):
-            policy = self.policies.of_queue(queue.name, queue.settings.queue_type.value)
+            queue_type = queue.settings.queue_type.value
+            policy = self._policy_of(queue.name, queue.arguments, queue_type)
             queue.apply_settings(settings_of(queue.arguments, definition_of(policy)), now)
         self.generation += 1
         return DONE

@@ -15,6 +15,23 @@ from penstock.broker.stream_store import StreamStore
 from penstock.broker.timers import Timers
 
 
+class Sink:
+    """How far a sink has come; see `sinks`. Held by its virtual host."""
+
+    def __init__(self, name: str, batch: int, pending: list[str]) -> None:
+        self.name: str = name
+        # The last batch that was committed.
+        self.batch: int = batch
+        # Stages of it that are not published yet.
+        self.pending: list[str] = pending
+        self.is_publishing: bool = False
+        # What a step has taken out of a stage and not settled yet.
+        self.taken: list[QueueEntry] = []
+        self.stage: Queue | None = None
+        # Messages that reached no queue since the process began.
+        self.unroutable: int = 0
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class HeldMessages(DelayLineOwner):
     """Brings messages that waited before a restart back to their virtual host."""
@@ -44,6 +61,7 @@ class VirtualHostView(QueueOwner):
         self.ready_lists: ReadyLists | None = None
         # Where streams lie; all virtual hosts of a broker share one.
         self.streams: StreamStore = StreamStore()
+        self.sinks: dict[str, Sink] = {}
         # Wall clock minus `now`, in milliseconds; the node keeps it true.
         self.wall_offset_ms: int = 0
 

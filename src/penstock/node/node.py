@@ -195,6 +195,10 @@ class Node:
         for connection in self.connections.values():
             connection.add_unsettled(found)
         self.links.add_unsettled(found)
+        for vhost in self.state.vhosts.values():
+            for sink in vhost.sinks.values():
+                if sink.stage is not None:
+                    found.extend([(sink.stage, entry) for entry in sink.taken])
         return found
 
     def sweep(self, now: int, wall: int) -> None:

@@ -2,7 +2,9 @@
 
 from mypy_extensions import mypyc_attr
 
+from penstock.broker.leases import resume_leases
 from penstock.broker.message import MessageDecoder
+from penstock.broker.sinks import resume_sinks
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore, StoredDefinitions, StoredLists
@@ -72,6 +74,9 @@ class StoredState:
         state.log_definitions(StoredDefinitions(self.store))
         if recovery.found_anything:
             recovery.resume(now)
+            for vhost in state.vhosts.values():
+                resume_leases(vhost, now)
+                resume_sinks(vhost, now)
             # What a killed process left in the page cache is not safe yet.
             self.journal.request_flush()
         else:

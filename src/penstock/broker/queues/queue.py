@@ -28,6 +28,7 @@ from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.priority import PriorityReadyList
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.set_apart import is_set_apart
 from penstock.broker.timers import Timers
 
 # A lone consumer gets up to this many messages, or about this many octets, before its socket's room
@@ -88,6 +89,8 @@ class Queue(Expiring):
         self.auto_delete: bool = auto_delete
         self.arguments: dict[str, object] = arguments
         self.is_deleted: bool = False
+        # What was set apart does not expire.
+        self._keeps_all: bool = is_set_apart(name, arguments)
         # Whether it stands on its virtual host's list of queues to dispatch.
         self.is_touched: bool = False
 
@@ -164,10 +167,11 @@ class Queue(Expiring):
         self.ready_bytes += len(message.body)
         expiration_ms = message.properties.expiration_ms
         if expiration_ms != NO_EXPIRATION or self.settings.message_ttl_ms >= 0:
-            is_head = self.ready.count == 0
-            self._message_expiry.stamp(
-                entry, self.settings.message_ttl_ms, expiration_ms, is_head, now
-            )
+            if not self._keeps_all:
+                is_head = self.ready.count == 0
+                self._message_expiry.stamp(
+                    entry, self.settings.message_ttl_ms, expiration_ms, is_head, now
+                )
         self.ready.append(entry)
         if self.journal is not None and message.properties.persistent:
             self.journal.enqueued(entry)
@@ -179,6 +183,14 @@ class Queue(Expiring):
             self.is_touched = True
             self.vhost.touched.append(self)
         return True
+
+    def enqueue_seen(self, message: Message, now: int) -> None:
+        """Take back a message that somebody may have seen; refused only as a publish would be."""
+        position = self._next_position
+        if self.enqueue(message, now):
+            entry = self.ready.entry_of(position)
+            if entry is not None:
+                entry.is_redelivered = True
 
     def _refuses(self, message: Message, now: int) -> bool:
         settings = self.settings

@@ -15,6 +15,7 @@ from penstock.broker.topology import (
     BrokerCommand,
     ClearPermissions,
     ClearPolicy,
+    CommitSink,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
@@ -40,6 +41,7 @@ _COMMANDS = {
         BindQueue,
         ClearPermissions,
         ClearPolicy,
+        CommitSink,
         DeclareExchange,
         DeclareQueue,
         DeleteExchange,
@@ -115,6 +117,10 @@ def _change(row: dict[str, object]) -> Change:
         tags = values["tags"]
         assert isinstance(tags, list)
         values["tags"] = tuple(tags)
+    if "stages" in values:
+        stages = values["stages"]
+        assert isinstance(stages, list)
+        values["stages"] = tuple(stages)
     make: Callable[..., VhostCommand | BrokerCommand] = _COMMANDS[name]
     return Change(vhost, make(**values), number)
 
@@ -208,6 +214,9 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
         bound = vhost.durable_binding(binding)
         if bound is not None:
             changes.append(Change(vhost.name, bound, 0))
+    for sink in vhost.sinks.values():
+        committed = CommitSink(sink.name, sink.batch, tuple(sink.pending))
+        changes.append(Change(vhost.name, committed, 0))
     # Last: a limit below what is there already would refuse it.
     limits = SetVhostLimits(vhost.max_queues, vhost.max_connections)
     changes.append(Change(vhost.name, limits, 0))

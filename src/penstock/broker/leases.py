@@ -1,0 +1,242 @@
+"""Leases: a bounded batch of a queue's messages, set apart under a name and a number.
+
+Who holds a lease may read it again and again, also after a restart on either side, until it is
+settled; then its messages are gone, as if acknowledged. Asking for a number that is out already
+gives the same messages. So a job that remembers numbers processes each message once.
+
+A lease is itself a durable queue with a name of its own. Messages move into it in one tick, which
+is one batch of the journal, so each is in one of the two, whatever happens. What is known about it
+stands in the queue's arguments and comes back with them.
+
+Invariants
+- messages of a lease do not expire, and no policy applies to it;
+- numbers of one owner are settled in order: settling n settles all up to n.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.message import Message
+from penstock.broker.names import described
+from penstock.broker.queues.queue import Queue
+from penstock.broker.set_apart import LEASE_OF, LEASE_PREFIX
+from penstock.broker.streams.stream import Stream
+from penstock.broker.timers import Timer
+from penstock.broker.topology import DeclareQueue, DeleteQueue
+from penstock.broker.vhost import VirtualHost
+
+OWNER: Final = "x-lease-owner"
+NUMBER: Final = "x-lease-number"
+EXPIRES_AT: Final = "x-lease-expires-at"
+# Messages move within one tick, during which nobody else is served: a twentieth of a second.
+MESSAGES_MAX: Final = 20_000
+# And in one batch of the journal, which must fit well into a segment.
+BYTES_MAX: Final = 16 * 1024 * 1024
+OWNER_OCTETS_MAX: Final = 255
+# As many as a job that lags behind may want at once.
+LEASES_PER_OWNER_MAX: Final = 1_000
+# Wall-clock milliseconds for a lease that does not expire.
+NEVER_EXPIRES: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRequest:
+    """What somebody asks for. `messages` and `octets` are the most that are wanted."""
+
+    queue: str
+    owner: str
+    number: int
+    messages: int = MESSAGES_MAX
+    octets: int = BYTES_MAX
+    expires_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseFacts:
+    queue: str
+    owner: str
+    number: int
+    messages: int
+    octets: int
+    # Milliseconds since 1970, or NEVER_EXPIRES.
+    expires_at: int
+    # Whether it was made by this request.
+    created: bool = False
+
+
+def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFacts:
+    """Set messages apart, or find those that were set apart under this number before."""
+    _check(request)
+    known = vhost.queues.get(lease_name(request.queue, request.owner, request.number))
+    if known is not None:
+        return facts_of(known, False)
+    origin = _leasable(vhost, request.queue)
+    if len(leases_of(vhost, request.queue, request.owner)) >= LEASES_PER_OWNER_MAX:
+        raise PreconditionFailed(
+            f"'{request.owner}' holds {LEASES_PER_OWNER_MAX} leases of "
+            f"{described('queue', request.queue, vhost.name)}; settle some first"
+        )
+    expires_at = NEVER_EXPIRES
+    if request.expires_ms:
+        expires_at = vhost.wall(now) + request.expires_ms
+    name = lease_name(request.queue, request.owner, request.number)
+    arguments: dict[str, object] = {
+        LEASE_OF: request.queue,
+        OWNER: request.owner,
+        NUMBER: request.number,
+        EXPIRES_AT: expires_at,
+    }
+    vhost.apply(DeclareQueue(name, durable=True, arguments=arguments, server_named=True), now)
+    lease = vhost.queue(name)
+    count = min(request.messages, MESSAGES_MAX)
+    octets = min(request.octets, BYTES_MAX)
+    while count > 0 and octets > 0:
+        entry = origin.get(now)
+        if entry is None:
+            break
+        count -= 1
+        octets -= len(entry.message.body)
+        origin.acknowledge(entry)
+        lease.enqueue(_copy(entry.message), now)
+    _watch(vhost, lease, now)
+    return facts_of(lease, True)
+
+
+def find_lease(vhost: VirtualHost, queue: str, owner: str, number: int) -> Queue:
+    lease = vhost.queues.get(lease_name(queue, owner, number))
+    if lease is None:
+        raise NotFound(
+            f"no lease {number} of '{owner}' on {described('queue', queue, vhost.name)}: it was "
+            "settled, given back, or never taken"
+        )
+    return lease
+
+
+def settle_leases(vhost: VirtualHost, queue: str, owner: str, number: int, now: int) -> int:
+    """All leases up to a number are done with; returns how many messages went. Settling what is
+    settled changes nothing.
+    """
+    count = 0
+    for lease in leases_of(vhost, queue, owner):
+        if number_of(lease) <= number:
+            count += lease.message_count
+            vhost.apply(DeleteQueue(lease.name), now)
+    return count
+
+
+def give_back(vhost: VirtualHost, queue: str, owner: str, number: int, now: int) -> int:
+    """Return a lease's messages to the end of their queue, flagged as redelivered."""
+    lease = find_lease(vhost, queue, owner, number)
+    origin = vhost.queues.get(queue)
+    count = 0
+    while origin is not None:
+        entry = lease.get(now)
+        if entry is None:
+            break
+        lease.acknowledge(entry)
+        origin.enqueue_seen(_copy(entry.message), now)
+        count += 1
+    vhost.apply(DeleteQueue(lease.name), now)
+    return count
+
+
+class LeaseExpiry(Timer):
+    """Gives a lease back whose owner has not come back in time. Held by the timers."""
+
+    def __init__(self, vhost: VirtualHost, lease: Queue) -> None:
+        super().__init__()
+        self._vhost: VirtualHost = vhost
+        self._lease: Queue = lease
+
+    def fire(self, now: int) -> None:
+        if not self._lease.is_deleted:
+            facts = facts_of(self._lease, False)
+            give_back(self._vhost, facts.queue, facts.owner, facts.number, now)
+
+
+def _watch(vhost: VirtualHost, lease: Queue, now: int) -> None:
+    expires_at = _integer(lease, EXPIRES_AT)
+    if expires_at != NEVER_EXPIRES:
+        due = max(now, expires_at - vhost.wall_offset_ms)
+        vhost.timers.schedule(LeaseExpiry(vhost, lease), due)
+
+
+def resume_leases(vhost: VirtualHost, now: int) -> None:
+    """After a restart: leases expire when they would have."""
+    for queue in vhost.queues.values():
+        if LEASE_OF in queue.arguments:
+            _watch(vhost, queue, now)
+
+
+def listed_leases(vhost: VirtualHost) -> list[LeaseFacts]:
+    return [
+        facts_of(queue, False) for queue in vhost.queues.values() if LEASE_OF in queue.arguments
+    ]
+
+
+def leases_of(vhost: VirtualHost, queue: str, owner: str) -> list[Queue]:
+    """In order of their numbers."""
+    found = [
+        lease
+        for lease in vhost.queues.values()
+        if lease.arguments.get(LEASE_OF) == queue and lease.arguments.get(OWNER) == owner
+    ]
+    found.sort(key=number_of)
+    return found
+
+
+def number_of(lease: Queue) -> int:
+    return _integer(lease, NUMBER)
+
+
+def lease_name(queue: str, owner: str, number: int) -> str:
+    """Names of queues and owners may together be longer than a queue's name may be."""
+    text = f"{len(queue)}:{queue}{owner}".encode(errors="surrogateescape")
+    return f"{LEASE_PREFIX}{hashlib.sha256(text).hexdigest()[:32]}.{number}"
+
+
+def facts_of(lease: Queue, created: bool) -> LeaseFacts:
+    return LeaseFacts(
+        str(lease.arguments[LEASE_OF]),
+        str(lease.arguments[OWNER]),
+        number_of(lease),
+        lease.message_count,
+        lease.ready_bytes,
+        _integer(lease, EXPIRES_AT),
+        created,
+    )
+
+
+def _integer(lease: Queue, name: str) -> int:
+    value = lease.arguments[name]
+    assert isinstance(value, int), "written by `take_lease`"
+    return value
+
+
+def _check(request: LeaseRequest) -> None:
+    size = len(request.owner.encode(errors="surrogateescape"))
+    if not 0 < size <= OWNER_OCTETS_MAX:
+        raise PreconditionFailed(f"the owner of a lease has 1 to {OWNER_OCTETS_MAX} octets")
+    if request.number < 1:
+        raise PreconditionFailed(f"leases are numbered from 1, not {request.number}")
+    if request.messages < 1 or request.octets < 1 or request.expires_ms < 0:
+        raise PreconditionFailed("a lease is of at least one message and one octet")
+
+
+def _leasable(vhost: VirtualHost, name: str) -> Queue:
+    queue = vhost.queue(name)
+    what = described("queue", name, vhost.name)
+    if isinstance(queue, Stream):
+        raise PreconditionFailed(f"{what} is a stream: read it by offset, it needs no lease")
+    if not queue.durable:
+        raise PreconditionFailed(f"{what} is not durable: a lease could not survive a restart")
+    if LEASE_OF in queue.arguments:
+        raise PreconditionFailed(f"{what} is itself a lease")
+    return queue
+
+
+def _copy(message: Message) -> Message:
+    """The journal writes a message in one tick only; for a later one it is another."""
+    return Message(message.address, message.properties, message.body, message.origin)
