@@ -71,7 +71,7 @@ class RabbitMQ(RunningBroker):
         self._wait_for_login()
 
     def _environment(self, port_mapper_port: int) -> dict[str, str]:
-        (self._folder / "plugins").write_text("[].\n")
+        (self._folder / "plugins").write_text("[rabbitmq_amqp1_0].\n")
         (self._folder / "rabbitmq.conf").write_text("log.file.level = warning\n")
         return {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),

@@ -6,7 +6,7 @@ from bench.loader import PLAIN, LoadProcesses
 from bench.mixed import mixed
 from bench.plan import LoadPlan, acknowledged, fanned_out, paired
 
-MODES = ("transient", "confirm", "fanout4", "fanout16", "mixed", "durable")
+MODES = ("transient", "confirm", "fanout4", "fanout16", "mixed", "durable", "amqp10")
 SIZES = (100, 1000)
 PAIRS = (1, 8)
 
@@ -30,6 +30,8 @@ class Case:
     def processes(self) -> LoadProcesses:
         if self.mode == "mixed":
             return "bench.mixed_publisher", "bench.mixed_consumer"
+        if self.mode == "amqp10":
+            return "bench.amqp10_publisher", "bench.amqp10_consumer"
         return PLAIN
 
     def plan(self, host: str, port: int, prefix: str, queue_type: str = "") -> LoadPlan:
@@ -39,6 +41,6 @@ class Case:
             width = int(self.mode.removeprefix("fanout"))
             return fanned_out(host, port, prefix, self.pairs, self.size, width)
         plan = paired(host, port, prefix, self.pairs, self.size)
-        if self.mode == "transient":
+        if self.mode in {"transient", "amqp10"}:
             return plan
         return acknowledged(plan, durable=self.mode == "durable", queue_type=queue_type)
