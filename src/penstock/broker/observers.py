@@ -4,6 +4,8 @@ Replication's guards and subscriptions, storage and ledgers attach here; the que
 them. An unused hook costs one test of an empty list.
 """
 
+from array import array
+
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
@@ -24,3 +26,29 @@ class QueueObserver:
 
     def dequeued(self, entry: QueueEntry) -> None:
         """Gone from the queue: acknowledged, dropped, expired, purged or dead-lettered."""
+
+    def requeued(self, entry: QueueEntry) -> None:
+        """Its consumer gave it back, or is gone."""
+
+    # The same for many at once; who can do better than one by one overrides these.
+
+    def delivered_many(self, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            self.delivered(entry)
+
+    def acknowledged_many(self, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            self.acknowledged(entry)
+            self.dequeued(entry)
+
+    def taken_many(self, entries: list[QueueEntry]) -> None:
+        """Given to a consumer that does not acknowledge, and gone."""
+        for entry in entries:
+            self.dequeued(entry)
+
+    def purged(self, positions: "array[int]") -> None:
+        """Messages that were not in memory are gone."""
+
+    def dropped(self, entry: QueueEntry, reason: str) -> None:
+        """Gone unsettled: why it died, or that it was purged."""
+        self.dequeued(entry)

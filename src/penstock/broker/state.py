@@ -11,6 +11,7 @@ from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.broker.login_delay import LoginDelays
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.permissions import Access, AccessTable
+from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.stream_store import StreamStore
@@ -53,6 +54,7 @@ class BrokerState:
         self.definitions: DefinitionLog = DefinitionLog()
         self.ready_lists: ReadyLists | None = None
         self.streams: StreamStore = StreamStore()
+        self._watcher: QueueWatcher | None = None
 
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
@@ -95,6 +97,7 @@ class BrokerState:
         vhost.definitions = self.definitions
         vhost.ready_lists = self.ready_lists
         vhost.streams = self.streams
+        vhost.watcher = self._watcher
         self.vhosts[name] = vhost
 
     def _vhost_of(self, user: str, vhost: str) -> VirtualHost:
@@ -131,6 +134,12 @@ class BrokerState:
         self.definitions = definitions
         for vhost in self.vhosts.values():
             vhost.definitions = definitions
+
+    def watch_queues(self, watcher: QueueWatcher) -> None:
+        """From now on somebody sees every queue that is declared."""
+        self._watcher = watcher
+        for vhost in self.vhosts.values():
+            vhost.watcher = watcher
 
     def set_wall_offset(self, milliseconds: int) -> None:
         """The node tells what the wall clock shows when `now` is zero."""

@@ -22,6 +22,7 @@ from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.partitions import PartitionedStream, bindings_of, declarations_of
 from penstock.broker.policy import Policy, definition_of
+from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import is_set_apart
@@ -60,6 +61,8 @@ class VirtualHost(BoundExchanges):
         # -1 is no limit; the operator sets them.
         self.max_queues: int = -1
         self.max_connections: int = -1
+        # Who sees every queue; None when nobody does.
+        self.watcher: QueueWatcher | None = None
         self._exclusive: dict[int, dict[str, Queue]] = {}
 
     def apply(self, command: VhostCommand, now: int) -> Result:
@@ -191,6 +194,8 @@ class VirtualHost(BoundExchanges):
                 now,
             )
         self.queues[command.name] = queue
+        if self.watcher is not None:
+            self.watcher.watch(queue)
         if command.exclusive:
             self._exclusive.setdefault(owner, {})[command.name] = queue
         self.generation += 1
@@ -225,6 +230,8 @@ class VirtualHost(BoundExchanges):
 
     def _remove_queue(self, queue: Queue, now: int) -> None:
         del self.queues[queue.name]
+        if self.watcher is not None:
+            self.watcher.forget(queue)
         self.generation += 1
         owned = self._exclusive.get(queue.exclusive_owner)
         if owned is not None:
@@ -251,6 +258,7 @@ class VirtualHost(BoundExchanges):
         """The virtual host itself is deleted."""
         for queue in list(self.queues.values()):
             self._remove_queue(queue, now)
+        self.delay_line.close()
 
     def hold_again(self, entry: QueueEntry, now: int) -> None:
         exchange = entry.message.address.exchange

@@ -20,3 +20,5 @@ class NodeConfiguration:
     connections_max: int = CONNECTIONS_MAX
     store: StoreLimits = field(default_factory=StoreLimits)
     amqp10_limits: Amqp10Limits = field(default_factory=Amqp10Limits)
+    # Whether every queue's messages are written down for audits; needs a disk.
+    ledger: bool = False

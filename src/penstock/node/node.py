@@ -6,17 +6,20 @@ connection, `lost`, then one `flush` per tick; `timers.fire_due` and `sweep` as 
 
 from penstock.broker.durability import Durability
 from penstock.broker.entry import QueueEntry
+from penstock.broker.ledger.ledger import Ledger
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.timers import Timers
 from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCommand
-from penstock.dialects.amqp091.container import Container, ContainerDecoder
+from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.login import server_properties
 from penstock.dialects.amqp10.link_registry import LinkRegistry
 from penstock.dialects.confirming import Confirming
 from penstock.dialects.connection import Connection
+from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.logins import LoginChecker
+from penstock.dialects.translate import DialectTranslator
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.stored import StorageOwner, StoredState
 from penstock.wire.outgoing import Outgoing
@@ -41,17 +44,17 @@ class Node:
         self.state: BrokerState = BrokerState(entropy)
         self.state.set_wall_offset(wall - now)
         self.timers: Timers = self.state.timers
-        self.container: Container = Container(
-            self.state,
-            entropy,
-            login_checker,
-            configuration.limits,
-            server_properties(
-                configuration.version, configuration.platform, configuration.cluster_name
-            ),
+        properties = server_properties(
+            configuration.version, configuration.platform, configuration.cluster_name
         )
+        self.container: Container = Container(
+            self.state, entropy, login_checker, configuration.limits, properties
+        )
+        self.container.translator = DialectTranslator()
+        decoder = DialectDecoder(self.container)
+        self.state.streams.decoder = decoder
         self.links: LinkRegistry = LinkRegistry(
-            self.container, configuration.amqp10_limits, configuration.cluster_name
+            self.container, configuration.amqp10_limits, configuration.cluster_name, properties
         )
         self.durability: Durability = self.container.durability
         # Connections whose output waits for the journal.
@@ -68,7 +71,7 @@ class Node:
                 NodeStorage(self),
                 disk,
                 self.state,
-                ContainerDecoder(self.container),
+                decoder,
                 entropy,
                 now,
                 configuration.store,
@@ -76,6 +79,9 @@ class Node:
             self.durability.written = self.stored.journal.position
             self.durability.safe = self.stored.journal.durable_position
             self.durability.definitions = self.durability.written
+        self.ledger: Ledger | None = None
+        if disk is not None and configuration.ledger:
+            self.ledger = Ledger(self.state, disk, wall)
         self._alarms: dict[str, str] = {}
         self.connections: dict[int, Connection] = {}
         self._connections_accepted: int = 0
@@ -124,16 +130,20 @@ class Node:
             self._dispatch(now)
             if self.stored is not None:
                 self._store(self.stored)
+            if self.ledger is not None:
+                self.ledger.end_of_tick(now + self.state.wall.offset_ms)
         except DiskError as error:
             self.storage_failed(str(error))
             return
         confirm_list = self.container.confirm_list
         if confirm_list:
-            for confirms in confirm_list:
+            answering = confirm_list[:]
+            # Cleared first: one that has to look again lists itself for the next tick.
+            confirm_list.clear()
+            for confirms in answering:
                 confirms.flush()
                 if confirms.is_waiting():
                     self._waiting[confirms] = None
-            confirm_list.clear()
         flush_list = self.container.flush_list
         if flush_list:
             pending = flush_list[:]

@@ -27,6 +27,8 @@ class Consumers:
         # In order of registration; the next active consumer is the first of these.
         self.registered: list[Consumer] = []
         self.count: int = 0
+        # The one there is while there is just one, which is the usual number.
+        self._only: Consumer | None = None
         self.exclusive: bool = False
         # True while some consumer chooses by message (no-local, selectors).
         self.selective: bool = False
@@ -51,6 +53,7 @@ class Consumers:
             while place < len(self._turns) and self._turns[place].priority > turn.priority:
                 place += 1
             self._turns.insert(place, turn)
+        self._choose_only()
         self._choose_active()
 
     def remove(self, consumer: Consumer) -> bool:
@@ -71,8 +74,12 @@ class Consumers:
         self.selective = any([other.selective for other in self.registered])
         if self.active is consumer:
             self.active = None
+        self._choose_only()
         self._choose_active()
         return True
+
+    def _choose_only(self) -> None:
+        self._only = self.registered[0] if self.count == 1 else None
 
     def _choose_active(self) -> None:
         if not self._single_active:
@@ -89,8 +96,8 @@ class Consumers:
             if active is not None and active.can_take():
                 return active
             return None
-        if self.count == 1:
-            only = self.registered[0]
+        only = self._only
+        if only is not None:
             return only if only.can_take() else None
         for turn in self._turns:
             consumers = turn.consumers
@@ -116,6 +123,7 @@ class Consumers:
         self._turns = []
         self.active = None
         self.count = 0
+        self._only = None
         self.exclusive = False
         self.selective = False
         return gone

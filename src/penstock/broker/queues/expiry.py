@@ -31,8 +31,6 @@ class MessageExpiry(Timer):
         super().__init__()
         self._queue: Expiring = queue
         self._timers: Timers = timers
-        # True once any entry was stamped; until then the queue never looks at expiry.
-        self.is_needed: bool = False
 
     def stamp(
         self, entry: QueueEntry, queue_ttl_ms: int, expiration_ms: int, is_head: bool, now: int
@@ -43,7 +41,6 @@ class MessageExpiry(Timer):
             ttl = expiration_ms
         # Due times are at least 1, because 0 means never.
         entry.expires_at = max(now + ttl, 1)
-        self.is_needed = True
         if is_head:
             self.watch(entry)
 

@@ -35,6 +35,8 @@ from penstock.broker.timers import Timers
 # is asked for again.
 BATCH_COUNT_MAX: Final = 128
 BATCH_BYTES_MAX: Final = 64 * 1024
+# What observers hear as the reason of messages that were purged; others have died.
+PURGED: Final = "purged"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -112,8 +114,12 @@ class Queue(Expiring):
         self.redelivered_total: int = 0
 
         self._message_expiry: MessageExpiry = MessageExpiry(self, vhost.timers)
+        # True once any entry was stamped; until then the queue never looks at expiry.
+        self._may_expire: bool = False
         self._queue_expiry: QueueExpiry = QueueExpiry(self, vhost.timers)
         self.settings: QueueArguments = settings
+        # Every enqueue asks for it; with thousands of queues one more object is one more cache miss.
+        self._message_ttl_ms: int = settings.message_ttl_ms
         # True when no length rule applies, so that an enqueue is a mere append.
         self._unlimited: bool = True
         self.counts_deliveries: bool = False
@@ -130,6 +136,7 @@ class Queue(Expiring):
     def apply_settings(self, settings: QueueArguments, now: int) -> None:
         """Take over what arguments and policy say; what no longer fits is dropped at once."""
         self.settings = settings
+        self._message_ttl_ms = settings.message_ttl_ms
         self._unlimited = settings.max_length < 0 and settings.max_length_bytes < 0
         self.counts_deliveries = settings.queue_type is QueueType.QUORUM
         self.consumers.set_single_active(settings.single_active_consumer)
@@ -142,7 +149,7 @@ class Queue(Expiring):
         self._next_position = highest_position + 1
         self.ready_bytes = size
         if may_expire:
-            self._message_expiry.is_needed = True
+            self._may_expire = True
 
     def resume(self, now: int) -> None:
         """Everything is restored: drop what died meanwhile and what does not fit."""
@@ -166,12 +173,10 @@ class Queue(Expiring):
         self.published_total += 1
         self.ready_bytes += len(message.body)
         expiration_ms = message.properties.expiration_ms
-        if expiration_ms != NO_EXPIRATION or self.settings.message_ttl_ms >= 0:
-            if not self._keeps_all:
-                is_head = self.ready.count == 0
-                self._message_expiry.stamp(
-                    entry, self.settings.message_ttl_ms, expiration_ms, is_head, now
-                )
+        if (expiration_ms != NO_EXPIRATION or self._message_ttl_ms >= 0) and not self._keeps_all:
+            is_head = self.ready.count == 0
+            self._may_expire = True
+            self._message_expiry.stamp(entry, self._message_ttl_ms, expiration_ms, is_head, now)
         self.ready.append(entry)
         if self.journal is not None and message.properties.persistent:
             self.journal.enqueued(entry)
@@ -241,7 +246,7 @@ class Queue(Expiring):
             self._dispatch_selectively(now)
             return
         ready = self.ready
-        expires = self._message_expiry.is_needed
+        expires = self._may_expire
         while ready.count:
             consumer = consumers.next_available()
             if consumer is None:
@@ -278,11 +283,10 @@ class Queue(Expiring):
         if consumer.takes_ownership and self.journal is not None:
             self.journal.dequeued_many(entries)
         for observer in self.observers:
-            for entry in entries:
-                if consumer.takes_ownership:
-                    observer.dequeued(entry)
-                else:
-                    observer.delivered(entry)
+            if consumer.takes_ownership:
+                observer.taken_many(entries)
+            else:
+                observer.delivered_many(entries)
 
     def _deliver(self, entry: QueueEntry, consumer: Consumer) -> None:
         self.ready_bytes -= len(entry.message.body)
@@ -294,7 +298,7 @@ class Queue(Expiring):
             if self.journal is not None:
                 self.journal.dequeued(entry)
             for observer in self.observers:
-                observer.dequeued(entry)
+                observer.taken_many([entry])
             return
         self.unacked_count += 1
         consumer.take(entry)
@@ -365,9 +369,7 @@ class Queue(Expiring):
         if self.journal is not None:
             self.journal.dequeued_many(entries)
         for observer in self.observers:
-            for entry in entries:
-                observer.acknowledged(entry)
-                observer.dequeued(entry)
+            observer.acknowledged_many(entries)
 
     def acknowledge(self, entry: QueueEntry) -> None:
         assert self.unacked_count > 0 or self.is_deleted, "acknowledged more than was delivered"
@@ -376,12 +378,11 @@ class Queue(Expiring):
         if self.journal is not None:
             self.journal.dequeued(entry)
         for observer in self.observers:
-            observer.acknowledged(entry)
-            observer.dequeued(entry)
+            observer.acknowledged_many([entry])
 
-    def requeue(self, entries: list[QueueEntry], now: int) -> None:
+    def requeue(self, entries: list[QueueEntry], now: int, failed: bool = True) -> None:
         """Entries come back unsettled, in order; each goes to where it was, now flagged as
-        redelivered.
+        redelivered. Whether the delivery `failed`, and counts, is for who gives them back to say.
         """
         if self.is_deleted:
             if self.journal is not None:
@@ -391,18 +392,21 @@ class Queue(Expiring):
         limit = self.settings.delivery_limit
         for index in range(len(entries) - 1, -1, -1):
             entry = entries[index]
-            entry.delivery_count += 1
+            if failed:
+                entry.delivery_count += 1
             entry.is_redelivered = True
             if 0 <= limit < entry.delivery_count:
                 self._die(entry, DeathReason.DELIVERY_LIMIT, now)
                 continue
             self.ready_bytes += len(entry.message.body)
             self.ready.insert(entry)
+            for observer in self.observers:
+                observer.requeued(entry)
             for consumer in self.consumers.registered:
                 consumer.offered_position = min(consumer.offered_position, entry.position)
         if not self._unlimited:
             self._make_room(now)
-        if self._message_expiry.is_needed:
+        if self._may_expire:
             self._expire_head(now, False)
         self.touch()
 
@@ -415,7 +419,7 @@ class Queue(Expiring):
         if self.journal is not None:
             self.journal.dequeued(entry)
         for observer in self.observers:
-            observer.dequeued(entry)
+            observer.dropped(entry, reason.value)
         if self.settings.dead_letter_exchange is not None and not self.is_deleted:
             self.vhost.dead_letter(self, entry, reason, now)
 
@@ -425,7 +429,7 @@ class Queue(Expiring):
         `with_due` also drops what is due in this very millisecond: a message with a time to live
         of zero may be delivered in the tick in which it arrived, and not later.
         """
-        if not self._message_expiry.is_needed:
+        if not self._may_expire:
             return self.ready.count == 0
         limit = now + 1 if with_due else now
         entry = self.ready.first()
@@ -473,14 +477,16 @@ class Queue(Expiring):
             positions, locations = self.ready.clear_tail()
             if len(positions):
                 self.vhost.paged_out_gone(self, positions, locations)
+                for observer in self.observers:
+                    observer.purged(positions)
         gone = self.ready.clear()
         self.ready_bytes = 0
         if self.journal is not None:
             self.journal.dequeued_many(gone)
         for observer in self.observers:
             for entry in gone:
-                observer.dequeued(entry)
-        if self._message_expiry.is_needed:
+                observer.dropped(entry, PURGED)
+        if self._may_expire:
             self._expire_head(now, False)
         return count
 

@@ -1,0 +1,1 @@
+"""The ledger: what happened to every message of every queue, written down for audits."""

@@ -1,0 +1,117 @@
+"""The ledger of one broker: files of records, the newest one growing with every tick.
+
+It is written at the end of a tick, before anybody hears of the tick, and is not flushed: it is
+whole after the process was killed, and may lack its tail after a power loss.
+
+Invariants
+- a file stands for itself: it names every queue it speaks of;
+- no more than `files_max` files are kept, the oldest goes first.
+"""
+
+from typing import Final
+
+from penstock.broker.ledger import records
+from penstock.broker.ledger.queue_ledger import LedgerPages, QueueLedger
+from penstock.broker.queue_watcher import QueueWatcher
+from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.queue import Queue
+from penstock.broker.state import BrokerState
+from penstock.world.disk import AppendFile, Disk
+
+FOLDER: Final = "ledger"
+# A file of this size speaks of two million runs; of messages by the million, or by the thousand
+# million.
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+# Four gigabytes, some days of a busy broker.
+FILES_MAX: Final = 64
+_DIGITS: Final = 12
+
+
+class Ledger(QueueWatcher):
+    """Held by a node that was asked for one, and by its state as the watcher of new queues."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        disk: Disk,
+        wall: int,
+        file_bytes_max: int = FILE_BYTES_MAX,
+        files_max: int = FILES_MAX,
+    ) -> None:
+        self._disk: Disk = disk
+        self._file_bytes_max: int = file_bytes_max
+        self._files_max: int = files_max
+        self._pages: LedgerPages = LedgerPages()
+        self._pages.time = wall
+        self._queues: dict[Queue, QueueLedger] = {}
+        self._name_count: int = 0
+        self._numbers: list[int] = sorted(
+            [int(name[len(FOLDER) + 1 : -4]) for name in disk.names() if is_ledger(name)]
+        )
+        self._file: AppendFile | None = None
+        self._size: int = 0
+        self._begin_file()
+        self._pages.pieces.append(records.record(wall, records.STARTED, 0, 0, 0, 0))
+        state.watch_queues(self)
+        for vhost in state.vhosts.values():
+            for queue in vhost.queues.values():
+                self.watch(queue)
+                self._note_restored(queue)
+        self.end_of_tick(wall)
+
+    def watch(self, queue: Queue) -> None:
+        """A queue was declared: from now on its messages are written down."""
+        known = QueueLedger(self._pages, self._named(queue))
+        self._queues[queue] = known
+        queue.observers.append(known)
+
+    def forget(self, queue: Queue) -> None:
+        self._queues.pop(queue, None)
+
+    def end_of_tick(self, wall: int) -> None:
+        """Write what the tick brought. Raises DiskError."""
+        pages = self._pages
+        if pages.open:
+            for ledger in pages.open:
+                ledger.end_of_tick()
+            pages.open.clear()
+        pages.time = wall
+        if pages.pieces:
+            octets = b"".join(pages.pieces)
+            pages.pieces.clear()
+            assert self._file is not None, "there is a file from the start"
+            self._file.append(octets)
+            self._size += len(octets)
+            if self._size >= self._file_bytes_max:
+                self._begin_file()
+
+    def _named(self, queue: Queue) -> int:
+        number = self._name_count
+        self._name_count += 1
+        text = f"{queue.vhost.name}\0{queue.name}".encode(errors="surrogateescape")
+        self._pages.pieces.append(records.name_record(self._pages.time, number, text))
+        return number
+
+    def _note_restored(self, queue: Queue) -> None:
+        ready = queue.ready
+        if isinstance(ready, PagedReadyList):
+            self._queues[queue].restored(ready.positions())
+
+    def _begin_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        number = self._numbers[-1] + 1 if self._numbers else 1
+        self._numbers.append(number)
+        self._file = self._disk.open(f"{FOLDER}/{number:0{_DIGITS}d}.led")
+        head = records.head()
+        self._file.append(head)
+        self._size = len(head)
+        self._name_count = 0
+        for queue, ledger in self._queues.items():
+            ledger.name = self._named(queue)
+        while len(self._numbers) > self._files_max:
+            self._disk.remove(f"{FOLDER}/{self._numbers.pop(0):0{_DIGITS}d}.led")
+
+
+def is_ledger(name: str) -> bool:
+    return name.startswith(FOLDER + "/") and name.endswith(".led")
