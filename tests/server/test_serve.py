@@ -43,7 +43,7 @@ def ready_port(process: subprocess.Popen[str]) -> int:
     words = line.split()
     assert words[:2] == ["penstock", "ready"], (line, process.poll())
     facts = dict(word.split("=") for word in words[2:])
-    assert set(facts) == {"amqp", "pid"}
+    assert set(facts) == {"amqp", "http", "pid"}
     assert int(facts["pid"]) == process.pid
     host, _, port = facts["amqp"].rpartition(":")
     assert host == "127.0.0.1"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from penstock.server.http.settings import HttpConfiguration
     from penstock.server.launch import ServerConfiguration
 
 # Exit code when the data directory is locked, damaged, of another version or not ours.
@@ -22,8 +23,16 @@ def command(
         int | None, typer.Option(help="AMQP port; 0 takes a free one. [default: 5672]", min=0)
     ] = None,
     http_port: Annotated[
-        int, typer.Option(help="HTTP port of the console; nothing listens there yet.", min=0)
-    ] = 15672,
+        int | None,
+        typer.Option(
+            help="HTTP port; 0 takes a free one. [default: 15672; with another AMQP port than "
+            "5672 a free one]",
+            min=0,
+        ),
+    ] = None,
+    no_http: Annotated[
+        bool, typer.Option("--no-http", help="No health, metrics, bulk reads, WebSockets.")
+    ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -44,11 +53,11 @@ def command(
     """Run a broker.
 
     It needs no configuration. When it serves it prints one line, `penstock ready amqp=HOST:PORT
-    pid=N`, and runs until SIGTERM or SIGINT.
+    http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT.
     """
-    del http_port
     from penstock.broker.definitions import DefinitionsRefused
     from penstock.server.data_directory import DataDirectoryError
+    from penstock.server.http.listener import BadCertificate, CannotListen
     from penstock.server.launch import serve
     from penstock.storage.errors import StorageError
     from penstock.world.disk import DiskError
@@ -58,6 +67,8 @@ def command(
         configuration = replace(configuration, host=host)
     if port is not None:
         configuration = replace(configuration, port=port)
+    http = chosen_http(configuration.http, http_port, no_http)
+    configuration = replace(configuration, http=http)
     if definitions is not None:
         configuration = replace(configuration, definitions=definitions)
     if data is not None:
@@ -71,6 +82,12 @@ def command(
     except (StorageError, DataDirectoryError, DiskError) as error:
         typer.echo(f"penstock: cannot use the data directory: {error}", err=True)
         raise typer.Exit(STORE_REFUSED) from error
+    except CannotListen as error:
+        typer.echo(f"penstock: {error}", err=True)
+        raise typer.Exit(1) from error
+    except BadCertificate as error:
+        typer.echo(f"penstock: {error}", err=True)
+        raise typer.Exit(2) from error
     except OSError as error:
         typer.echo(
             f"penstock: cannot listen on {configuration.host}:{configuration.port}: "
@@ -82,6 +99,17 @@ def command(
         typer.echo(f"penstock: {configuration.definitions}: {error}", err=True)
         raise typer.Exit(2) from error
     raise typer.Exit(code)
+
+
+def chosen_http(
+    configured: "HttpConfiguration", port: int | None, is_off: bool
+) -> "HttpConfiguration":
+    """Options win over the file."""
+    if is_off:
+        return replace(configured, enabled=False)
+    if port is not None:
+        return replace(configured, enabled=True, port=port, is_port_named=True)
+    return configured
 
 
 def default_data(port: int) -> Path:

@@ -17,6 +17,14 @@ publishers_wait_above_bytes = 0    # 0 is 40 % of the machine's memory
 
 [definitions]
 file = "definitions.json"          # beside this file, if not absolute
+
+[http]
+enabled = true
+host = ""                          # as listen.host
+port = 15672                       # any free one beside another AMQP port than 5672
+tls_certificate = ""
+tls_key = ""
+websocket_origins = []
 """
 
 from __future__ import annotations
@@ -29,11 +37,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.disk_space import FREE_BYTES_MIN
+from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from penstock.server.launch import ServerConfiguration
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
 _DEFAULTS: Final = Limits()
 _PORT_MAX: Final = 65_535
+# Every one is a page that somebody wrote.
+_ORIGINS_MAX: Final = 1_000
 
 
 class ConfigurationError(Exception):
@@ -71,6 +82,15 @@ class DefinitionsTable(_Table):
     file: str = ""
 
 
+class HttpTable(_Table):
+    enabled: bool = True
+    host: str = ""
+    port: int = Field(default=HTTP_PORT, ge=0, le=_PORT_MAX)
+    tls_certificate: str = ""
+    tls_key: str = ""
+    websocket_origins: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
+
+
 class ConfigurationFile(_Table):
     """The whole file."""
 
@@ -79,6 +99,7 @@ class ConfigurationFile(_Table):
     memory: MemoryTable = MemoryTable()
     data: DataTable = DataTable()
     definitions: DefinitionsTable = DefinitionsTable()
+    http: HttpTable = HttpTable()
 
 
 def read_configuration(path: Path) -> ServerConfiguration:
@@ -127,4 +148,18 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         disk_bytes_min=read.data.publishers_wait_below_bytes,
         # A service does not know the folder it is started in.
         definitions=folder / definitions if definitions else None,
+        http=_http(read, folder),
+    )
+
+
+def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
+    http = read.http
+    return HttpConfiguration(
+        enabled=http.enabled,
+        host=http.host,
+        port=http.port,
+        certificate=folder / http.tls_certificate if http.tls_certificate else None,
+        key=folder / http.tls_key if http.tls_key else None,
+        origins=tuple(http.websocket_origins),
+        is_port_named="port" in http.model_fields_set,
     )

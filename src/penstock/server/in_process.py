@@ -29,6 +29,7 @@ from penstock.broker.topology import (
 from penstock.broker.users import hash_password
 from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.faults import FaultyPublishing
+from penstock.server.http.settings import HttpConfiguration
 from penstock.server.launch import Running, ServerConfiguration, start
 from penstock.server.world.entropy import MachineEntropy
 from penstock.wire.amqp091.limits import Limits
@@ -57,14 +58,19 @@ class Broker:
         limits: Limits | None = None,
         connections_max: int = CONNECTIONS_MAX,
         data: str | Path | None = None,
+        http: bool = False,
+        http_port: int = 0,
     ) -> None:
-        """`data` names a directory to keep durable things in; without it all is in memory."""
+        """`data` names a directory to keep durable things in; without it all is in memory. With
+        `http` it also serves HTTP: health, metrics, bulk reads, WebSockets.
+        """
         self._configuration = ServerConfiguration(
             host=host,
             port=port,
             limits=limits or Limits(),
             connections_max=connections_max,
             data=None if data is None else Path(data),
+            http=HttpConfiguration(enabled=http, port=http_port, is_port_named=True),
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,6 +79,8 @@ class Broker:
         self._faults: FaultyPublishing | None = None
         self.host = host
         self.port = port
+        # 0 without HTTP.
+        self.http_port = 0
 
     @property
     def url(self) -> str:
@@ -82,6 +90,12 @@ class Broker:
     def url_for(self, user: str = "guest", password: str = "guest", vhost: str = "/") -> str:  # noqa: S107 - the public default
         path = "%2F" if vhost == "/" else vhost
         return f"amqp://{user}:{password}@{self.host}:{self.port}/{path}"
+
+    @property
+    def http_url(self) -> str:
+        """Where `http=True` listens."""
+        assert self.http_port, "made with http=True, and started"
+        return f"http://{self.host}:{self.http_port}"
 
     def start(self) -> Self:
         assert self._thread is None, "started already"
@@ -127,6 +141,9 @@ class Broker:
             ready.set_exception(error)
             return
         self.host, self.port = self._running.address
+        if self._running.http is not None:
+            self.http_port = self._running.http.address[1]
+            self._running.start_http(self._configuration.data)
         self._faults = FaultyPublishing(self._running.node.timers)
         ready.set_result(None)
         await self._stop.wait()

@@ -23,6 +23,8 @@ from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
 from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
+from penstock.server.http.listener import HttpListener
+from penstock.server.http.settings import HttpConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
 from penstock.server.server import Server
@@ -53,6 +55,7 @@ class ServerConfiguration:
     definitions: Path | None = None  # imported at every start, before anybody connects
     data: Path | None = None  # None keeps everything in memory
     disk_bytes_min: int = FREE_BYTES_MIN  # publishers wait when less is free
+    http: HttpConfiguration = field(default_factory=HttpConfiguration)
 
 
 class Running:
@@ -69,11 +72,24 @@ class Running:
         self.node = node
         self.server = server
         self.address = address
+        # None when it was not asked for.
+        self.http: HttpListener | None = None
         self._logins = logins
         self._storage = storage
 
+    def listen_for_http(self, configuration: ServerConfiguration) -> None:
+        """Bound from now on, served from `start_http` on. Raises what `HttpListener` does."""
+        if configuration.http.enabled:
+            self.http = HttpListener(configuration.http, configuration.host, configuration.port)
+
+    def start_http(self, data: Path | None) -> None:
+        if self.http is not None:
+            self.http.start(self.server, self._logins, data)
+
     async def stop(self) -> None:
         await self.server.stop()
+        if self.http is not None:
+            await self.http.stop()
         self._logins.close()
         if self._storage is not None:
             self._storage.close()
@@ -93,7 +109,9 @@ class Storage:
 
 
 async def start(configuration: ServerConfiguration) -> Running:
-    """Build a node on the real world and let it listen."""
+    """Build a node on the real world and let it listen; `start_http` is the caller's, when it has
+    nothing more urgent to do.
+    """
     clock = MachineClock()
     entropy = MachineEntropy()
     logins = ThreadedLoginChecker()
@@ -115,7 +133,13 @@ async def start(configuration: ServerConfiguration) -> Running:
         storage.disk.after_answer = server.schedule_flush
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
     address = await server.listen(configuration.host, configuration.port)
-    return Running(node, server, logins, storage, address)
+    running = Running(node, server, logins, storage, address)
+    try:
+        running.listen_for_http(configuration)
+    except Exception:
+        await running.stop()
+        raise
+    return running
 
 
 def _make_node(
@@ -180,12 +204,13 @@ async def _serve(configuration: ServerConfiguration) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    host, port = running.address
     gc.freeze()
-    shown = f"[{host}]" if ":" in host else host
-    sys.stdout.write(f"penstock ready amqp={shown}:{port} pid={os.getpid()}\n")
+    amqp = _shown(running.address)
+    http = "" if running.http is None else f" http={_shown(running.http.address)}"
+    sys.stdout.write(f"penstock ready amqp={amqp}{http} pid={os.getpid()}\n")
     sys.stdout.flush()
-    log.info("ready", build=build_mode(), host=host, port=port)
+    log.info("ready", build=build_mode(), host=running.address[0], port=running.address[1])
+    running.start_http(configuration.data)
     running.server.when_storage_fails = stopped.set
     await stopped.wait()
     if running.node.storage_failure:
@@ -195,6 +220,11 @@ async def _serve(configuration: ServerConfiguration) -> int:
     log.info("stopping", connections=len(running.node.connections))
     await running.stop()
     return 0
+
+
+def _shown(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def raise_open_files_limit() -> None:

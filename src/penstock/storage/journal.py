@@ -16,6 +16,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.storage.batch import BATCH_HEADER_BYTES, PAYLOAD_BYTES_MAX, batch_header, payload_size
+from penstock.storage.checked_reading import CheckedOctets, SegmentBlocks, check_batches, damage
 from penstock.storage.recovery import RecoveredJournal
 from penstock.storage.segment import (
     SEGMENT_HEADER_BYTES,
@@ -77,6 +78,7 @@ class Journal(FlushListener):
         self._seed: int = batch_seed(state.store_id)
         self._segment_bytes_max: int = segment_bytes_max
         self._files: dict[int, AppendFile] = state.files
+        self._blocks: dict[int, SegmentBlocks] = state.blocks
         self._next_number: int = state.next_number
         self._active: int = max(state.files, default=0)
         self._active_file: AppendFile | None = None
@@ -94,7 +96,8 @@ class Journal(FlushListener):
         self._failure: str = ""
         # Flushing: files to flush beside the active one, and whether a flush is on its way or to
         # be asked for after it.
-        self._unflushed: list[AppendFile] = list(state.unflushed)
+        # A dictionary for its order and its quick look-up.
+        self._unflushed: dict[AppendFile, None] = dict.fromkeys(state.unflushed)
         self._is_flushing: bool = False
         self._is_wanted: bool = False
         # Segments to remove, oldest first.
@@ -130,18 +133,35 @@ class Journal(FlushListener):
             raise DiskError(f"{name}: {len(data)} octets at {offset_of(location)}, {size} wanted")
         return data
 
-    def window(self, location: int, size: int) -> bytes:
-        """Octets from a location on, fewer at the end of its segment."""
-        return self._files[segment_of(location)].read(offset_of(location), size)
+    def checked(self, location: int, size_min: int) -> CheckedOctets:
+        """Octets around a location of its segment that are known to be what was written; at least
+        `size_min` from the location on, if a batch there has so many. Raises a `DiskError`.
+        """
+        number = segment_of(location)
+        blocks = self._blocks[number]
+        return blocks.read(
+            segment_name(number), self._files[number], self._seed, offset_of(location), size_min
+        )
 
-    def batch_payload_size(self, location: int) -> int:
-        """Of the batch whose header begins at this location."""
-        return payload_size(self.window(location, BATCH_HEADER_BYTES))
+    def batch_payload(self, location: int) -> bytes:
+        """Of the batch whose header begins at this location, checked."""
+        number = segment_of(location)
+        offset = offset_of(location)
+        name = segment_name(number)
+        file = self._files[number]
+        header = file.read(offset, BATCH_HEADER_BYTES)
+        if len(header) < BATCH_HEADER_BYTES:
+            raise damage(name, offset)
+        size = BATCH_HEADER_BYTES + payload_size(header)
+        if offset + size > file.size():
+            raise damage(name, offset)
+        data = file.read(offset, size)
+        check_batches(name, data, offset, offset + size, self._seed)
+        return data[BATCH_HEADER_BYTES:]
 
     def flush_too(self, file: AppendFile) -> None:
         """Let the next flush cover a file that is not the journal's."""
-        if file not in self._unflushed:
-            self._unflushed.append(file)
+        self._unflushed[file] = None
 
     def segments(self) -> list[int]:
         """Oldest first, without those that are being removed."""
@@ -159,6 +179,7 @@ class Journal(FlushListener):
         assert number != self._active, "batches still go to it"
         assert number == min(self._files), "a gap between segments means damage at recovery"
         self._removals.append(Removal(number, self._files.pop(number), self.position))
+        del self._blocks[number]
         self.request_flush()
 
     # What the disk says.
@@ -200,10 +221,10 @@ class Journal(FlushListener):
             self._flush()
 
     def _flush(self) -> None:
-        files = self._unflushed
-        self._unflushed = []
         if self._active_file is not None:
-            files.append(self._active_file)
+            self._unflushed[self._active_file] = None
+        files = list(self._unflushed)
+        self._unflushed = {}
         self._is_wanted = False
         self._is_flushing = True
         self._flushing_noted = self._noted
@@ -227,7 +248,7 @@ class Journal(FlushListener):
 
     def _roll(self) -> AppendFile:
         if self._active_file is not None:
-            self._unflushed.append(self._active_file)
+            self._unflushed[self._active_file] = None
         number = self._next_number
         header = encode_segment_header(self._store_id, number, self._end)
         try:
@@ -239,6 +260,7 @@ class Journal(FlushListener):
             raise
         self._next_number = number + 1
         self._files[number] = file
+        self._blocks[number] = SegmentBlocks()
         self._active = number
         self._active_file = file
         self._active_size = SEGMENT_HEADER_BYTES
@@ -257,6 +279,7 @@ class Journal(FlushListener):
             self._failure = str(error)
             raise
         self._noted = self.durable_position
+        self._blocks[self._active].batch_at(self._active_size)
         size = BATCH_HEADER_BYTES + len(payload)
         self._end += size
         self._active_size += size

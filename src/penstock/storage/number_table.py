@@ -65,6 +65,17 @@ class ReadNumbers:
             self.end = at
 
 
+def read_newest(disk: Disk, stem: str, names: list[str]) -> ReadNumbers:
+    """What a table says that nobody holds; changes nothing."""
+    for name in sorted([name for name in names if name.startswith(stem + "-")], reverse=True):
+        file = disk.open(name)
+        found = ReadNumbers(file.read(0, file.size()))
+        file.close()
+        if found.is_begun:
+            return found
+    return ReadNumbers(b"")
+
+
 class NumberTable:
     """Held by who owns the names."""
 

@@ -16,7 +16,8 @@ from abc import ABC, abstractmethod
 
 from mypy_extensions import mypyc_attr
 
-from penstock.storage.batch import BatchReader, find_batch
+from penstock.storage.batch import BATCH_HEADER_BYTES, BatchReader, find_batch
+from penstock.storage.checked_reading import SegmentBlocks
 from penstock.storage.errors import Damaged, NotAStore, WrongVersion
 from penstock.storage.segment import (
     FOLDER,
@@ -61,6 +62,7 @@ class RecoveredJournal:
     def __init__(self, store_id: bytes) -> None:
         self.store_id: bytes = store_id
         self.files: dict[int, AppendFile] = {}
+        self.blocks: dict[int, SegmentBlocks] = {}
         self.position: int = 0
         self.durable_position: int = 0
         # Perhaps only in the page cache: what a killed process wrote, or what was cut just now.
@@ -172,8 +174,11 @@ class Recovery:
         """Returns the offset behind the last valid batch."""
         state = self._state
         sink = self._sink
+        blocks = SegmentBlocks()
+        state.blocks[segment.number] = blocks
         reader = BatchReader(segment.file, SEGMENT_HEADER_BYTES, position, self._seed)
         while reader.next():
+            blocks.batch_at(reader.payload_offset - BATCH_HEADER_BYTES)
             if reader.payload:
                 sink.batch(location_of(segment.number, reader.payload_offset), reader.payload)
             state.durable_position = max(state.durable_position, reader.durable)

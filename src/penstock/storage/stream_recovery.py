@@ -45,7 +45,7 @@ class RecoveredSegments:
 
 def recover_segments(disk: Disk, folder: str, names: list[str]) -> RecoveredSegments:
     """Raises `Damaged`, `NotAStore` or `WrongVersion` before anything is changed."""
-    segments = [StreamSegment(disk, folder, number) for number in _numbers(folder, names)]
+    segments = [StreamSegment(disk, folder, number) for number in segment_numbers(folder, names)]
     if not segments:
         return RecoveredSegments([], 0, 0)
     headed = [_open(segment) for segment in segments]
@@ -85,7 +85,7 @@ def recover_segments(disk: Disk, folder: str, names: list[str]) -> RecoveredSegm
     return RecoveredSegments(kept, min(durable, last.end_offset()), last.end_offset())
 
 
-def _numbers(folder: str, names: list[str]) -> list[int]:
+def segment_numbers(folder: str, names: list[str]) -> list[int]:
     """First offsets of the segments that have at least one of their two files."""
     found: set[int] = set()
     for name in names:

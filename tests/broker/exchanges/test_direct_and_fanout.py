@@ -1,3 +1,5 @@
+"""The two simplest types of exchange: direct goes by an equal key, fanout by none."""
+
 from penstock.broker.exchanges.direct import DirectExchange
 from penstock.broker.exchanges.fanout import FanoutExchange
 from tests.broker.doubles import bind, matched

@@ -65,6 +65,8 @@ class Broker(StorageOwner):
         self.limits = limits
         self.now = now
         self.out: list[tuple[Queue, QueueEntry]] = []
+        # How often all deliveries that are out were gone through.
+        self.asked_count = 0
         self.safe = 0
         self.failure = ""
         entropy = CountingEntropy()
@@ -86,6 +88,7 @@ class Broker(StorageOwner):
         self.failure = reason
 
     def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+        self.asked_count += 1
         return self.out
 
     # What the test does.

@@ -24,6 +24,29 @@ def _written(name: str) -> str:
     return "x" + hashlib.blake2b(octets, digest_size=_DIGEST_OCTETS).hexdigest()
 
 
+def described_folder(folder: str) -> str:
+    """The stream that lies in a folder, for people."""
+    vhost, _, queue = folder.removeprefix(ROOT + "/").partition("/")
+    return f"stream '{_read(queue.partition('-')[0])}' in vhost '{_read(vhost)}'"
+
+
+def _read(written: str) -> str:
+    """The name again; what is written when that is a digest or none of ours."""
+    try:
+        return bytes.fromhex(written).decode(errors="replace")
+    except ValueError:
+        return written
+
+
+def folders_of(names: list[str]) -> dict[str, list[str]]:
+    """The files of each stream, by its folder."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if name.startswith(ROOT + "/"):
+            found.setdefault(name.rpartition("/")[0], []).append(name)
+    return found
+
+
 def names_in(folder: str, names: list[str]) -> list[str]:
     start = folder + "/"
     return [name for name in names if name.startswith(start)]

@@ -303,7 +303,7 @@ class Stream(Queue):
         self.unacked_count -= 1
         self._settle(entry)
 
-    def requeue(self, entries: list[QueueEntry], now: int) -> None:
+    def requeue(self, entries: list[QueueEntry], now: int, failed: bool = True) -> None:
         """Given back unsettled. It comes again only to who reads from there again, so a cursor
         does not pass it.
         """
@@ -335,6 +335,21 @@ class Stream(Queue):
             self._cursors.write()
         self._readers[consumer] = StreamReader(position, cursor, wanted)
         self.touch()
+
+    def reader_of(self, consumer: Consumer) -> StreamReader | None:
+        return self._readers.get(consumer)
+
+    def resume_reader(self, consumer: Consumer, reader: StreamReader) -> None:
+        """A reader goes on where it was; what it was given before is still out with it."""
+        self.add_consumer(consumer)
+        self._readers[consumer] = reader
+        self.touch()
+
+    def message_at(self, offset: int) -> Message | None:
+        """One message that was given before; None when retention has removed it."""
+        if not self.files.log.first_offset <= offset < self.files.log.end_offset:
+            return None
+        return self.files.read(offset)[0]
 
     def _position_of(self, start: Start, cursor: str, now: int) -> int:
         log = self.files.log

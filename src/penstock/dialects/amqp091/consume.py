@@ -9,7 +9,7 @@ The frames of one delivery are
 and successive deliveries to one consumer mostly differ only in delivery tag and body. So the parts
 in between are kept: `_start` up to the delivery tag and `_middle` from behind it to the body (renewed
 when address or header change); for runs also `_head`, up to the last octet of the tag. A delivery then costs
-five list appends and copies nothing.
+five or six list appends and copies nothing.
 """
 
 from typing import Final
@@ -156,7 +156,8 @@ class ChannelConsumer(Receiver):
         if not pieces:
             outgoing.flush_list.append(outgoing)
         pieces.append(self._start)
-        pieces.append(tag.to_bytes(8, "big"))
+        pieces.append(self._deliveries.upper_octets(tag))
+        pieces.append(LAST_OCTETS[tag & 0xFF])
         pieces.append(self._middle)
         if length:
             pieces.append(body)
@@ -200,7 +201,7 @@ class ChannelConsumer(Receiver):
     def _compose_head(self, tag: int) -> None:
         """Keep the part up to the last octet of the delivery tag, for a run of 256 tags."""
         self._upper = tag >> 8
-        self._head = self._start + self._upper.to_bytes(7, "big")
+        self._head = self._start + self._deliveries.upper_octets(tag)
 
     def _method(self, message: Message, tag: int, redelivered: bool) -> bytes:
         return b"".join(

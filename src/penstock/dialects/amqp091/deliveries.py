@@ -27,6 +27,9 @@ class Deliveries:
         self.body_size_max: int = wire.frame_max - FRAME_OVERHEAD
         # The last delivery tag given out.
         self.tag: int = 0
+        # All but the last octet of the tag that was last asked for, as a number and as octets.
+        self._upper: int = 0
+        self._upper_octets: bytes = b"\0\0\0\0\0\0\0"
         self.unacknowledged: Unacknowledged = Unacknowledged()
         # How many more the channel as a whole may have unacknowledged (basic.qos with global).
         self.credit: int = UNLIMITED
@@ -45,6 +48,13 @@ class Deliveries:
         self.has_limit = count != NO_LIMIT
         self.credit = count - self.unacknowledged.count if self.has_limit else UNLIMITED
         self._feed()
+
+    def upper_octets(self, tag: int) -> bytes:
+        """All but the last octet of a delivery tag; 256 tags in a row share them."""
+        if tag >> 8 != self._upper:
+            self._upper = tag >> 8
+            self._upper_octets = self._upper.to_bytes(7, "big")
+        return self._upper_octets
 
     def has_credit_for(self, receiver: Receiver) -> bool:
         """Whether the channel as a whole may take one more. A 'no' is remembered."""

@@ -1,14 +1,52 @@
-"""One client's AMQP 1.0 connection."""
+"""One client's AMQP 1.0 connection: the login, the open, its sessions, and what happens to them.
+
+Wire faults and the broker's refusals both end up in `wire.amqp10.Connection.receive`, which answers
+the client; here they are only raised.
+
+Invariants: a session is here exactly while it is mapped on the wire; when the connection ends, by
+whatever means, all its links end or are suspended, then its exclusive queues go.
+"""
 
 from penstock.broker.entry import QueueEntry
+from penstock.broker.errors import Refusal
 from penstock.broker.queues.queue import Queue
+from penstock.broker.timers import Timer
+from penstock.broker.users import Verification, may_connect_from
+from penstock.dialects.amqp10 import login
+from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.faults import link_fault_of
+from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.link_registry import LinkRegistry
+from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
+from penstock.dialects.logins import LoginWaiter
 from penstock.dialects.principal import Principal
-from penstock.wire.outgoing import Outgoing
+from penstock.wire.amqp10.conditions_generated import (
+    CONNECTION_FORCED,
+    INTERNAL_ERROR,
+    NOT_FOUND,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
+)
+from penstock.wire.amqp10.connection import Connection as WireConnection
+from penstock.wire.amqp10.errors import ConnectionFault, LinkFault, SessionFault
+from penstock.wire.amqp10.link import Link
+from penstock.wire.amqp10.listener import ConnectionListener
+from penstock.wire.amqp10.performatives_generated import (
+    Attach,
+    Begin,
+    Open,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+)
+from penstock.wire.amqp10.session import Session
+from penstock.wire.amqp10.states import Role
+from penstock.wire.amqp10.values import Composite
+from penstock.wire.outgoing import DrainListener, Outgoing
 
 
-class Connection:
+class Connection(ConnectionListener):
     """Held by the node's connection from the protocol header to the end of the transport."""
 
     def __init__(
@@ -25,15 +63,218 @@ class Connection:
         self.links: LinkRegistry = links
         self.outgoing: Outgoing = outgoing
         self.number: int = number
-        self.principal: Principal | None = None
+        self.peer_host: str = peer_host
+        self._peer_is_loopback: bool = peer_is_loopback
+        outgoing.listener = ConnectionDrain(self)
+        self.wire: WireConnection = WireConnection(
+            Role.SERVER, self, outgoing, links.limits, links.container_id
+        )
+        self._context: ConnectionContext = ConnectionContext(
+            container, self.wire, number, links.container_id, now
+        )
+        self._sessions: dict[Session, SessionLinks] = {}
+        self.user: str = ""
+        self.ended: bool = False
+
+    @property
+    def principal(self) -> Principal | None:
+        """Who acts, once the connection is open."""
+        return self._context.principal
+
+    # What the node says.
 
     def received(self, data: bytes, now: int) -> None:
-        self.outgoing.close()
+        self._context.now = now
+        self.wire.receive(data, now)
 
-    def tick(self, now: int) -> None: ...
-    def lost(self, now: int) -> None: ...
-    def failed(self, now: int) -> None: ...
-    def stop(self, reason: str, now: int) -> None: ...
-    def alarm_changed(self, now: int) -> None: ...
-    def update_is_plain(self) -> None: ...
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None: ...
+    def tick(self, now: int) -> None:
+        self._context.now = now
+        for end in self._ends():
+            end.tick(now)
+        self.wire.tick(now)
+
+    def lost(self, now: int) -> None:
+        """The transport is gone."""
+        self._context.now = now
+        self.wire.lost()
+
+    def failed(self, now: int) -> None:
+        """A defect of ours was met while this connection was served; nobody else is harmed."""
+        self._context.now = now
+        self.wire.close(ConnectionFault(INTERNAL_ERROR, "see the server's log"))
+
+    def stop(self, reason: str, now: int) -> None:
+        """The server ends this connection: it stops, or an operator asked for it."""
+        self._context.now = now
+        self.wire.close(ConnectionFault(CONNECTION_FORCED, reason))
+
+    def alarm_changed(self, now: int) -> None:
+        """Memory or disk ran low, or is fine again: producers get credit accordingly. The socket
+        is read on, so consumers can acknowledge.
+        """
+        self._context.now = now
+        for end in self._ends():
+            end.alarm_changed()
+
+    def update_is_plain(self) -> None:
+        """Publishing is intercepted from now on, or no longer."""
+        for end in self._ends():
+            end.update_is_plain()
+
+    def has_room(self) -> None:
+        """The socket takes more again."""
+        for end in self._ends():
+            end.has_room()
+
+    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        """Append everything that is out with its receivers."""
+        for links in self._sessions.values():
+            links.add_unsettled(found)
+
+    def _ends(self) -> list[LinkEnd]:
+        found: list[LinkEnd] = []
+        for links in self._sessions.values():
+            found.extend(links.ends())
+        return found
+
+    # What the wire says.
+
+    def sasl_began(self) -> None:
+        self.wire.send_sasl(SaslMechanisms(login.mechanisms(self._peer_is_loopback)))
+
+    def sasl_received(self, frame: Composite) -> None:
+        if isinstance(frame, SaslInit):
+            self._log_in(frame)
+
+    def open_received(self, opened: Open) -> None:
+        self._open(opened)
+
+    def session_begun(self, session: Session, begin: Begin) -> None:
+        self._sessions[session] = SessionLinks(self._context, self.links, session)
+
+    def link_attached(self, session: Session, link: Link, attach: Attach) -> None:
+        links = self._sessions.get(session)
+        assert links is not None, "a link is attached to a session that was begun"
+        try:
+            links.attach(link, attach)
+        except Refusal as refusal:
+            raise link_fault_of(refusal) from refusal
+
+    def link_ended(
+        self, session: Session, link: Link, fault: LinkFault | None, closed: bool
+    ) -> None:
+        links = self._sessions.get(session)
+        if links is not None:
+            links.detached(link, closed, self._context.now)
+
+    def session_ended(self, session: Session, fault: SessionFault | None) -> None:
+        links = self._sessions.pop(session, None)
+        if links is not None:
+            links.ended(Parting.SESSION_ENDED, self._context.now)
+
+    def connection_ended(self, fault: ConnectionFault | None) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        now = self._context.now
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for links in sessions:
+            links.ended(Parting.CONNECTION_ENDED, now)
+        principal = self._context.principal
+        if principal is not None:
+            self.links.connection_ended(self.number, now)
+            counts = self.container.connection_counts
+            counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
+            self.container.state.connection_ended(self.number, now)
+
+    # The handshake.
+
+    def _log_in(self, init: SaslInit) -> None:
+        claimed = login.credentials(init, self._peer_is_loopback)
+        if claimed is None:
+            self.wire.send_sasl(SaslOutcome(login.REFUSED))
+            return
+        user, password = claimed
+        verification = self.container.state.users.verifier(user, password)
+        if verification.remembered:
+            self.login_checked(verification, self._context.now)
+            return
+        self.outgoing.transport.pause_reading()
+        self.container.login_checker.check(verification, ConnectionLogin(self))
+
+    def login_checked(self, verification: Verification, now: int) -> None:
+        self._context.now = now
+        if self.ended:
+            return
+        state = self.container.state
+        name = verification.name
+        user = state.users.find(name)
+        good = state.users.settle(verification)
+        if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
+            delay = state.login_delays.failed(name, self.peer_host, now)
+            state.timers.schedule(LoginRefusal(self), now + delay)
+            return
+        state.login_delays.succeeded(name, self.peer_host)
+        self.user = name
+        self.outgoing.transport.resume_reading()
+        self.wire.send_sasl(SaslOutcome(login.LOGGED_IN))
+
+    def refuse_login(self, now: int) -> None:
+        """The delay after a failed login is over."""
+        self._context.now = now
+        if self.ended:
+            return
+        self.outgoing.transport.resume_reading()
+        self.wire.send_sasl(SaslOutcome(login.REFUSED))
+
+    def _open(self, opened: Open) -> None:
+        name = login.vhost_of(opened.hostname)
+        state = self.container.state
+        if name not in state.vhosts:
+            raise ConnectionFault(NOT_FOUND, f"vhost '{name}' not found")
+        if state.access.find(self.user, name) is None:
+            text = f"access to vhost '{name}' refused for user '{self.user}'"
+            raise ConnectionFault(UNAUTHORIZED_ACCESS, text)
+        counts = self.container.connection_counts
+        try:
+            vhost, access = state.open_vhost(name, self.user, counts.get(name, 0))
+        except Refusal as refusal:
+            raise ConnectionFault(RESOURCE_LIMIT_EXCEEDED, refusal.text) from refusal
+        counts[name] = counts.get(name, 0) + 1
+        self._context.container_id = opened.container_id
+        self._context.principal = self.container.principal(self.user, vhost, access)
+        self.wire.open(
+            properties=self.links.properties, offered=list(login.OFFERED_CAPABILITIES)
+        )
+
+
+class ConnectionDrain(DrainListener):
+    """Tells a connection's links that its socket has room again."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+
+    def drained(self) -> None:
+        self._connection.has_room()
+
+
+class ConnectionLogin(LoginWaiter):
+    """Brings the answer of a password check back to its connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+
+    def login_checked(self, verification: Verification, now: int) -> None:
+        self._connection.login_checked(verification, now)
+
+
+class LoginRefusal(Timer):
+    """A failed login that waits for its answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection: Connection = connection
+
+    def fire(self, now: int) -> None:
+        self._connection.refuse_login(now)

@@ -1,0 +1,30 @@
+"""One connection as its sessions and links see it."""
+
+from penstock.dialects.container import Container
+from penstock.dialects.principal import Principal
+from penstock.wire.amqp10.connection import Connection as WireConnection
+from penstock.wire.outgoing import Outgoing
+
+
+class ConnectionContext:
+    """Held by the connection, who alone changes it, and by all of its links."""
+
+    def __init__(
+        self, container: Container, wire: WireConnection, number: int, node_name: str, now: int
+    ) -> None:
+        self.container: Container = container
+        self.wire: WireConnection = wire
+        self.outgoing: Outgoing = wire.outgoing
+        self.number: int = number
+        self.node_name: str = node_name
+        # The time of the event that is being handled.
+        self.now: int = now
+        # Of the client's open.
+        self.container_id: str = ""
+        self.principal: Principal | None = None
+
+    def user(self) -> Principal:
+        """Who acts; there is somebody once the connection is open."""
+        principal = self.principal
+        assert principal is not None, "the wire begins no session before the open is answered"
+        return principal

@@ -1,0 +1,79 @@
+"""Our end of one attached link, as its session and the registry see it.
+
+What goes in or out over a link is its listener's business (`TargetLink`, `Settlement`); here is
+what happens to the link as a whole.
+"""
+
+from enum import Enum
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.queue import Queue
+from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.wire.amqp10.conditions_generated import LINK_STOLEN
+from penstock.wire.amqp10.errors import LinkFault
+from penstock.wire.amqp10.link import Link
+from penstock.wire.amqp10.session import Session
+
+
+# What a link is known by beyond its connection: virtual host, user, container, name, and whether we
+# receive. Two containers have one link of a name in each direction; containers name themselves, so
+# the user and the virtual host belong to it.
+LinkKey = tuple[str, str, str, str, bool]
+
+
+class Parting(Enum):
+    """How an attachment came to its end."""
+
+    CLOSED = "closed"
+    DETACHED = "detached and not closed"
+    SESSION_ENDED = "the session ended"
+    CONNECTION_ENDED = "the connection ended"
+    STOLEN = "the link attached elsewhere"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LinkEnd:
+    """Held by its session from attach to detach, and by the registry."""
+
+    def __init__(self, context: ConnectionContext, session: Session, link: Link) -> None:
+        self.context: ConnectionContext = context
+        self.session: Session = session
+        self.wire_link: Link = link
+        user = context.user()
+        self.key: LinkKey = (
+            user.vhost.name,
+            user.user,
+            context.container_id,
+            link.name,
+            link.is_receiver,
+        )
+        # Set while another attachment of the same link takes over.
+        self.is_stolen: bool = False
+
+    def ended(self, parting: Parting, now: int) -> None:
+        """Nothing comes or goes over this attachment any more."""
+        raise NotImplementedError
+
+    def has_room(self) -> None:
+        """The socket takes more again."""
+
+    def alarm_changed(self) -> None:
+        """Memory or disk ran low, or is fine again."""
+
+    def update_is_plain(self) -> None:
+        """Publishing is intercepted from now on, or no longer."""
+
+    def tick(self, now: int) -> None:
+        """About once a second."""
+
+    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        """Append everything that is out with its consumer."""
+
+    def steal(self, now: int) -> None:
+        """The same link attaches elsewhere: this attachment ends, and leaves what is unsettled."""
+        self.is_stolen = True
+        self.context.now = now
+        fault = LinkFault(LINK_STOLEN, "the link was attached again elsewhere")
+        self.context.wire.detach(self.session, self.wire_link, fault, True)

@@ -1,0 +1,55 @@
+"""The SASL layer and the open, on the server's side.
+
+    mechanism       who
+    PLAIN           users with their passwords
+    ANONYMOUS       from this machine only: the default user, as long as it has its default password
+
+SCRAM-SHA-256 needs keys derived from each password. Users have argon2id hashes, from which they
+cannot be derived, so it is not offered; EXTERNAL is not without TLS.
+"""
+
+from typing import Final
+
+from penstock.broker.state import DEFAULT_VHOST
+from penstock.broker.users import DEFAULT_USER
+from penstock.wire.amqp10.performatives_generated import SaslInit
+from penstock.wire.octets import Malformed
+from penstock.wire.sasl import parse_plain
+
+PLAIN: Final = "PLAIN"
+ANONYMOUS: Final = "ANONYMOUS"
+# Of the SASL outcome.
+LOGGED_IN: Final = 0
+REFUSED: Final = 1
+
+# How RabbitMQ names a virtual host in the hostname of an open.
+_VHOST_START: Final = "vhost:"
+# What RabbitMQ 4 offers; its clients look for the first two. The rest is ours in addition.
+OFFERED_CAPABILITIES: Final = ("ANONYMOUS-RELAY", "LINK_PAIR_V1_0", "SHARED-SUBS")
+
+
+def mechanisms(peer_is_loopback: bool) -> list[str]:
+    return [PLAIN, ANONYMOUS] if peer_is_loopback else [PLAIN]
+
+
+def credentials(init: SaslInit, peer_is_loopback: bool) -> tuple[str, bytes] | None:
+    """User and password, whichever mechanism carried them; None for what nobody can check."""
+    mechanism = init.mechanism
+    if mechanism == PLAIN:
+        try:
+            user, password = parse_plain(init.initial_response or b"")
+        except Malformed:
+            return None
+        return user, password.encode("utf-8", "surrogateescape")
+    if mechanism == ANONYMOUS and peer_is_loopback:
+        return DEFAULT_USER, DEFAULT_USER.encode()
+    return None
+
+
+def vhost_of(hostname: str | None) -> str:
+    """An open without a virtual host, with the name of a machine as clients say it, means the
+    default one.
+    """
+    if hostname is not None and hostname.startswith(_VHOST_START):
+        return hostname[len(_VHOST_START) :]
+    return DEFAULT_VHOST

@@ -1,0 +1,1 @@
+"""How a message of one dialect is said in the other; `translate` puts the pieces together."""

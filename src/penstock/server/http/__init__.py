@@ -1,0 +1,1 @@
+"""The HTTP server: health, metrics, bulk reads of streams, AMQP over WebSocket."""

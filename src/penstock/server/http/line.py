@@ -1,0 +1,98 @@
+"""The line from the HTTP server's thread to the broker's loop, where alone its state is touched.
+
+Invariants: nothing here runs long on the broker's loop. `ask` is for questions of bounded size;
+what grows with the number of queues goes through `walk`, one step per turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from penstock.node.node import Node
+    from penstock.server.server import Server
+
+T = TypeVar("T")
+
+# A broker whose loop does not answer by then is not alive; the caller hears 503.
+ANSWER_SECONDS: Final = 10.0
+
+
+class BrokerSilent(Exception):
+    """The broker's loop is gone, or did not answer in time."""
+
+
+class BrokerLine:
+    """Held by everything in this room that needs the broker."""
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        self.server = server
+        self._loop = loop
+
+    def tell(self, call: Callable[[], None]) -> None:
+        """Run it on the broker's loop, soon."""
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError as error:
+            # Closed: the broker has ended.
+            raise BrokerSilent("the broker has ended") from error
+
+    async def ask(self, question: Callable[[Node, int], T]) -> T:
+        """What the question answers, or raises."""
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            try:
+                answer.set_result(question(self.server.node, self.server.now()))
+            except Exception as error:
+                answer.set_exception(error)
+
+        self.tell(run)
+        return await heard(answer)
+
+    async def change(self, command: Callable[[Node, int], T]) -> T:
+        """As `ask`, for what must be written down at the end of the tick."""
+
+        def run(node: Node, now: int) -> T:
+            result = command(node, now)
+            self.server.schedule_flush()
+            return result
+
+        return await self.ask(run)
+
+    async def walk(self, begin: Callable[[Node], Generator[None, None, T]]) -> T:
+        """What a walk returns that pauses between its steps; others have their turn there."""
+        answer: Future[T] = Future()
+        steps: list[Generator[None, None, T]] = []
+
+        def step() -> None:
+            try:
+                if not steps:
+                    # From here on it cannot be cancelled: the other thread may leave at any time.
+                    if not answer.set_running_or_notify_cancel():
+                        return
+                    steps.append(begin(self.server.node))
+                next(steps[0])
+            except StopIteration as end:
+                answer.set_result(end.value)
+            except Exception as error:
+                answer.set_exception(error)
+            else:
+                self._loop.call_soon(step)
+
+        self.tell(step)
+        return await heard(answer)
+
+
+async def heard(answer: Future[T]) -> T:
+    """Wait for an answer of the broker's loop. Raises `BrokerSilent`."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(answer), ANSWER_SECONDS)
+    except TimeoutError as error:
+        raise BrokerSilent(f"the broker did not answer in {ANSWER_SECONDS:.0f} s") from error

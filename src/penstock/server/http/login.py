@@ -1,0 +1,142 @@
+"""Who asks: HTTP's Basic login, checked as every other login of the broker is.
+
+Same users, same hashes, same delays after failures, and the default user from this machine only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.users import may_connect_from
+from penstock.dialects.logins import LoginWaiter
+from penstock.server.http.line import BrokerLine, heard
+from penstock.server.http.problems import Problem
+from penstock.server.server import is_loopback
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from penstock.broker.users import Verification
+    from penstock.server.logins import ThreadedLoginChecker
+    from penstock.server.server import Server
+
+# Tags that let a user look at everything, and those that open lists at all; RabbitMQ's words.
+WATCHERS: Final = frozenset({"monitoring", "administrator"})
+LISTERS: Final = WATCHERS | {"management", "policymaker"}
+
+_CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock", charset="UTF-8"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A user who has logged in, for one request."""
+
+    name: str
+    tags: tuple[str, ...]
+
+    def need_one_of(self, tags: frozenset[str]) -> None:
+        if tags.isdisjoint(self.tags):
+            raise Problem(
+                403,
+                f"user '{self.name}' has none of the tags that this needs",
+                f"Give the user one of these tags: {', '.join(sorted(tags))}.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A login that failed, and how long its answer must wait."""
+
+    delay_ms: int
+
+
+class Doorkeeper:
+    """Held by the application; every page but health asks it first."""
+
+    def __init__(self, line: BrokerLine, logins: ThreadedLoginChecker) -> None:
+        self._line = line
+        self._logins = logins
+
+    async def let_in(self, request: HTTPConnection) -> Caller:
+        """Raises a `Problem` with status 401, after the delay that a failed login has."""
+        name, password = _credentials(request.headers.get("authorization"))
+        check = LoginCheck(self._line.server, self._logins, *peer_of(request))
+        self._line.tell(lambda: check.begin(name, password))
+        verdict = await heard(check.verdict)
+        if isinstance(verdict, Refused):
+            await asyncio.sleep(verdict.delay_ms / 1000)
+            raise _unauthorized("the login was refused")
+        return verdict
+
+
+class LoginCheck(LoginWaiter):
+    """One login, on the broker's loop."""
+
+    def __init__(
+        self, server: Server, logins: ThreadedLoginChecker, host: str, is_local: bool
+    ) -> None:
+        self._server = server
+        self._logins = logins
+        self._host = host
+        self._is_local = is_local
+        self.verdict: Future[Caller | Refused] = Future()
+
+    def begin(self, name: str, password: bytes) -> None:
+        if not self.verdict.set_running_or_notify_cancel():
+            return
+        verification = self._server.node.state.users.verifier(name, password)
+        if verification.remembered:
+            self.login_checked(verification, self._server.now())
+        else:
+            self._logins.check(verification, self)
+
+    def login_checked(self, verification: Verification, now: int) -> None:
+        state = self._server.node.state
+        name = verification.name
+        user = state.users.find(name)
+        good = state.users.settle(verification)
+        if not good or user is None or not may_connect_from(user, self._is_local):
+            self.verdict.set_result(Refused(state.login_delays.failed(name, self._host, now)))
+            return
+        state.login_delays.succeeded(name, self._host)
+        self.verdict.set_result(Caller(name, user.tags))
+
+
+def _credentials(header: str | None) -> tuple[str, bytes]:
+    if header is None:
+        raise _unauthorized("this needs a login")
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        raise _unauthorized(f"logins are of the kind Basic, not {scheme[:20]!r}")
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        decoded = name.decode()
+    except (binascii.Error, ValueError):
+        raise _unauthorized("the Authorization header is not base64 of NAME:PASSWORD") from None
+    if not colon:
+        raise _unauthorized("the Authorization header is not base64 of NAME:PASSWORD")
+    return decoded, password
+
+
+def _unauthorized(reason: str) -> Problem:
+    return Problem(
+        401,
+        reason,
+        "Send HTTP Basic authentication with a user of the broker. The default user is let in "
+        "from this machine only.",
+        headers=_CHALLENGE,
+    )
+
+
+def peer_of(request: HTTPConnection) -> tuple[str, bool]:
+    """The peer's host, and whether it is on this machine. What a proxy forwards for somebody else
+    is not, wherever the proxy is.
+    """
+    host = request.client.host if request.client is not None else ""
+    is_forwarded = "forwarded" in request.headers or "x-forwarded-for" in request.headers
+    return host, is_loopback(host) and not is_forwarded

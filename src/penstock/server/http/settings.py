@@ -1,0 +1,50 @@
+"""What the HTTP server is told, and its limits. Light to import: every start of a broker reads it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+# As RabbitMQ's management port, which goes with its AMQP port 5672.
+HTTP_PORT: Final = 15_672
+AMQP_PORT: Final = 5672
+
+# The kernel's queue of connections not yet accepted. It also holds those that come before the
+# thread has imported what it needs.
+BACKLOG: Final = 512
+# Sockets at once, WebSockets included; further ones are closed without a word. Beside the AMQP
+# port's connections this is the small door.
+SOCKETS_MAX: Final = 4096
+# Requests at once; further ones hear 503 and when to come again. A refused login waits for seconds
+# and counts, so guessing passwords in parallel ends here.
+REQUESTS_MAX: Final = 256
+# Headers of a request; more is refused with 431, or with 400 when they come in pieces.
+HEADER_BYTES_MAX: Final = 32 * 1024
+# The only bodies are small JSON objects; more is refused with 413.
+BODY_BYTES_MAX: Final = 64 * 1024
+# A socket that has not said a whole request by then is closed.
+FIRST_REQUEST_SECONDS: Final = 15.0
+# An idle connection is kept this long for the next request.
+KEEP_ALIVE_SECONDS: Final = 30
+# How long requests under way may take when the broker stops.
+STOP_SECONDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConfiguration:
+    """Held by the server's configuration."""
+
+    enabled: bool = True
+    host: str = ""  # empty is the AMQP listener's
+    port: int = HTTP_PORT
+    certificate: Path | None = None
+    key: Path | None = None  # None: in the certificate's file
+    # Pages of these origins may open WebSockets, beside those that come from this server itself.
+    origins: tuple[str, ...] = ()
+    # Whether somebody chose the port, so that another AMQP port does not change it.
+    is_port_named: bool = field(default=False, compare=False)
+
+    def port_beside(self, amqp_port: int) -> int:
+        """The port to listen on. One that nobody named is any free one, unless the AMQP port is the
+        default too: a second broker must not stumble over the first one's.
+        """
+        return self.port if self.is_port_named or amqp_port == AMQP_PORT else 0

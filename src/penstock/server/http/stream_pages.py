@@ -1,0 +1,220 @@
+"""The pages about streams: lists, one stream, its segments' octets, offsets by time, cursors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from urllib.parse import unquote
+
+from starlette.responses import Response
+
+from penstock.server.http.login import LISTERS, Caller, Doorkeeper
+from penstock.server.http.problems import JsonAnswer, Problem
+from penstock.server.http.ranges import extent_of
+from penstock.server.http.segment_response import SegmentResponse, etag
+from penstock.server.http.settings import BODY_BYTES_MAX
+from penstock.server.http.stream_facts import (
+    Facts,
+    Identities,
+    SegmentFile,
+    StreamView,
+    cursor_of,
+    listed,
+    moved_cursor,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from penstock.server.http.line import BrokerLine
+
+T = TypeVar("T")
+
+_NUMBER_MAX: Final = 2**63 - 1
+_KINDS: Final = ("log", "index")
+
+
+class StreamPages:
+    """Held by the application. `data` is the broker's data directory, if it has one."""
+
+    def __init__(self, line: BrokerLine, door: Doorkeeper, data: Path | None) -> None:
+        self._line = line
+        self._door = door
+        self._data = data
+        self._identities = Identities()
+
+    async def list(self, request: Request) -> Response:
+        caller = await self._door.let_in(request)
+        caller.need_one_of(LISTERS)
+        vhost = _named(request, "vhost")
+        streams = await self._line.walk(
+            lambda node: listed(node, self._identities, caller.name, vhost)
+        )
+        return JsonAnswer({"vhost": vhost, "streams": streams})
+
+    async def describe(self, request: Request) -> Response:
+        caller = await self._door.let_in(request)
+        name = _named(request, "name")
+        from_offset = _asked(request, "from_offset", 0)
+        return JsonAnswer(
+            await self._view(request, caller, lambda view: view.described(name, from_offset))
+        )
+
+    async def offset(self, request: Request) -> Response:
+        caller = await self._door.let_in(request)
+        name = _named(request, "name")
+        timestamp = _asked(request, "timestamp", None)
+        return JsonAnswer(
+            await self._view(request, caller, lambda view: view.offsets_at(name, timestamp))
+        )
+
+    async def segment(self, request: Request) -> Response:
+        caller = await self._door.let_in(request)
+        kind = _named(request, "kind")
+        if kind not in _KINDS:
+            raise Problem(404, f"a segment has no '{kind[:20]}'", "Ask for log or index.")
+        name = _named(request, "name")
+        first_offset = _number(_named(request, "segment"), "a segment is named by its first offset")
+        segment = await self._segment_file(request, caller, name, first_offset, kind)
+        file = None
+        if self._data is not None:
+            file = _opened(self._data / segment.name)
+            if file is None:
+                # Retention was quicker: the second answer says how far it has come.
+                await self._segment_file(request, caller, name, first_offset, kind)
+                raise Problem(
+                    503, "the segment is being removed", "Ask again.", headers={"Retry-After": "1"}
+                )
+        try:
+            _check_if_match(request, segment)
+            wanted = request.headers.get("range")
+            if_range = request.headers.get("if-range")
+            if if_range is not None and if_range != etag(segment):
+                wanted = None
+            extent = extent_of(wanted, segment.size)
+        except Problem:
+            if file is not None:
+                file.close()
+            raise
+        return SegmentResponse(segment, extent, self._line, file)
+
+    async def _segment_file(
+        self, request: Request, caller: Caller, name: str, first_offset: int, kind: str
+    ) -> SegmentFile:
+        return await self._view(
+            request, caller, lambda view: view.segment_file(name, first_offset, kind)
+        )
+
+    async def get_cursor(self, request: Request) -> Response:
+        caller = await self._door.let_in(request)
+        name = _named(request, "name")
+        cursor = _named(request, "cursor")
+        return JsonAnswer(
+            await self._view(request, caller, lambda view: cursor_of(view.stream(name), cursor))
+        )
+
+    async def put_cursor(self, request: Request) -> Response:
+        caller = await self._door.let_in(request)
+        vhost = _named(request, "vhost")
+        name = _named(request, "name")
+        cursor = _named(request, "cursor")
+        offset = _offset_in(await _body(request))
+        facts: Facts = await self._line.change(
+            lambda node, now: moved_cursor(
+                StreamView(node, self._identities, caller.name, vhost).stream(name),
+                cursor,
+                offset,
+                now,
+            )
+        )
+        return JsonAnswer(facts)
+
+    async def delete_cursor(self, request: Request) -> Response:
+        caller = await self._door.let_in(request)
+        vhost = _named(request, "vhost")
+        name = _named(request, "name")
+        cursor = _named(request, "cursor")
+        await self._line.change(
+            lambda node, now: (
+                StreamView(node, self._identities, caller.name, vhost)
+                .stream(name)
+                .delete_cursor(cursor)
+            )
+        )
+        return Response(status_code=204)
+
+    async def _view(self, request: Request, caller: Caller, look: Callable[[StreamView], T]) -> T:
+        vhost = _named(request, "vhost")
+        return await self._line.ask(
+            lambda node, now: look(StreamView(node, self._identities, caller.name, vhost))
+        )
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    """None when it is gone. What is open can be read to its end, even if it is removed then."""
+    try:
+        return path.open("rb", buffering=0)
+    except FileNotFoundError:
+        return None
+
+
+def _check_if_match(request: Request, segment: SegmentFile) -> None:
+    wanted = request.headers.get("if-match")
+    if wanted is not None and wanted.strip() not in {"*", etag(segment)}:
+        raise Problem(
+            412,
+            "this is not the segment that If-Match names: the stream was deleted and declared "
+            "again, or the segment is another one",
+            "Look at the stream's page and begin anew.",
+            headers={"ETag": etag(segment)},
+        )
+
+
+def _named(request: Request, part: str) -> str:
+    """A part of the path; the application leaves it percent-encoded, so that %2F is no slash."""
+    return unquote(str(request.path_params[part]), errors="surrogateescape")
+
+
+def _asked(request: Request, key: str, default: int | None) -> int:
+    text = request.query_params.get(key)
+    if text is None and default is not None:
+        return default
+    return _number(text or "", f"'{key}' is a number of the query: ?{key}=N")
+
+
+def _number(text: str, form: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 19) or int(text) > _NUMBER_MAX:
+        raise Problem(400, f"{text[:30]!r} is not a number", f"Note: {form}.")
+    return int(text)
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_BYTES_MAX:
+            raise Problem(
+                413,
+                f"a body has at most {BODY_BYTES_MAX} octets",
+                headers={"Connection": "close"},
+            )
+    return body
+
+
+def _offset_in(body: bytes) -> int:
+    """Raises a `Problem` for anything but {"offset": N}."""
+    try:
+        read = json.loads(body)
+    except ValueError:
+        read = None
+    offset = read.get("offset") if isinstance(read, dict) and len(read) == 1 else None
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        raise Problem(
+            400,
+            'the body is not {"offset": N}',
+            "The offset is where a reader goes on; everything before it is done.",
+        )
+    return offset

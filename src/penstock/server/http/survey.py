@@ -1,0 +1,190 @@
+"""The figures behind the metrics, gathered on the broker's loop in steps of bounded size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from penstock.broker.queues.queue import Queue
+    from penstock.node.node import Node
+
+# Queues or connections in one step on the broker's loop: about a millisecond.
+STEP_COUNT: Final = 500
+# Streams that the default page shows one by one, and cursors of all of them; others are on the page
+# per queue alone.
+STREAMS_MAX: Final = 1_000
+CURSORS_MAX: Final = 10_000
+
+
+@dataclass(slots=True)
+class QueueFigures:
+    vhost: str
+    name: str
+    ready: int
+    unacknowledged: int
+    consumers: int
+    published: int
+    delivered: int
+    acknowledged: int
+    redelivered: int
+
+
+@dataclass(slots=True)
+class StreamFigures:
+    vhost: str
+    name: str
+    first_offset: int
+    safe_end_offset: int
+    size: int
+    cursors: list[tuple[str, int, int]]
+
+
+@dataclass(slots=True)
+class Figures:
+    """What one survey found."""
+
+    connections: int = 0
+    channels: int = 0
+    vhosts: int = 0
+    queues: int = 0
+    ready: int = 0
+    unacknowledged: int = 0
+    consumers: int = 0
+    # Since the broker started.
+    published: int = 0
+    delivered: int = 0
+    acknowledged: int = 0
+    redelivered: int = 0
+    alarm: str = ""
+    # None without a data directory.
+    journal: tuple[int, int, int, int] | None = None
+    streams: list[StreamFigures] = field(default_factory=list)
+    streams_left_out: int = 0
+    per_queue: list[QueueFigures] = field(default_factory=list)
+
+
+class Surveyor:
+    """Held by the metrics page and used on the broker's loop only.
+
+    Queues count since they were declared, and their counts go with them; a sum of those would fall.
+    So each survey adds what has come since the last one. Of queues that came and went between two
+    surveys nothing is seen.
+    """
+
+    def __init__(self) -> None:
+        # Counts of each queue at the last survey.
+        self._last: dict[Queue, tuple[int, int, int, int]] = {}
+        self._totals: list[int] = [0, 0, 0, 0]
+
+    def survey(
+        self, node: Node, is_per_queue: bool, vhost: str | None
+    ) -> Generator[None, None, Figures]:
+        """`vhost` limits the figures per queue."""
+        figures = Figures(
+            connections=len(node.connections),
+            vhosts=len(node.state.vhosts),
+            alarm=node.container.alarm,
+        )
+        yield from _count_channels(node, figures)
+        cursor_count = 0
+        for host in list(node.state.vhosts.values()):
+            is_shown = is_per_queue and vhost in {None, host.name}
+            for queue in list(host.queues.values()):
+                if queue.is_deleted:
+                    continue
+                figures.queues += 1
+                _add_levels(queue, figures)
+                self._count(queue)
+                if is_shown:
+                    figures.per_queue.append(_queue_figures(host.name, queue))
+                if isinstance(queue, Stream):
+                    is_room = len(figures.streams) < STREAMS_MAX and cursor_count < CURSORS_MAX
+                    if is_shown or is_room:
+                        found = _stream_figures(host.name, queue)
+                        cursor_count += len(found.cursors)
+                        figures.streams.append(found)
+                    else:
+                        figures.streams_left_out += 1
+                if figures.queues % STEP_COUNT == 0:
+                    yield
+        self._forget_deleted()
+        _take_journal(node, figures)
+        figures.published, figures.delivered, figures.acknowledged, figures.redelivered = (
+            self._totals
+        )
+        return figures
+
+    def _count(self, queue: Queue) -> None:
+        """Add what has come since the last time. Noted at once, because another survey may be
+        under way.
+        """
+        counts = (
+            queue.published_total,
+            queue.delivered_total,
+            queue.acknowledged_total,
+            queue.redelivered_total,
+        )
+        last = self._last.get(queue, (0, 0, 0, 0))
+        if counts != last:
+            self._last[queue] = counts
+            for at in range(4):
+                self._totals[at] += counts[at] - last[at]
+
+    def _forget_deleted(self) -> None:
+        for queue in [queue for queue in self._last if queue.is_deleted]:
+            self._count(queue)
+            del self._last[queue]
+
+
+def _add_levels(queue: Queue, figures: Figures) -> None:
+    if not isinstance(queue, Stream):
+        figures.ready += queue.message_count
+    figures.unacknowledged += queue.unacked_count
+    figures.consumers += queue.consumer_count
+
+
+def _count_channels(node: Node, figures: Figures) -> Generator[None, None, None]:
+    for count, connection in enumerate(list(node.connections.values()), 1):
+        if connection.amqp10 is None:
+            figures.channels += len(connection.amqp091.channels())
+        if count % STEP_COUNT == 0:
+            yield
+
+
+def _queue_figures(vhost: str, queue: Queue) -> QueueFigures:
+    return QueueFigures(
+        vhost,
+        queue.name,
+        queue.message_count,
+        queue.unacked_count,
+        queue.consumer_count,
+        queue.published_total,
+        queue.delivered_total,
+        queue.acknowledged_total,
+        queue.redelivered_total,
+    )
+
+
+def _stream_figures(vhost: str, stream: Stream) -> StreamFigures:
+    log = stream.files.log
+    return StreamFigures(
+        vhost,
+        stream.name,
+        log.first_offset,
+        log.durable_offset,
+        log.size(),
+        stream.cursors(),
+    )
+
+
+def _take_journal(node: Node, figures: Figures) -> None:
+    if node.stored is not None:
+        journal = node.stored.journal
+        segments = journal.segments()
+        size = sum(journal.segment_size(number) for number in segments)
+        figures.journal = (journal.position, journal.durable_position, size, len(segments))

@@ -1,0 +1,129 @@
+"""AMQP over WebSocket: subprotocol `amqp`, binary messages, both dialects."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from penstock.server.http.bridge import WebSocketBridge
+from penstock.server.http.line import BrokerSilent
+from penstock.server.http.login import peer_of
+from penstock.server.http.problems import Problem
+from penstock.server.http.protocol import protocol_of
+
+if TYPE_CHECKING:
+    from penstock.server.http.line import BrokerLine
+
+log = structlog.get_logger()
+
+SUBPROTOCOL: Final = "amqp"
+
+# RFC 6455's close codes.
+NORMAL: Final = 1000
+UNSUPPORTED_DATA: Final = 1003
+TRY_AGAIN_LATER: Final = 1013
+
+
+class WebSocketDoor:
+    """Held by the application. The login is AMQP's own, inside the connection."""
+
+    def __init__(self, line: BrokerLine, origins: tuple[str, ...]) -> None:
+        self._line = line
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+
+    async def serve(self, socket: WebSocket) -> None:
+        problem = self._objection(socket)
+        if problem is not None:
+            await socket.send_denial_response(problem.response())
+            return
+        bridge = WebSocketBridge(self._line)
+        host, is_local = peer_of(socket)
+        try:
+            is_taken = await self._line.ask(
+                lambda node, now: bridge.connect(node, host, is_local, now)
+            )
+            await socket.accept(SUBPROTOCOL)
+            if is_taken:
+                await _carry(socket, bridge)
+            else:
+                await socket.close(TRY_AGAIN_LATER, "the broker takes no more connections")
+        except BrokerSilent as silence:
+            await socket.send_denial_response(Problem(503, str(silence)).response())
+        except Exception:
+            log.exception("WebSocket failed")
+        finally:
+            bridge.lost()
+
+    def _objection(self, socket: WebSocket) -> Problem | None:
+        if SUBPROTOCOL not in socket.scope["subprotocols"]:
+            return Problem(
+                400,
+                f"this WebSocket speaks the subprotocol '{SUBPROTOCOL}' and no other",
+                f"Send the header Sec-WebSocket-Protocol: {SUBPROTOCOL}.",
+            )
+        origin = socket.headers.get("origin")
+        if origin is None or origin.lower() in self._origins:
+            return None
+        if urlsplit(origin.lower()).netloc == socket.headers.get("host", "").lower():
+            return None
+        # Any page that somebody on this machine looks at could log in as the default user else.
+        return Problem(
+            403,
+            f"pages of {origin[:100]!r} may not open WebSockets here",
+            "Add the origin to http.websocket_origins in the configuration file.",
+        )
+
+
+async def _carry(socket: WebSocket, bridge: WebSocketBridge) -> None:
+    """Until either side ends."""
+    tasks = [
+        asyncio.create_task(_carry_in(socket, bridge)),
+        asyncio.create_task(_carry_out(socket, bridge)),
+        asyncio.create_task(bridge.is_aborted.wait()),
+    ]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        if bridge.is_aborted.is_set():
+            # Closing it would wait for a peer that may not read.
+            protocol_of(socket.scope).transport.abort()
+    for outcome in outcomes:
+        if isinstance(outcome, Exception) and not _is_an_end(outcome):
+            raise outcome
+
+
+def _is_an_end(error: Exception) -> bool:
+    """Whether it only says that one side is gone."""
+    return isinstance(error, WebSocketDisconnect | BrokerSilent | OSError)
+
+
+async def _carry_in(socket: WebSocket, bridge: WebSocketBridge) -> None:
+    while True:
+        message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        data = message.get("bytes")
+        if data is None:
+            await socket.close(UNSUPPORTED_DATA, "AMQP travels in binary messages")
+            return
+        await bridge.offer(data)
+
+
+async def _carry_out(socket: WebSocket, bridge: WebSocketBridge) -> None:
+    while True:
+        data = await bridge.taken()
+        if not data:
+            break
+        await socket.send_bytes(data)
+        bridge.sent(len(data))
+    with contextlib.suppress(RuntimeError):
+        # Raised when the peer has closed it already.
+        await socket.close(NORMAL)

@@ -1,0 +1,54 @@
+"""What a bulk reader must know to read a stream's files without asking the broker for messages."""
+
+from dataclasses import dataclass
+
+from penstock.storage.stream_index import ENTRY_SIZE
+from penstock.storage.stream_log import StreamLog
+from penstock.storage.stream_segment import StreamSegment
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """The part of one segment that is safe. It never changes but by growing at its end, until
+    retention removes the whole segment, which its first offset names for good.
+    """
+
+    first_offset: int
+    end_offset: int
+    first_timestamp: int
+    last_timestamp: int
+    # Names as the disk knows them, and octets of each file that may be read.
+    log_name: str
+    log_bytes: int
+    index_name: str
+    index_bytes: int
+
+
+def segment_facts(log: StreamLog) -> list[SegmentFacts]:
+    """Oldest first; a segment without any safe message is left out."""
+    found: list[SegmentFacts] = []
+    for segment in log.segments:
+        count = min(segment.count, log.durable_offset - segment.first_offset)
+        if count > 0:
+            found.append(_facts_of(segment, count))
+    return found
+
+
+def _facts_of(segment: StreamSegment, count: int) -> SegmentFacts:
+    """Of its first `count` messages; reads the index only when there are more."""
+    log_bytes = segment.log_size
+    last_timestamp = segment.last_timestamp
+    if count < segment.count:
+        last = segment.entry(count - 1)
+        log_bytes = last.end()
+        last_timestamp = last.timestamp
+    return SegmentFacts(
+        segment.first_offset,
+        segment.first_offset + count,
+        segment.first_timestamp,
+        last_timestamp,
+        segment.log_name,
+        log_bytes,
+        segment.index_name,
+        ENTRY_SIZE * (1 + count),
+    )

@@ -1,0 +1,82 @@
+"""Looking at a stream's files without changing them: what is whole, what is not, what a start does.
+
+The verdict is recovery's: what is not whole is damage if a whole entry says that it had been safe,
+else it is a torn tail, which a start cuts off with all that comes behind it. Recovery does not read
+again what is known to have been safe; a survey reads everything.
+"""
+
+from penstock.storage.number_table import ReadNumbers, read_newest
+from penstock.storage.stream_recovery import segment_numbers
+from penstock.storage.stream_segment import StreamSegment, segment_number
+from penstock.storage.stream_walk import MessageSink, Problem, SegmentWalk
+from penstock.world.disk import AppendFile, Disk
+
+
+class StreamSurvey:
+    """Held by who checks or salvages a store. Reads one stream's folder."""
+
+    def __init__(self, disk: Disk, folder: str, names: list[str], first_offset_name: str) -> None:
+        """`names` are the files of the folder; `first_offset_name` is what the table of cursors
+        calls the first offset that retention left.
+        """
+        self.folder: str = folder
+        self._disk: Disk = disk
+        self._names: set[str] = set(names)
+        self.cursors: ReadNumbers = read_newest(disk, f"{folder}/cursors", names)
+        first = self.cursors.numbers.get(first_offset_name, 0)
+        # Not those that retention had given up before a power loss brought them back.
+        self.numbers: list[int] = [n for n in segment_numbers(folder, names) if n >= first]
+        self.notes: list[str] = [
+            name
+            for name in names
+            if name.endswith(".pub") and segment_number(folder, name) >= first
+        ]
+        self.walks: list[SegmentWalk] = []
+        for place in range(len(self.numbers)):
+            self.walks.append(self.walk(place, None))
+
+    def walk(self, place: int, sink: MessageSink | None) -> SegmentWalk:
+        """Read a segment; the survey did so once, salvage does so again for what it copies."""
+        number = self.numbers[place]
+        is_last = place + 1 == len(self.numbers)
+        count = -1 if is_last else self.numbers[place + 1] - number
+        segment = StreamSegment(self._disk, self.folder, number)
+        log = self.open(segment.log_name)
+        index = self.open(segment.index_name)
+        walk = SegmentWalk(segment, log, index, count)
+        walk.run(sink)
+        for file in (log, index):
+            if file is not None:
+                file.close()
+        return walk
+
+    def open(self, name: str) -> AppendFile | None:
+        return self._disk.open(name) if name in self._names else None
+
+    def first_offset(self) -> int:
+        return self.numbers[0] if self.numbers else 0
+
+    def end_offset(self) -> int:
+        """Behind the last message that a start would find, if nothing is damaged."""
+        torn = self.torn_tail()
+        if torn is not None:
+            return torn.offset
+        return self.numbers[-1] + self.walks[-1].count if self.numbers else 0
+
+    def damage(self) -> list[Problem]:
+        durable = self._durable_offset()
+        return [problem for problem in self._problems() if problem.offset < durable]
+
+    def torn_tail(self) -> Problem | None:
+        """Where a start would cut, if nothing before it is damaged."""
+        durable = self._durable_offset()
+        for problem in self._problems():
+            if problem.offset >= durable:
+                return problem
+        return None
+
+    def _problems(self) -> list[Problem]:
+        return [problem for walk in self.walks for problem in walk.problems]
+
+    def _durable_offset(self) -> int:
+        return max([walk.durable_offset for walk in self.walks], default=0)

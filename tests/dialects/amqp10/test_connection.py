@@ -1,0 +1,123 @@
+"""Logins, opens and endings of an AMQP 1.0 connection."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.topology import (
+    AddVhost,
+    DeclareQueue,
+    PutUser,
+    SetPermissions,
+    SetVhostLimits,
+)
+from penstock.broker.users import hash_password
+from penstock.wire.amqp10.states import ConnectionState
+from tests.broker.doubles import CountingEntropy
+from tests.dialects.amqp10.doubles import House
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def test_a_client_logs_in_and_opens_the_default_vhost(house: House) -> None:
+    peer = house.connect("somebody")
+    assert peer.wire.state is ConnectionState.OPENED
+    assert peer.opened is not None
+    assert peer.opened.container_id == "house"
+    assert {"ANONYMOUS-RELAY", "LINK_PAIR_V1_0"} <= set(peer.opened.offered_capabilities)
+    assert peer.opened.properties is not None
+    assert peer.opened.properties["product"] == "Penstock"
+    assert peer.connection.vhost_name() == "/"
+    assert house.node.container.connection_counts == {"/": 1}
+
+
+def test_anonymous_logs_in_as_the_default_user_from_this_machine(house: House) -> None:
+    peer = house.connect(mechanism="ANONYMOUS")
+    assert peer.mechanisms == ["PLAIN", "ANONYMOUS"]
+    assert peer.wire.state is ConnectionState.OPENED
+
+
+def test_anonymous_is_refused_when_the_default_user_has_another_password(house: House) -> None:
+    house.logins.good = None
+    changed = hash_password(b"changed", CountingEntropy())
+    house.node.apply(PutUser("guest", changed, (), True), house.now)
+    peer = house.connect(mechanism="ANONYMOUS")
+    house.pass_time(100)
+    assert peer.connection_fault == "amqp:unauthorized-access"
+
+
+def test_a_wrong_password_is_answered_after_a_delay_that_grows(house: House) -> None:
+    first = house.connect(password="wrong")
+    assert not first.is_over
+    assert not first.transport.is_reading
+    house.pass_time(100)
+    assert first.connection_fault == "amqp:unauthorized-access"
+    second = house.connect(password="wrong")
+    house.pass_time(100)
+    assert not second.is_over
+    house.pass_time(100)
+    assert second.is_over
+
+
+def test_a_mechanism_that_was_not_offered_ends_the_connection(house: House) -> None:
+    peer = house.connect(mechanism="EXTERNAL")
+    assert peer.is_over
+
+
+def test_the_hostname_of_an_open_names_the_vhost(house: House) -> None:
+    house.node.apply(AddVhost("tenant"), house.now)
+    house.node.apply(SetPermissions("guest", "tenant", ".*", ".*", ".*"), house.now)
+    peer = house.connect(hostname="vhost:tenant")
+    assert peer.connection.vhost_name() == "tenant"
+
+
+def test_a_vhost_that_is_not_there_closes_with_not_found(house: House) -> None:
+    peer = house.connect(hostname="vhost:nowhere")
+    assert peer.connection_fault == "amqp:not-found"
+
+
+def test_a_vhost_without_permissions_closes_with_unauthorized_access(house: House) -> None:
+    house.node.apply(AddVhost("closed"), house.now)
+    peer = house.connect(hostname="vhost:closed")
+    assert peer.connection_fault == "amqp:unauthorized-access"
+
+
+def test_a_full_vhost_closes_with_resource_limit_exceeded(house: House) -> None:
+    house.node.apply_to_vhost("/", SetVhostLimits(-1, 0), house.now)
+    peer = house.connect()
+    assert peer.connection_fault == "amqp:resource-limit-exceeded"
+
+
+def test_a_connection_that_is_over_counts_no_more(house: House) -> None:
+    peer = house.connect()
+    peer.wire.close(None)
+    house.settle()
+    assert peer.connection_fault == ""
+    assert house.node.container.connection_counts == {"/": 0}
+    house.connect().lose()
+    assert house.node.container.connection_counts == {"/": 0}
+
+
+def test_a_server_that_stops_closes_with_connection_forced(house: House) -> None:
+    peer = house.connect()
+    house.node.stop(house.now)
+    house.settle()
+    assert peer.connection_fault == "amqp:connection:forced"
+
+
+def test_a_defect_of_ours_closes_with_internal_error(house: House) -> None:
+    peer = house.connect()
+    peer.connection.failed(house.now)
+    house.settle()
+    assert peer.connection_fault == "amqp:internal-error"
+
+
+def test_an_exclusive_queue_goes_with_its_connection(house: House) -> None:
+    peer = house.connect()
+    declare = DeclareQueue("own", False, True, connection=peer.connection.number)
+    house.node.apply_to_vhost("/", declare, house.now)
+    peer.lose()
+    assert "own" not in house.node.state.vhost("/").queues

@@ -1,0 +1,112 @@
+"""Stand-ins for the broker's side of a WebSocket bridge, and a relay that lets pika speak over one."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from typing import Final, cast
+
+import websockets.exceptions
+from websockets import Subprotocol
+from websockets.sync.client import ClientConnection, connect
+
+from penstock.dialects.connection import Connection
+from penstock.node.node import Node
+from penstock.server.http.line import BrokerLine
+from penstock.server.server import Server
+from penstock.world.network import Transport
+
+AMQP: Final = (Subprotocol("amqp"),)
+
+
+class HeldOutgoing:
+    def __init__(self) -> None:
+        self._is_writable = True
+
+    def set_writable(self, writable: bool) -> None:
+        self._is_writable = writable
+
+    def is_writable(self) -> bool:
+        return self._is_writable
+
+
+class HeldConnection:
+    def __init__(self) -> None:
+        self.outgoing = HeldOutgoing()
+
+
+class OneConnectionNode:
+    """Takes one connection, or none."""
+
+    def __init__(self, takes: bool = True) -> None:
+        self.connection = HeldConnection() if takes else None
+
+    def connected(
+        self, transport: Transport, host: str, local: bool, now: int
+    ) -> Connection | None:
+        return cast("Connection | None", self.connection)
+
+
+class HearingServer:
+    """Keeps what a connection was given."""
+
+    def __init__(self, node: OneConnectionNode) -> None:
+        self.node = node
+        self.heard: list[bytes] = []
+        self.lost_count = 0
+
+    def now(self) -> int:
+        return 0
+
+    def schedule_flush(self) -> None:
+        pass
+
+    def received(self, connection: Connection, data: bytes) -> None:
+        self.heard.append(data)
+
+    def lost(self, connection: Connection) -> None:
+        self.lost_count += 1
+
+
+def line_to(server: HearingServer) -> BrokerLine:
+    """The broker's loop is the test's own."""
+    return BrokerLine(cast("Server", server), asyncio.get_running_loop())
+
+
+def node_of(server: HearingServer) -> Node:
+    return cast("Node", server.node)
+
+
+class WebSocketRelay:
+    """Listens on a port and carries one TCP connection over a WebSocket. Held by a test."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        with client, connect(self._url, subprotocols=AMQP, compression=None) as line:
+            back = threading.Thread(target=_carry_back, args=(line, client), daemon=True)
+            back.start()
+            with contextlib.suppress(OSError, websockets.exceptions.ConnectionClosed):
+                while data := client.recv(65_536):
+                    line.send(data)
+            line.close()
+            back.join()
+
+    def close(self) -> None:
+        self._listener.close()
+        for thread in self._threads:
+            thread.join(10)
+
+
+def _carry_back(line: ClientConnection, client: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        for data in line:
+            assert isinstance(data, bytes)
+            client.sendall(data)
+        client.shutdown(socket.SHUT_RDWR)
