@@ -5,7 +5,7 @@ it was made from:
 
 - .venv, with the package installed from src as the pure build, and the exact versions of
   constraints.txt;
-- in it the test extra, when the command is `test`;
+- in it the extras that the command needs (`EXTRAS`);
 - .penstock/compiled-<key>: the shared objects of the hot rooms, with links to the files of src
   for everything else. It comes first on the PYTHONPATH, so src never holds a shared object and an
   edit of an interpreted file needs no build.
@@ -32,6 +32,13 @@ from toolchain import ROOT, SOURCE
 ENVIRONMENT: Final = ROOT / ".venv"
 PYTHON: Final = ENVIRONMENT / "bin" / "python"
 STATE: Final = ROOT / ".penstock"
+
+# Extras of the package that a command cannot do without.
+EXTRAS: Final[dict[str, tuple[str, ...]]] = {
+    "test": ("test", "spark"),
+    "demo": ("spark",),
+    "pipeline": ("spark",),
+}
 
 # How much of a failed step's log is shown: enough for the last error, not a screenful of pip.
 LOG_LINES_SHOWN: Final = 25
@@ -142,29 +149,41 @@ def ensure_environment() -> None:
     (ENVIRONMENT / "penstock-created").write_text(sys.version, encoding="utf-8")
 
 
-def ensure_installed(key: str, *, with_tests: bool) -> None:
-    stamp = "penstock-tests-installed" if with_tests else "penstock-installed"
-    if read_stamp(stamp) == key:
+def extras_of(arguments: list[str]) -> tuple[str, ...]:
+    """What a command needs beside the package's own needs."""
+    return EXTRAS.get(arguments[0], ()) if arguments else ()
+
+
+def stamp_of(extra: str) -> str:
+    return f"penstock-installed-{extra}" if extra else "penstock-installed"
+
+
+def is_installed(key: str, extras: tuple[str, ...]) -> bool:
+    return all(read_stamp(stamp_of(extra)) == key for extra in ("", *extras))
+
+
+def ensure_installed(key: str, extras: tuple[str, ...]) -> None:
+    if is_installed(key, extras):
         return
     ensure_environment()
     pip = [str(PYTHON), "-m", "pip", "install", "-c", "constraints.txt"]
     pip.append("--disable-pip-version-check")
-    if not with_tests or read_stamp("penstock-installed") != key:
+    if read_stamp(stamp_of("")) != key:
         step(
             "installing what builds the package (about 10 s)",
             "install-build.log",
             [*pip, "setuptools", "mypy"],
         )
-    what = "the test tools (about half a minute)" if with_tests else "the packages it needs (10 s)"
+    what = f"the packages it needs ({'with Spark about a minute' if 'spark' in extras else '10 s'})"
     step(
         f"installing {what}",
         "install.log",
-        [*pip, "--no-build-isolation", "-e", ".[test]" if with_tests else "."],
+        [*pip, "--no-build-isolation", "-e", f".[{','.join(extras)}]" if extras else "."],
         PENSTOCK_PURE="1",
         PENSTOCK_REQUIRE_COMPILED="0",
     )
-    for name in {stamp, "penstock-installed"}:
-        (ENVIRONMENT / name).write_text(key, encoding="utf-8")
+    for extra in ("", *extras):
+        (ENVIRONMENT / stamp_of(extra)).write_text(key, encoding="utf-8")
 
 
 def ensure_compiled(project: dict[str, Any]) -> Path:
@@ -284,13 +303,13 @@ def run(arguments: list[str], copy: Path | None, why_pure: str) -> NoReturn:
 
 def main() -> NoReturn:
     arguments = sys.argv[1:]
-    with_tests = arguments[:1] == ["test"]
+    extras = extras_of(arguments)
     project = toolchain.read_project()
     key = installed_key(project)
     try:
-        if read_stamp("penstock-tests-installed" if with_tests else "penstock-installed") != key:
+        if not is_installed(key, extras):
             with alone():
-                ensure_installed(key, with_tests=with_tests)
+                ensure_installed(key, extras)
         copy, why_pure = prepare_copy(project)
     except StepFailedError as problem:
         sys.exit(f"penstock: {problem}")
