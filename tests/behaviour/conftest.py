@@ -25,7 +25,7 @@ URL = os.environ.get("PENSTOCK_BEHAVIOUR_URL", "")
 MANAGEMENT_URL = os.environ.get("PENSTOCK_BEHAVIOUR_MANAGEMENT_URL", "")
 
 MARKERS = (
-    "differs(reason): states what RabbitMQ does; Penstock differs on purpose and is not asked",
+    "differs(reason, twin): RabbitMQ does this; Penstock on purpose what the penstock_only twin says",
     "penstock_only(reason): RabbitMQ lacks it or does otherwise; only Penstock is asked",
     "rabbitmq_310(reason): true of RabbitMQ 3.10 only; neither later ones nor Penstock are asked",
     "administered: needs users, vhosts or policies to be set",
@@ -45,10 +45,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             ("penstock_only", bool(URL)),
         ):
             marker = item.get_closest_marker(name)
+            if marker is not None and name == "differs":
+                check_twin(item, marker)
             if marker is not None and skipped:
                 item.add_marker(pytest.mark.skip(reason=f"{name}: {marker.args[0]}"))
         if item.get_closest_marker("administered") and URL and not MANAGEMENT_URL:
             item.add_marker(pytest.mark.skip(reason="no PENSTOCK_BEHAVIOUR_MANAGEMENT_URL"))
+
+
+def check_twin(item: pytest.Item, marker: pytest.Mark) -> None:
+    assert isinstance(item, pytest.Function)
+    twin = getattr(item.module, marker.kwargs.get("twin", ""), None)
+    marks = {mark.name for mark in getattr(twin, "pytestmark", [])}
+    if "penstock_only" not in marks:
+        raise pytest.UsageError(f"{item.nodeid} differs, and nothing proves what Penstock does")
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,10 @@ def test_opening_a_channel_twice_ends_the_connection(broker: BrokerUnderTest) ->
     assert (close.class_id, close.method_id) == (20, 10)
 
 
-@pytest.mark.differs("the spec lets all but close and close-ok be discarded on a closing channel")
+@pytest.mark.differs(
+    "the spec lets all but close and close-ok be discarded on a closing channel",
+    twin="test_opening_a_channel_the_broker_closed_before_close_ok_is_discarded",
+)
 def test_opening_a_channel_the_broker_closed_before_close_ok_ends_the_connection(
     broker: BrokerUnderTest,
 ) -> None:
@@ -86,6 +89,20 @@ def test_opening_a_channel_the_broker_closed_before_close_ok_ends_the_connection
     expect_channel_close(connection, 404, "NOT_FOUND")
     connection.send_method(1, spec.Channel.Open())
     expect_violation(broker, connection, 504)
+
+
+@pytest.mark.penstock_only("RabbitMQ ends the connection with 504")
+def test_opening_a_channel_the_broker_closed_before_close_ok_is_discarded(
+    broker: BrokerUnderTest,
+) -> None:
+    connection = broker.raw_open()
+    connection.send_method(1, missing_queue(broker))
+    expect_channel_close(connection, 404, "NOT_FOUND")
+    connection.send_method(1, spec.Channel.Open())
+    # Neither an answer nor an effect: after close-ok the channel is to be opened, once.
+    connection.send_method(1, spec.Channel.CloseOk())
+    connection.open_channel(1)
+    connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +127,27 @@ def test_more_channels_than_channel_max_end_the_connection(broker: BrokerUnderTe
     connection = broker.raw_open(channel_max=2)
     connection.open_channel(2)
     connection.send_method(3, spec.Channel.Open())
-    # RabbitMQ counts channels; a channel number above channel-max is a channel error by the spec.
+    # RabbitMQ counts channels; to Penstock the number is too large.
     expect_violation(broker, connection, 530, 504)
 
 
-@pytest.mark.differs("the spec forbids numbers above channel-max; RabbitMQ only counts channels")
+@pytest.mark.differs(
+    "the spec forbids numbers above channel-max; RabbitMQ only counts channels",
+    twin="test_a_channel_number_above_channel_max_ends_the_connection",
+)
 def test_a_channel_number_above_channel_max_is_accepted(broker: BrokerUnderTest) -> None:
     broker.raw_open(channel_max=5).open_channel(65535)
+
+
+@pytest.mark.penstock_only("RabbitMQ accepts any number")
+@pytest.mark.parametrize("number", [6, 65535])
+def test_a_channel_number_above_channel_max_ends_the_connection(
+    broker: BrokerUnderTest, number: int
+) -> None:
+    connection = broker.raw_open(channel_max=5)
+    connection.open_channel(5)
+    connection.send_method(number, spec.Channel.Open())
+    expect_violation(broker, connection, 504)
 
 
 def test_flow_cannot_be_stopped_by_the_client(broker: BrokerUnderTest) -> None:

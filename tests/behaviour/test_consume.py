@@ -308,7 +308,10 @@ def test_a_client_without_the_capability_is_not_told(broker: BrokerUnderTest) ->
     connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
 
 
-@pytest.mark.differs("Penstock keeps the spec's promise of no-local")
+@pytest.mark.differs(
+    "Penstock keeps the spec's promise of no-local",
+    twin="test_no_local_keeps_a_connections_own_messages_from_it",
+)
 def test_no_local_is_ignored(broker: BrokerUnderTest) -> None:
     connection = broker.raw_open()
     queue = broker.name()

@@ -76,12 +76,27 @@ def test_without_mandatory_an_unroutable_message_is_dropped(broker: BrokerUnderT
     connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
 
 
-@pytest.mark.differs("Penstock implements immediate")
+@pytest.mark.differs(
+    "Penstock implements immediate",
+    twin="test_an_immediate_message_to_no_queue_is_treated_as_any_other",
+)
 @pytest.mark.parametrize("mandatory", [False, True])
 def test_immediate_is_not_implemented(broker: BrokerUnderTest, mandatory: bool) -> None:
     connection = broker.raw_open()
     connection.publish(1, "", "anything", b"", immediate=True, mandatory=mandatory)
     expect_connection_close(connection, 540, "NOT_IMPLEMENTED - immediate=true")
+
+
+@pytest.mark.penstock_only("RabbitMQ does not implement immediate")
+@pytest.mark.parametrize("mandatory", [False, True])
+def test_an_immediate_message_to_no_queue_is_treated_as_any_other(
+    broker: BrokerUnderTest, mandatory: bool
+) -> None:
+    connection = broker.raw_open()
+    connection.publish(1, "", broker.name("missing"), b"x", immediate=True, mandatory=mandatory)
+    if mandatory:
+        assert returned(connection)[0].reply_code == 312
+    connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
 
 
 @pytest.mark.penstock_only("RabbitMQ does not implement immediate")

@@ -42,6 +42,15 @@ def test_a_mandatory_answer_is_returned_though_it_arrives(broker: BrokerUnderTes
     assert answers.wait_for(1)[0].body == b"answer"
 
 
+@pytest.mark.penstock_only("RabbitMQ does so since 4.2")
+def test_a_mandatory_answer_counts_as_routed(broker: BrokerUnderTest) -> None:
+    answers, address = ask(broker, broker.channel())
+    server = broker.channel()
+    server.confirm_delivery()
+    server.basic_publish("", address, b"answer", mandatory=True)
+    assert answers.wait_for(1)[0].body == b"answer"
+
+
 def test_an_answer_that_comes_too_late_is_unroutable(broker: BrokerUnderTest) -> None:
     channel, server = broker.channel(), broker.channel()
     server.confirm_delivery()

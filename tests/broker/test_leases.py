@@ -76,6 +76,9 @@ def test_what_is_given_back_is_at_the_end_and_flagged() -> None:
     assert [entry.is_redelivered for entry in entries] == [False, True, True]
     with pytest.raises(NotFound, match="settled, given back, or never taken"):
         find_lease(broker.vhost, "q", "job", 1)
+    taken(broker, 2)
+    again = find_lease(broker.vhost, "q", "job", 2).browse(10)
+    assert [entry.is_redelivered for entry in again] == [False, True, True]
 
 
 def test_a_lease_whose_owner_does_not_come_back_expires_also_over_a_restart() -> None:

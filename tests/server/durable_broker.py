@@ -1,9 +1,7 @@
 """`penstock serve --data DIR` as a process that can be killed and started again."""
 
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +10,7 @@ from pathlib import Path
 import pika
 
 from tests.server.opened import close_all, pika_connection
+from tests.support.served import amqp_port, launch, ready_facts
 
 # Unless told otherwise, messages here are meant to survive.
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -37,29 +36,16 @@ class DurableBroker:
             self._process.communicate(timeout=20)
         self._errors.seek(0)
         self._errors.truncate()
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "penstock",
-                "serve",
-                "--port=0",
-                f"--data={self.data}",
-                *options,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": ""},
-        )
+        self._process = launch("--port=0", f"--data={self.data}", *options, errors=self._errors)
         return self._process
 
     def start(self, *options: str) -> "DurableBroker":
         process = self.launch(*options)
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("penstock ready"), (line, process.wait(10), self.errors())
-        self.port = int(line.split()[2].rpartition(":")[2])
+        try:
+            self.port = amqp_port(ready_facts(process))
+        except AssertionError as error:
+            error.add_note(self.errors())
+            raise
         return self
 
     def refused(self) -> tuple[int, str]:

@@ -10,7 +10,6 @@ Longer runs: `python -m tests.wire.fuzz SEED COUNT`. A failure prints the number
 
 from __future__ import annotations
 
-import sys
 from random import Random
 
 from penstock.wire.amqp091.content import BasicProperties, encode_header
@@ -38,6 +37,7 @@ from penstock.wire.amqp091.methods_generated import (
 )
 from penstock.wire.amqp091.reply_codes_generated import REPLY_NAMES
 from penstock.wire.amqp091.states import ConnectionState, Role
+from tests.wire.damage import Recorded, check_one, main, mutate, rearrange
 from tests.wire.doubles import GreetingClient, Machine, Pair, decode_frames
 
 # Small, so that inputs reach them.
@@ -51,15 +51,6 @@ PROPERTIES = BasicProperties(
 )
 
 
-class Recorded:
-    """One side of a conversation, and how much of it is the handshake."""
-
-    def __init__(self, listener_role: Role, said: bytes, handshake_size: int) -> None:
-        self.listener_role = listener_role
-        self.said = said
-        self.handshake_size = handshake_size
-
-
 class ReadyClient(GreetingClient):
     """Opens the channels of the recording as soon as it may."""
 
@@ -70,7 +61,7 @@ class ReadyClient(GreetingClient):
             self.connection.open_channel(2)
 
 
-def machine_for(recorded: Recorded) -> Machine:
+def machine_for(recorded: Recorded[Role]) -> Machine:
     machine = Machine(recorded.listener_role, LIMITS)
     if recorded.listener_role is Role.CLIENT:
         machine.listener = ReadyClient()
@@ -79,7 +70,7 @@ def machine_for(recorded: Recorded) -> Machine:
     return machine
 
 
-def record() -> list[Recorded]:
+def record() -> list[Recorded[Role]]:
     """Both sides of a conversation that touches most of the machine."""
     pair = Pair(limits=LIMITS)
     pair.connect()
@@ -121,34 +112,8 @@ def record() -> list[Recorded]:
     ]
 
 
-def mutate(random: Random, recorded: Recorded, other: bytes) -> bytes:
-    data = bytearray(recorded.said)
-    for _ in range(random.choice((1, 1, 1, 2, 3, 8))):
-        # Mostly behind the handshake: damage in it ends the story early.
-        start = recorded.handshake_size if random.random() < 0.7 else 0
-        at = random.randrange(min(start, len(data)), len(data) + 1)
-        size = random.choice((1, 1, 2, 4, 8, 30, 200))
-        choice = random.randrange(8)
-        if choice <= 1 and at < len(data):
-            data[at] = random.randrange(256)
-        elif choice == 2 and at < len(data):
-            data[at] ^= 1 << random.randrange(8)
-        elif choice == 3:
-            data[at:at] = random.randbytes(size)
-        elif choice == 4:
-            del data[at : at + size]
-        elif choice == 5:
-            data[at:at] = data[at : at + size]
-        elif choice == 6:
-            there = random.randrange(len(other))
-            data[at : at + random.choice((0, size))] = other[there : there + size]
-        elif random.random() < 0.3:
-            del data[at:]
-    return bytes(data)
-
-
 def swap_frames(random: Random, data: bytes) -> bytes:
-    """Whole frames moved, doubled or dropped: valid framing, wrong order."""
+    """Whole frames moved, doubled, dropped or put on another channel: valid framing, wrong order."""
     frames = []
     position = 8 if data.startswith(b"AMQP") else 0
     head = data[:position]
@@ -156,20 +121,12 @@ def swap_frames(random: Random, data: bytes) -> bytes:
         size = 8 + int.from_bytes(data[position + 3 : position + 7], "big")
         frames.append(data[position : position + size])
         position += size
-    for _ in range(random.choice((1, 1, 2, 5))):
-        at = random.randrange(len(frames))
-        frame = frames[at]
-        choice = random.randrange(4)
-        if choice == 0 and len(frames) > 1:
-            del frames[at]
-        elif choice == 1:
-            frames.insert(random.randrange(len(frames)), frame)
-        elif choice == 2:
-            other = random.randrange(len(frames))
-            frames[at], frames[other] = frames[other], frame
-        else:
-            frames[at] = frame[:1] + bytes((0, random.randrange(8))) + frame[3:]
+    rearrange(random, frames, change_channel, 1)
     return head + b"".join(frames)
+
+
+def change_channel(random: Random, frame: bytes) -> bytes:
+    return frame[:1] + bytes((0, random.randrange(8))) + frame[3:]
 
 
 def run(random: Random, machine: Machine, data: bytes) -> None:
@@ -207,20 +164,16 @@ def run(random: Random, machine: Machine, data: bytes) -> None:
     assert machine.listener.calls[-1][0] in {"connection_ended", "method"}
 
 
-def check(seed: int, number: int, recordings: list[Recorded] | None = None) -> None:
-    """One input, the same for the same two numbers."""
-    random = Random(seed << 32 | number)
-    first, second = recordings or record()
-    recorded, other = (first, second) if random.random() < 0.7 else (second, first)
+def attempt(random: Random, recorded: Recorded[Role], other: bytes) -> None:
     if random.random() < 0.2:
         data = swap_frames(random, recorded.said)
     else:
-        data = mutate(random, recorded, other.said)
-    try:
-        run(random, machine_for(recorded), data)
-    except BaseException as error:
-        error.add_note(f"tests.wire.fuzz.check({seed}, {number})")
-        raise
+        data = mutate(random, recorded, other)
+    run(random, machine_for(recorded), data)
+
+
+def check(seed: int, number: int, recordings: list[Recorded[Role]] | None = None) -> None:
+    check_one("tests.wire.fuzz", seed, number, recordings or record(), attempt)
 
 
 def fuzz(seed: int, count: int) -> None:
@@ -230,5 +183,4 @@ def fuzz(seed: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    fuzz(int(sys.argv[1]), int(sys.argv[2]))
-    print(f"{sys.argv[2]} inputs of seed {sys.argv[1]} did no harm")
+    main(fuzz)

@@ -74,6 +74,7 @@ class AsyncConnection(LineOwner):
         self._line.conversation.close()
         self._line.flush_soon()
         await self.wait_ended()
+        await self._line.wait_lost()
 
     async def __aenter__(self) -> Self:
         return self

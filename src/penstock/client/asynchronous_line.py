@@ -6,7 +6,7 @@ What is said during one turn of the event loop leaves in one write.
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from typing import Final
+from typing import Final, cast
 
 from penstock.client.conversation import Conversation
 from penstock.client.errors import ConnectFailed
@@ -18,6 +18,8 @@ from penstock.world.network import Transport
 
 # Heartbeats are due every few seconds at most, so a look each second is enough.
 TICK_SECONDS: Final = 1.0
+# How long a peer has to answer TLS's own goodbye; all of ours has been said by then.
+LEAVE_SECONDS: Final = 1.0
 
 
 class LineOwner(ABC):
@@ -68,10 +70,11 @@ class AsyncLine(asyncio.Protocol):
         # Set while the kernel takes our bytes; publishers wait for it.
         self.writable: asyncio.Event = asyncio.Event()
         self.writable.set()
+        self._lost: asyncio.Event = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = AsyncioTransport(transport)
+        # Not asserted: uvloop's TLS transport is one without being derived from it.
+        self.transport = AsyncioTransport(cast("asyncio.Transport", transport))
         outgoing = Outgoing(self._flush_list, self.transport)
         self.conversation = Conversation(
             self._address, outgoing, name=self._name, epoch=self._epoch
@@ -87,6 +90,7 @@ class AsyncLine(asyncio.Protocol):
         if self._ticker is not None:
             self._ticker.cancel()
         self.writable.set()
+        self._lost.set()
         self._report(self.conversation.lost())
 
     def pause_writing(self) -> None:
@@ -94,6 +98,14 @@ class AsyncLine(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.writable.set()
+
+    async def wait_lost(self) -> None:
+        """Until the socket is closed. TLS takes leave of the peer first, who may not answer."""
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._lost.wait()
+        except TimeoutError:
+            self.transport.abort()
 
     def flush_soon(self) -> None:
         """Write at the end of this turn of the loop, with whatever else is said in it."""

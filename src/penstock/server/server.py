@@ -100,7 +100,10 @@ class Server(SocketOwner):
         self._resting.append(transport)
 
     def lost(self, connection: Connection) -> None:
-        self.node.lost(connection, self._clock.now())
+        try:
+            self.node.lost(connection, self._clock.now())
+        except DiskError as error:
+            self.node.storage_failed(str(error))
         self.schedule_flush()
 
     # Ticks.
@@ -150,9 +153,13 @@ class Server(SocketOwner):
     def _sweep(self) -> None:
         now = self._clock.now()
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
-        for watcher in self.watchers:
-            watcher(now)
-        self.node.sweep(now, self._clock.wall())
+        try:
+            for watcher in self.watchers:
+                watcher(now)
+            self.node.sweep(now, self._clock.wall())
+        except DiskError as error:
+            # Its folder is gone, or cannot be asked.
+            self.node.storage_failed(str(error))
         self.schedule_flush()
 
     async def stop(self) -> None:

@@ -1,13 +1,10 @@
 """`penstock serve` with HTTP: ports, the ready line, TLS, bad requests, the end."""
 
-import os
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -16,46 +13,7 @@ import pytest
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from tests.server.http.asking import GUEST, STREAM, Pages, problem, serving
 from tests.server.opened import pika_connection
-
-
-class Served:
-    """`penstock serve` processes of one test."""
-
-    def __init__(self) -> None:
-        self.processes: list[subprocess.Popen[str]] = []
-
-    def launch(self, *options: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "serve", "--port=0", *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": ""},
-        )
-        self.processes.append(process)
-        return process
-
-    def ready(self, *options: str) -> dict[str, str]:
-        process = self.launch(*options)
-        assert process.stdout is not None
-        words = process.stdout.readline().split()
-        assert words[:2] == ["penstock", "ready"], words
-        return dict(word.split("=") for word in words[2:])
-
-    def refused(self, *options: str) -> tuple[int, str]:
-        process = self.launch(*options)
-        _, errors = process.communicate(timeout=20)
-        assert "Traceback" not in errors
-        return process.returncode, errors
-
-
-@pytest.fixture
-def served() -> Iterator[Served]:
-    started = Served()
-    yield started
-    for process in started.processes:
-        process.kill()
-        process.communicate()
+from tests.support.served import Served
 
 
 def test_the_ready_line_says_where_http_is(served: Served) -> None:
@@ -86,7 +44,7 @@ def test_an_option_turns_on_what_the_file_turned_off(served: Served, tmp_path: P
 def test_a_taken_port_is_said_with_what_to_do(served: Served) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, errors = served.refused("--http-port", str(port))
+        code, errors = served.refused("--port=0", "--http-port", str(port))
     assert code == 1
     assert f"cannot listen on 127.0.0.1:{port} for HTTP" in errors
     for option in ("--http-port N", "--http-port 0", "--no-http"):
@@ -163,7 +121,7 @@ def test_tls_serves_the_same_pages(served: Served, tmp_path: Path) -> None:
 def test_a_certificate_that_cannot_be_used_is_said(served: Served, tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text('[http]\ntls_certificate = "nowhere.pem"\n')
-    code, errors = served.refused("--config", str(file))
+    code, errors = served.refused("--port=0", "--config", str(file))
     assert code == 2
     assert "cannot use the certificate" in errors
 

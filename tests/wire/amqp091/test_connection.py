@@ -1,5 +1,7 @@
 """What a connection hears: handshake, channels, contents, acks, and faults of its listener."""
 
+from random import Random
+
 import pytest
 
 from penstock.wire.amqp091.content import BasicProperties, encode_header
@@ -114,6 +116,48 @@ def test_a_publish_arrives_the_same_wherever_it_is_cut(cut: int) -> None:
     machine.receive(WHOLE[cut:] + WHOLE)
     assert machine.listener.calls == [("content", 1, PUBLISH, HEADER_5, b"hello")] * 2
     assert machine.connection.buffered() == 0
+
+
+# Any two of these are alike in some of method, channel, header, size of the body, and not in others.
+ALIKE = [
+    (channel, BasicPublish("", key).encode(), encode_header(len(body), properties), body)
+    for channel in (1, 2)
+    for key in ("one", "two")
+    for properties in (BasicProperties(), BasicProperties(delivery_mode=2))
+    for body in (b"", b"hello", b"other", b"longer")
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_contents_that_are_alike_in_parts_are_not_taken_for_each_other(seed: int) -> None:
+    machine = open_server()
+    machine.receive(method_frame(2, ChannelOpen()))
+    machine.listener.calls.clear()
+    drawn = Random(seed)
+    contents = [
+        content
+        for content in drawn.choices(ALIKE, k=100)
+        for _ in range(drawn.choice((1, 1, 2, 3)))
+    ]
+    machine.receive(b"".join(encode_content(*content) for content in contents))
+    assert machine.listener.calls == [("content", *content) for content in contents]
+
+
+def test_a_repeated_header_on_another_channel_than_its_method_is_refused() -> None:
+    machine = open_server()
+    machine.receive(method_frame(2, ChannelOpen()))
+    on_other_channel = encode_frame(METHOD_FRAME, 2, PUBLISH) + WHOLE[len(PUBLISH) + 8 :]
+    machine.receive(WHOLE + WHOLE + on_other_channel)
+    assert machine.listener.named("content") == [(1, PUBLISH, HEADER_5, b"hello")] * 2
+    assert "expected method frame on channel 1" in str(machine.listener.named("connection_ended"))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_repeated_content_without_its_frame_end_is_refused(count: int) -> None:
+    machine = open_server()
+    machine.receive(WHOLE * count + WHOLE[:-1] + b"\x00" + WHOLE)
+    assert machine.listener.named("content") == [(1, PUBLISH, HEADER_5, b"hello")] * count
+    assert "frame-end octet expected" in str(machine.listener.named("connection_ended"))
 
 
 def test_a_content_without_a_body_is_whole_after_its_header() -> None:

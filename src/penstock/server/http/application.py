@@ -13,11 +13,13 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 import penstock
 from penstock.broker.errors import Refusal
 from penstock.server.http.health import HealthPages
+from penstock.server.http.lease_pages import LeasePages
 from penstock.server.http.line import BrokerSilent
 from penstock.server.http.login import Doorkeeper
 from penstock.server.http.metrics import MetricsPages
 from penstock.server.http.problems import JsonAnswer, Problem, problem_of
 from penstock.server.http.settings import HEADER_BYTES_MAX, REQUESTS_MAX
+from penstock.server.http.sink_pages import SinkPages
 from penstock.server.http.stream_pages import StreamPages
 from penstock.server.http.websocket import WebSocketDoor
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _STREAM: Final = "/api/streams/{vhost}/{name}"
+_OWNER: Final = "/api/leases/{vhost}/{queue}/{owner}"
+_SINK: Final = "/api/sinks/{vhost}/{sink}"
 
 
 def make_application(
@@ -73,8 +77,33 @@ def _routes(
         Route(f"{_STREAM}/cursors/{{cursor}}", streams.get_cursor, methods=["GET"]),
         Route(f"{_STREAM}/cursors/{{cursor}}", streams.put_cursor, methods=["PUT"]),
         Route(f"{_STREAM}/cursors/{{cursor}}", streams.delete_cursor, methods=["DELETE"]),
+        *_lease_routes(LeasePages(line, door)),
+        *_sink_routes(SinkPages(line, door)),
         WebSocketRoute("/", sockets.serve),
         WebSocketRoute("/ws", sockets.serve),
+    ]
+
+
+def _lease_routes(leases: LeasePages) -> list[BaseRoute]:
+    return [
+        Route("/api/leases/{vhost}", leases.list),
+        Route("/api/leases/{vhost}/{queue}", leases.take, methods=["POST"]),
+        Route(_OWNER, leases.list_of_owner),
+        Route(f"{_OWNER}/{{number}}", leases.read, methods=["GET"]),
+        Route(f"{_OWNER}/{{number}}", leases.settle, methods=["DELETE"]),
+        Route(f"{_OWNER}/{{number}}/return", leases.give_back, methods=["POST"]),
+    ]
+
+
+def _sink_routes(sinks: SinkPages) -> list[BaseRoute]:
+    batch = f"{_SINK}/batches/{{batch}}"
+    attempt = f"{batch}/partitions/{{partition}}/attempts/{{attempt}}"
+    return [
+        Route("/api/sinks/{vhost}", sinks.list),
+        Route(_SINK, sinks.describe, methods=["GET"]),
+        Route(_SINK, sinks.forget, methods=["DELETE"]),
+        Route(attempt, sinks.stage, methods=["POST"]),
+        Route(f"{batch}/commit", sinks.commit, methods=["POST"]),
     ]
 
 

@@ -10,6 +10,9 @@ import asyncio
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from penstock.server.http.safe_answer import Awaited, SafeAnswer
+from penstock.world.disk import DiskError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
@@ -66,6 +69,42 @@ class BrokerLine:
 
         return await self.ask(run)
 
+    async def change_safely(self, command: Callable[[Node, int], T]) -> T:
+        """As `change`, answered when what the tick wrote would survive a power loss."""
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            node = self.server.node
+            try:
+                result = command(node, self.server.now())
+            except DiskError as error:
+                # A message that was paged out cannot be read back; nobody hears of this tick.
+                node.storage_failed(str(error))
+            except Exception as error:
+                answer.set_exception(error)
+            else:
+                SafeAnswer(node, lambda: answer.set_result(result))
+            self.server.schedule_flush()
+
+        self.tell(run)
+        return await heard(answer)
+
+    async def until(self, has_come: Callable[[], bool], seconds: float) -> bool:
+        """Whether something came about on the broker's loop within some seconds, and is safe."""
+        answer: Future[bool] = Future()
+
+        def run() -> None:
+            if answer.set_running_or_notify_cancel():
+                now = self.server.now()
+                until = now + int(seconds * 1000)
+                Awaited(self.server.node, has_come, answer.set_result, until).fire(now)
+                self.server.schedule_flush()
+
+        self.tell(run)
+        return await heard(answer, seconds + ANSWER_SECONDS)
+
     async def walk(self, begin: Callable[[Node], Generator[None, None, T]]) -> T:
         """What a walk returns that pauses between its steps; others have their turn there."""
         answer: Future[T] = Future()
@@ -90,9 +129,9 @@ class BrokerLine:
         return await heard(answer)
 
 
-async def heard(answer: Future[T]) -> T:
+async def heard(answer: Future[T], seconds: float = ANSWER_SECONDS) -> T:
     """Wait for an answer of the broker's loop. Raises `BrokerSilent`."""
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(answer), ANSWER_SECONDS)
+        return await asyncio.wait_for(asyncio.wrap_future(answer), seconds)
     except TimeoutError as error:
-        raise BrokerSilent(f"the broker did not answer in {ANSWER_SECONDS:.0f} s") from error
+        raise BrokerSilent(f"the broker did not answer in {seconds:.0f} s") from error

@@ -19,8 +19,15 @@ SOCKETS_MAX: Final = 4096
 REQUESTS_MAX: Final = 256
 # Headers of a request; more is refused with 431, or with 400 when they come in pieces.
 HEADER_BYTES_MAX: Final = 32 * 1024
-# The only bodies are small JSON objects; more is refused with 413.
+# Bodies are small JSON objects; more is refused with 413.
 BODY_BYTES_MAX: Final = 64 * 1024
+# But for those that bring rows for a sink. They are journalled as one batch, and decoded on the
+# broker's loop.
+ROWS_BYTES_MAX: Final = 8 * 1024 * 1024
+# So many of those are read and staged at once; others wait with their octets unread.
+ROWS_AT_ONCE: Final = 8
+# A commit's body names every partition: as many as a sink has, in digits.
+COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
 # A socket that has not said a whole request by then is closed.
 FIRST_REQUEST_SECONDS: Final = 15.0
 # An idle connection is kept this long for the next request.

@@ -12,6 +12,7 @@ from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.streams.files import NO_LIMIT
 from penstock.broker.streams.stream import Stream
 from penstock.server.http.problems import Problem
+from penstock.server.http.vhost_access import enter
 from penstock.storage.stream_index import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -69,15 +70,8 @@ class StreamView:
         """Raises a `Refusal` or a `Problem`."""
         self._node = node
         self._identities = identities
-        self.vhost: VirtualHost = node.state.vhost(vhost)
-        access = node.state.access.find(user, vhost)
-        if access is None:
-            raise Problem(
-                403,
-                f"access to vhost '{vhost}' refused for user '{user}'",
-                "Give the user permissions in this virtual host.",
-            )
-        self._access = access
+        self.vhost: VirtualHost
+        self.vhost, self._access = enter(node, user, vhost)
 
     def stream(self, name: str) -> Stream:
         self._access.check(Permission.READ, ResourceKind.QUEUE, name)

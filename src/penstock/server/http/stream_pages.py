@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
-from urllib.parse import unquote
 
 from starlette.responses import Response
 
 from penstock.server.http.login import LISTERS, Caller, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem
 from penstock.server.http.ranges import extent_of
+from penstock.server.http.request_parts import asked, body_of, named, number
 from penstock.server.http.segment_response import SegmentResponse, etag
-from penstock.server.http.settings import BODY_BYTES_MAX
 from penstock.server.http.stream_facts import (
     Facts,
     Identities,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NUMBER_MAX: Final = 2**63 - 1
 _KINDS: Final = ("log", "index")
 
 
@@ -49,7 +47,7 @@ class StreamPages:
     async def list(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
         caller.need_one_of(LISTERS)
-        vhost = _named(request, "vhost")
+        vhost = named(request, "vhost")
         streams = await self._line.walk(
             lambda node: listed(node, self._identities, caller.name, vhost)
         )
@@ -57,27 +55,27 @@ class StreamPages:
 
     async def describe(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
-        name = _named(request, "name")
-        from_offset = _asked(request, "from_offset", 0)
+        name = named(request, "name")
+        from_offset = asked(request, "from_offset", 0)
         return JsonAnswer(
             await self._view(request, caller, lambda view: view.described(name, from_offset))
         )
 
     async def offset(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
-        name = _named(request, "name")
-        timestamp = _asked(request, "timestamp", None)
+        name = named(request, "name")
+        timestamp = asked(request, "timestamp", None)
         return JsonAnswer(
             await self._view(request, caller, lambda view: view.offsets_at(name, timestamp))
         )
 
     async def segment(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
-        kind = _named(request, "kind")
+        kind = named(request, "kind")
         if kind not in _KINDS:
             raise Problem(404, f"a segment has no '{kind[:20]}'", "Ask for log or index.")
-        name = _named(request, "name")
-        first_offset = _number(_named(request, "segment"), "a segment is named by its first offset")
+        name = named(request, "name")
+        first_offset = number(named(request, "segment"), "a segment is named by its first offset")
         segment = await self._segment_file(request, caller, name, first_offset, kind)
         file = None
         if self._data is not None:
@@ -110,18 +108,18 @@ class StreamPages:
 
     async def get_cursor(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
-        name = _named(request, "name")
-        cursor = _named(request, "cursor")
+        name = named(request, "name")
+        cursor = named(request, "cursor")
         return JsonAnswer(
             await self._view(request, caller, lambda view: cursor_of(view.stream(name), cursor))
         )
 
     async def put_cursor(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
-        vhost = _named(request, "vhost")
-        name = _named(request, "name")
-        cursor = _named(request, "cursor")
-        offset = _offset_in(await _body(request))
+        vhost = named(request, "vhost")
+        name = named(request, "name")
+        cursor = named(request, "cursor")
+        offset = _offset_in(await body_of(request))
         facts: Facts = await self._line.change(
             lambda node, now: moved_cursor(
                 StreamView(node, self._identities, caller.name, vhost).stream(name),
@@ -134,9 +132,9 @@ class StreamPages:
 
     async def delete_cursor(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
-        vhost = _named(request, "vhost")
-        name = _named(request, "name")
-        cursor = _named(request, "cursor")
+        vhost = named(request, "vhost")
+        name = named(request, "name")
+        cursor = named(request, "cursor")
         await self._line.change(
             lambda node, now: (
                 StreamView(node, self._identities, caller.name, vhost)
@@ -147,7 +145,7 @@ class StreamPages:
         return Response(status_code=204)
 
     async def _view(self, request: Request, caller: Caller, look: Callable[[StreamView], T]) -> T:
-        vhost = _named(request, "vhost")
+        vhost = named(request, "vhost")
         return await self._line.ask(
             lambda node, now: look(StreamView(node, self._identities, caller.name, vhost))
         )
@@ -171,37 +169,6 @@ def _check_if_match(request: Request, segment: SegmentFile) -> None:
             "Look at the stream's page and begin anew.",
             headers={"ETag": etag(segment)},
         )
-
-
-def _named(request: Request, part: str) -> str:
-    """A part of the path; the application leaves it percent-encoded, so that %2F is no slash."""
-    return unquote(str(request.path_params[part]), errors="surrogateescape")
-
-
-def _asked(request: Request, key: str, default: int | None) -> int:
-    text = request.query_params.get(key)
-    if text is None and default is not None:
-        return default
-    return _number(text or "", f"'{key}' is a number of the query: ?{key}=N")
-
-
-def _number(text: str, form: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 19) or int(text) > _NUMBER_MAX:
-        raise Problem(400, f"{text[:30]!r} is not a number", f"Note: {form}.")
-    return int(text)
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_BYTES_MAX:
-            raise Problem(
-                413,
-                f"a body has at most {BODY_BYTES_MAX} octets",
-                headers={"Connection": "close"},
-            )
-    return body
 
 
 def _offset_in(body: bytes) -> int:

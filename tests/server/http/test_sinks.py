@@ -1,0 +1,198 @@
+"""Sinks over HTTP: rows are staged, committed, and published once."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from penstock import Broker
+from penstock.server.http.settings import ROWS_BYTES_MAX
+from penstock.wire.amqp091.content import BasicProperties
+from tests.server.http.asking import STREAM, Pages, declared, problem, serving
+from tests.server.http.rows import Row, block
+from tests.server.opened import pika_connection
+
+SINK = "/api/sinks/%2F/job"
+
+
+def rows(count: int, key: str = "q", first: int = 0) -> bytes:
+    return block([Row(key, b"%d" % number) for number in range(first, first + count)])
+
+
+def staging(
+    pages: Pages,
+    octets: bytes,
+    batch: int = 0,
+    partition: int = 0,
+    attempt: int = 0,
+    query: str = "",
+) -> httpx.Response:
+    path = f"{SINK}/batches/{batch}/partitions/{partition}/attempts/{attempt}{query}"
+    return pages.ask("POST", path, octets)
+
+
+def committing(pages: Pages, batch: int, *attempts: tuple[int, int, int]) -> httpx.Response:
+    return pages.ask(
+        "POST", f"{SINK}/batches/{batch}/commit", json.dumps({"attempts": attempts}).encode()
+    )
+
+
+def in_queue(broker: Broker, name: str = "q") -> list[bytes]:
+    channel = pika_connection(broker.url).channel()
+    found = []
+    while True:
+        method, _, body = channel.basic_get(name, auto_ack=True)
+        if method is None:
+            return found
+        found.append(body)
+
+
+def test_a_batch_is_published_when_its_commit_is_answered(kept: Pages) -> None:
+    declared(kept.broker, "q", {})
+    assert staging(kept, rows(3)).json() == {"staged": 3}
+    assert staging(kept, rows(2, first=3)).json() == {"staged": 5}
+    assert staging(kept, rows(2, first=5), partition=1).json() == {"staged": 2}
+    assert in_queue(kept.broker) == []
+    assert committing(kept, 0, (0, 0, 5), (1, 0, 2)).json() == {
+        "batch": 0,
+        "published": True,
+        "repeated": False,
+        "last_batch": 0,
+        "unroutable": 0,
+    }
+    assert in_queue(kept.broker) == [b"%d" % number for number in range(7)]
+
+
+def test_a_commit_that_comes_again_is_dropped(kept: Pages) -> None:
+    declared(kept.broker, "q", {})
+    for attempt in (0, 1):
+        staging(kept, rows(3), batch=4, attempt=attempt)
+        answer = committing(kept, 4, (0, attempt, 3)).json()
+        assert (answer["published"], answer["repeated"]) == (True, attempt == 1)
+    assert committing(kept, 2, (0, 0, 3)).json()["last_batch"] == 4
+    assert in_queue(kept.broker) == [b"0", b"1", b"2"]
+
+
+def test_rows_that_are_sent_again_are_staged_once(kept: Pages) -> None:
+    declared(kept.broker, "q", {})
+    for _ in range(2):
+        assert staging(kept, rows(3), query="?first=0").json() == {"staged": 3}
+    for _ in range(2):
+        assert staging(kept, rows(2, first=3), query="?first=3").json() == {"staged": 5}
+    assert "has 5 messages staged, not 9" in staging(kept, rows(1), query="?first=9").text
+    committing(kept, 0, (0, 0, 5))
+    assert len(in_queue(kept.broker)) == 5
+
+
+def test_what_was_staged_and_committed_outlives_the_broker(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as running:
+        declared(running, "q", {})
+        assert staging(Pages(running), rows(3)).json() == {"staged": 3}
+    with serving(tmp_path / "data") as running:
+        assert committing(Pages(running), 0, (0, 0, 3)).json()["repeated"] is False
+    with serving(tmp_path / "data") as running:
+        assert committing(Pages(running), 0, (0, 0, 3)).json()["repeated"] is True
+        assert in_queue(running) == [b"0", b"1", b"2"]
+
+
+def test_properties_and_streams_are_reached_as_by_a_publisher(kept: Pages) -> None:
+    declared(kept.broker, "q", {})
+    declared(kept.broker, "s", STREAM)
+    properties = BasicProperties(message_id="7", headers={"a": "b"}, delivery_mode=2)
+    octets = block([Row("q", b"x", properties=properties), Row("s", b"y")])
+    staging(kept, octets)
+    committing(kept, 0, (0, 0, 2))
+    channel = pika_connection(kept.broker.url).channel()
+    _, found, body = channel.basic_get("q", auto_ack=True)
+    assert (body, found.message_id, found.headers) == (b"x", "7", {"a": "b"})
+    assert kept.facts("/api/streams/%2F/s")["safe_end_offset"] == 1
+
+
+def test_a_batch_without_messages_is_no_batch(pages: Pages) -> None:
+    assert committing(pages, 9).json()["published"] is True
+    assert committing(pages, 9, (0, 0, 0)).json()["repeated"] is False
+    assert problem(pages.get(SINK), 404)
+
+
+def test_sinks_are_listed_with_what_is_staged_and_can_be_forgotten(pages: Pages) -> None:
+    declared(pages.broker, "q", {})
+    staging(pages, rows(3))
+    expected = {"sink": "job", "batch": None, "is_publishing": False, "messages": 3}
+    assert pages.facts(SINK) == expected
+    committing(pages, 0, (0, 0, 3))
+    expected = {"sink": "job", "batch": 0, "is_publishing": False, "messages": 0}
+    assert pages.facts("/api/sinks/%2F")["sinks"] == [expected]
+    assert pages.ask("DELETE", SINK).status_code == 204
+    assert pages.facts("/api/sinks/%2F")["sinks"] == []
+
+
+def test_rows_that_reach_no_queue_are_counted_or_refused(pages: Pages) -> None:
+    declared(pages.broker, "q", {})
+    mixed = block([Row("q", b"1"), Row("nowhere", b"2"), Row("nowhere", b"3")])
+    refused = problem(staging(pages, mixed, query="?mandatory=1"), 409)
+    assert refused["unroutable"] == 2
+    assert "2 of 3 rows reach no queue" in str(refused["reason"])
+    assert staging(pages, rows(1), query="?mandatory=1").json() == {"staged": 1}
+    assert staging(pages, mixed, attempt=1).json() == {"staged": 3}
+    for _ in range(2):
+        assert committing(pages, 0, (0, 1, 3)).json()["unroutable"] == 2
+
+
+def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None:
+    declared(broker, "q", {})
+    broker.add_user("u", "p")
+    pages = Pages(broker, ("u", "p"))
+    assert problem(staging(pages, rows(1)), 403)
+    broker.set_permissions("u", "/", "", "^amq.default$", "")
+    assert staging(pages, rows(1)).json() == {"staged": 1}
+    octets = block([Row("q", b""), Row("q", b"", exchange="amq.topic")])
+    assert "amq.topic" in str(problem(staging(pages, octets), 403)["reason"])
+    assert problem(pages.get("/api/sinks/%2F"), 403)
+
+
+@pytest.mark.parametrize(
+    ("octets", "status", "text"),
+    [
+        (b"xy", 400, "ends within its head"),
+        (rows(1)[:-1], 400, "are not"),
+        (rows(1)[:-1] + b"?", 400, "checksum"),
+        (block([Row("q", b"", exchange="none")]), 404, "no exchange 'none'"),
+        (
+            block([Row("q", b"", properties=BasicProperties(user_id="else"))]),
+            400,
+            "user_id property",
+        ),
+        (block([Row("q", b"", properties=BasicProperties(expiration="x"))]), 400, "malformed"),
+        (b"\0" * (ROWS_BYTES_MAX + 1), 413, "octets"),
+    ],
+)
+def test_rows_that_cannot_be_published_are_refused(
+    pages: Pages, octets: bytes, status: int, text: str
+) -> None:
+    declared(pages.broker, "q", {})
+    assert text in str(problem(staging(pages, octets), status)["reason"])
+    assert problem(pages.get(SINK), 404)
+
+
+def test_a_header_that_lies_about_the_body_is_refused(pages: Pages) -> None:
+    row = Row("q", b"four")
+    row.body = b"five!"
+    assert "says 4 octets" in str(problem(staging(pages, block([row])), 400)["reason"])
+
+
+def test_blocked_publishers_are_told_to_come_again(pages: Pages) -> None:
+    declared(pages.broker, "q", {})
+    pages.broker.block_publishers("low on memory")
+    response = staging(pages, rows(1))
+    assert "low on memory" in str(problem(response, 503)["reason"])
+    assert response.headers["retry-after"] == "1"
+    pages.broker.unblock_publishers()
+    assert staging(pages, rows(1)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"attempts": [[1, 2]]}', b'{"attempts": [[0,0,1],[0,1,1]]}']
+)
+def test_a_commit_that_names_no_attempts_is_refused(pages: Pages, body: bytes) -> None:
+    assert problem(pages.ask("POST", f"{SINK}/batches/0/commit", body), 400)
