@@ -56,14 +56,24 @@ def encode_rows(entries: list[QueueEntry], wall: int) -> bytes:
 
 def decode_rows(rows: bytes, decoder: MessageDecoder) -> list[Message]:
     """Raises `PreconditionFailed` for rows that are not whole."""
+    return decode_some(rows, 0, count_rows(rows), decoder)
+
+
+def count_rows(rows: bytes) -> int:
     if len(rows) < HEAD_SIZE:
         raise _wrong("it ends within its head")
     count, log_size = HEAD.unpack_from(rows, 0)
-    log_at = HEAD_SIZE + count * ENTRY_SIZE
-    if len(rows) != log_at + log_size:
+    if len(rows) != HEAD_SIZE + count * ENTRY_SIZE + log_size:
         raise _wrong(f"{count} rows with a log of {log_size} octets are not {len(rows)} octets")
+    return int(count)
+
+
+def decode_some(rows: bytes, first: int, end: int, decoder: MessageDecoder) -> list[Message]:
+    """A part of rows that `count_rows` has seen, for whoever decodes them in steps."""
+    count, log_size = HEAD.unpack_from(rows, 0)
+    log_at = HEAD_SIZE + count * ENTRY_SIZE
     messages: list[Message] = []
-    for number in range(count):
+    for number in range(first, end):
         messages.append(_decode_row(rows, number, log_at, log_size, decoder))
     return messages
 

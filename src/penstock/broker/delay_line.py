@@ -30,6 +30,8 @@ class DelayLine:
         self.journal: QueueJournal | None = None
         self.waiting: ReadyList = ReadyList()
         self._next_position: int = 1
+        # Its virtual host is deleted: nothing goes on any more.
+        self.is_closed: bool = False
 
     def put(self, message: Message, due: int, durable: bool) -> QueueEntry:
         entry = QueueEntry(message, self._next_position)
@@ -45,6 +47,13 @@ class DelayLine:
         self.waiting.remove_at(self.waiting.index_from(entry.position))
         if self.journal is not None and entry.message.is_journalled:
             self.journal.dequeued(entry)
+
+    def close(self) -> None:
+        """The virtual host is deleted, and with it what waits."""
+        self.is_closed = True
+        for entry in self.waiting.clear():
+            if self.journal is not None and entry.message.is_journalled:
+                self.journal.dequeued(entry)
 
     def restored(self, entries: list[QueueEntry], highest_position: int, now: int) -> None:
         self._next_position = highest_position + 1

@@ -20,6 +20,8 @@ class DelayedPublish(Timer):
         self._entry: QueueEntry = entry
 
     def fire(self, now: int) -> None:
+        if self._vhost.delay_line.is_closed:
+            return
         self._vhost.delay_line.take(self._entry)
         exchange = self._vhost.exchanges.get(self._exchange)
         if not isinstance(exchange, DelayedExchange):

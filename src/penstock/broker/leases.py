@@ -99,7 +99,10 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
         count -= 1
         octets -= len(entry.message.body)
         origin.acknowledge(entry)
-        lease.enqueue(_copy(entry.message), now)
+        if entry.is_redelivered:
+            lease.enqueue_seen(_copy(entry.message), now)
+        else:
+            lease.enqueue(_copy(entry.message), now)
     _watch(vhost, lease, now)
     return facts_of(lease, True)
 

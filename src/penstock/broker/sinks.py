@@ -53,8 +53,7 @@ def stage(vhost: VirtualHost, key: StageKey, messages: list[Message], now: int) 
     safe when the tick's journal batch is.
     """
     _check(key)
-    known = vhost.sinks.get(key.sink)
-    if known is not None and key.batch <= known.batch:
+    if is_committed(vhost, key.sink, key.batch):
         # The commit will be dropped, so nothing need be kept for it.
         return 0
     name = stage_name(key)
@@ -75,6 +74,31 @@ def stage(vhost: VirtualHost, key: StageKey, messages: list[Message], now: int) 
     return queue.message_count
 
 
+def stage_from(
+    vhost: VirtualHost, key: StageKey, first: int, messages: list[Message], now: int
+) -> int:
+    """As `stage`, for somebody who may have to ask twice: `first` is how many messages the attempt
+    had staged before these. What is there already is not staged again.
+    """
+    if not is_committed(vhost, key.sink, key.batch):
+        queue = vhost.queues.get(stage_name(key))
+        staged = 0 if queue is None else queue.message_count
+        if messages and staged == first + len(messages):
+            return staged
+        if staged != first:
+            raise PreconditionFailed(
+                f"partition {key.partition}, attempt {key.attempt} of batch {key.batch} of sink "
+                f"'{key.sink}' has {staged} messages staged, not {first}; stage it again under a "
+                "new attempt"
+            )
+    return stage(vhost, key, messages, now)
+
+
+def is_committed(vhost: VirtualHost, sink: str, batch: int) -> bool:
+    known = vhost.sinks.get(sink)
+    return known is not None and batch <= known.batch
+
+
 def commit(
     vhost: VirtualHost, sink: str, batch: int, attempts: list[tuple[int, int, int]], now: int
 ) -> Sink:
@@ -91,9 +115,11 @@ def commit(
         return known
     stages = _stages_of(vhost, sink, batch, attempts)
     vhost.apply(CommitSink(sink, batch, stages), now)
-    _drop_stages(vhost, sink, batch, vhost.sinks[sink].pending, now)
+    committed = vhost.sinks[sink]
+    committed.unroutable = 0
+    _drop_stages(vhost, sink, batch, committed.pending, now)
     resume_sinks(vhost, now)
-    return vhost.sinks[sink]
+    return committed
 
 
 def _stages_of(

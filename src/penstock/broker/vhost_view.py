@@ -28,7 +28,7 @@ class Sink:
         # What a step has taken out of a stage and not settled yet.
         self.taken: list[QueueEntry] = []
         self.stage: Queue | None = None
-        # Messages that reached no queue since the process began.
+        # Messages of the batch that reached no queue, as far as this process has published it.
         self.unroutable: int = 0
 
 

@@ -8,6 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
+from penstock.cli.store_streams import (
+    list_streams,
+    salvage_streams,
+    say_what_is_wrong_with,
+    surveyed_streams,
+)
 from penstock.server.data_directory import (
     DataDirectory,
     DataDirectoryError,
@@ -27,6 +33,7 @@ from penstock.storage.recovery import (
     recover,
     store_id_of,
 )
+from penstock.storage.stream_survey import StreamSurvey
 from penstock.storage.survey import Gap, Survey
 from penstock.world.disk import DiskError
 
@@ -47,7 +54,7 @@ Target = Annotated[Path, typer.Option(metavar="NEWDIR", help="A directory that i
 
 @app.command()
 def check(directory: Directory) -> None:
-    """Read everything and say what is whole; changes nothing.
+    """Read everything, streams too, and say what is whole; changes nothing.
 
     Exit code 0: whole. 1: a torn tail, which the next start cuts off; nothing that was ever
     confirmed is in it. 2: damaged; a server refuses to start on it. 3: not a store, or in use.
@@ -89,7 +96,9 @@ async def _check(path: Path) -> int:
         survey = surveyed(directory, segments)
         for segment in survey.segments:
             typer.echo(f"{segment.name}: {segment.batch_count} batches, {segment.octets} octets")
-        return say_what_is_wrong(survey, segments)
+        streams = surveyed_streams(disk)
+        list_streams(streams)
+        return max(say_what_is_wrong(survey, segments), verdict_on(streams))
 
 
 async def _salvage(path: Path, to: Path) -> int:
@@ -105,11 +114,13 @@ async def _salvage(path: Path, to: Path) -> int:
             for segment in shown("Copying", segments):
                 again.add(segment, copier)
             await copier.finish()
+            streams = surveyed_streams(disk)
+            await salvage_streams(streams, target)
         finally:
             target.close()
             made.close()
         typer.echo(f"{copier.count} batches, {copier.octets} octets copied to {to}")
-        return say_what_is_wrong(survey, segments)
+        return max(say_what_is_wrong(survey, segments), verdict_on(streams))
 
 
 @contextmanager
@@ -201,6 +212,18 @@ def say_what_is_wrong(survey: Survey, segments: list[OpenSegment]) -> int:
     if survey.damage():
         return DAMAGED
     return WHOLE if torn is None else TORN
+
+
+def verdict_on(streams: list[StreamSurvey]) -> int:
+    """Says what is wrong with each; returns the exit code."""
+    code = WHOLE
+    for survey in streams:
+        say_what_is_wrong_with(survey)
+        if survey.damage():
+            code = DAMAGED
+        elif survey.torn_tail() is not None:
+            code = max(code, TORN)
+    return code
 
 
 def described(gap: Gap) -> str:

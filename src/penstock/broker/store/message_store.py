@@ -92,9 +92,10 @@ class MessageStore:
     def left(self, number: int, entry: QueueEntry) -> None:
         if not entry.message.properties.persistent:
             return
+        # One that came in this very tick need not be written at all, and one that is written need
+        # not be copied.
+        entry.is_gone = True
         if entry.message.location == NOT_WRITTEN:
-            # It came in this very tick and need not be written at all.
-            entry.is_gone = True
             return
         self._left.append(entry)
         self._left_numbers.append(number)

@@ -8,10 +8,10 @@ from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.store import records
 from penstock.broker.store.spool import SPOOLED, Spool
 from penstock.broker.wall_clock import WallClock
+from penstock.storage.checked_reading import CheckedOctets
 from penstock.storage.journal import Journal
+from penstock.storage.segment import offset_of
 
-# Read at once. Messages of one queue mostly lie one behind the other.
-WINDOW_BYTES: Final = 256 * 1024
 # Records that are read back at a time end here, however few they are: bodies may be large.
 PAGE_BYTES: Final = 4 * 1024 * 1024
 NO_NUMBER: Final = [0]
@@ -58,26 +58,28 @@ class QueuePages(MessagePages):
             if size_read >= PAGE_BYTES:
                 break
             at = location - start
-            if not (
-                0 <= at <= len(window) - records.HEAD_SIZE
-                and at + records.size_at(window, at) <= len(window)
-            ):
-                window = self._read(location, WINDOW_BYTES)
-                start = location
-                at = 0
-                size = records.size_at(window, 0)
-                if size > len(window):
-                    window = self._read(location, size)
+            if not _holds_record(window, at):
+                checked = self._checked(location, records.HEAD_SIZE)
+                if not _holds_record(checked.data, offset_of(location) - checked.start):
+                    # Only part of a large batch was read, and the record is larger still.
+                    size = records.size_at(checked.data, offset_of(location) - checked.start)
+                    checked = self._checked(location, size)
+                window = checked.data
+                start = location - offset_of(location) + checked.start
+                at = location - start
             size_read += records.size_at(window, at)
             entries.append(
                 self._entry(records.MessageRecord(window, at), positions[index], location)
             )
         return entries
 
-    def _read(self, location: int, size: int) -> bytes:
+    def _checked(self, location: int, size_min: int) -> CheckedOctets:
+        """Octets around a location that are what was written. Raises a `DiskError` otherwise: a
+        message must not be delivered as something else.
+        """
         if location & SPOOLED:
-            return self._spool.read(location, size)
-        return self._journal.window(location, size)
+            return self._spool.checked(location)
+        return self._journal.checked(location, size_min)
 
     def _entry(self, record: records.MessageRecord, position: int, location: int) -> QueueEntry:
         message: Message = self._decoder.decode(
@@ -101,3 +103,10 @@ class QueuePages(MessagePages):
     def forget(self, location: int) -> None:
         if location & SPOOLED:
             self._spool.forget(location)
+
+
+def _holds_record(window: bytes, at: int) -> bool:
+    """Whether a whole record begins at `at`."""
+    return 0 <= at <= len(window) - records.HEAD_SIZE and at + records.size_at(window, at) <= len(
+        window
+    )

@@ -4,6 +4,8 @@ Segments leave in order, oldest first, because what left a queue is noted in a l
 the message itself. A segment that is mostly dead, but not entirely, is read record by record and
 what lives is copied to the end of the journal; a bounded number of records per tick, so that nobody
 feels it. Definitions are repeated as one snapshot before the segment that held them goes.
+
+Who holds messages is looked up once per pass over a segment (`Holders`), not once per step.
 """
 
 from typing import Final
@@ -11,14 +13,13 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
-from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
+from penstock.broker.store.holders import Holders
 from penstock.broker.store.message_store import MessageStore, MovedRecord
 from penstock.storage.batch import BATCH_HEADER_BYTES
-from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of, segment_of
+from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of
 
 # A segment is worth copying when at most this share of it lives, or when the journal as a whole is
 # mostly dead behind it.
@@ -44,15 +45,15 @@ class Reclaimer:
         self._store: MessageStore = store
         self._step_bytes: int = step_bytes
         self._deliveries: UnsettledSource = deliveries
-        # The segment that is being copied, and how far it was read; 0 for none.
-        self._segment: int = 0
+        # The segment that is being copied, and how far it was read; None for none.
+        self._holders: Holders | None = None
         self._offset: int = 0
         # The last one that was copied to its end: nothing in it is worth a second look.
         self._copied: int = 0
 
     def is_busy(self) -> bool:
         """Whether a segment is half copied."""
-        return self._segment != 0
+        return self._holders is not None
 
     def step(self) -> bool:
         """Do a little, at most once per tick. True when there is more to do soon."""
@@ -72,7 +73,7 @@ class Reclaimer:
         return False
 
     def _is_copying(self, segment: int) -> bool:
-        return self._segment == segment
+        return self._holders is not None and self._holders.segment == segment
 
     def _is_worth_copying(self, segments: list[int]) -> bool:
         """By the dead share of everything but the active segment: a live head in front of much
@@ -104,86 +105,41 @@ class Reclaimer:
     def _copy(self, segment: int) -> None:
         """Copy what lives in the next stretch of a segment."""
         store = self._store
-        if self._segment != segment:
-            self._segment = segment
+        holders = self._holders
+        if holders is None:
+            holders = Holders(segment, store.state, self._deliveries.unsettled())
+            self._holders = holders
             self._offset = SEGMENT_HEADER_BYTES
-        out = self._unsettled()
-        lists = self._lists_by_number()
         end = store.journal.segment_size(segment)
         budget = self._step_bytes
         while budget > 0 and self._offset < end:
             head = location_of(segment, self._offset)
-            length = store.journal.batch_payload_size(head)
-            payload_at = head + BATCH_HEADER_BYTES
-            payload = store.journal.window(payload_at, length)
-            self._copy_batch(payload, lists, out)
-            self._offset += BATCH_HEADER_BYTES + length
-            budget -= BATCH_HEADER_BYTES + length
+            payload = store.journal.batch_payload(head)
+            self._copy_batch(payload, holders)
+            self._offset += BATCH_HEADER_BYTES + len(payload)
+            budget -= BATCH_HEADER_BYTES + len(payload)
         if self._offset >= end:
-            self._segment = 0
+            holders.close()
+            self._holders = None
             self._copied = segment
 
-    def _unsettled(self) -> dict[tuple[int, int], QueueEntry]:
-        found: dict[tuple[int, int], QueueEntry] = {}
-        for queue, entry in self._deliveries.unsettled():
-            if queue.number:
-                found[(queue.number, entry.position)] = entry
-        return found
-
-    def _lists_by_number(self) -> dict[int, ReadyList]:
-        """Everything that holds messages: queues, and what waits in delayed exchanges."""
-        found: dict[int, ReadyList] = {}
-        for vhost in self._store.state.vhosts.values():
-            for queue in vhost.queues.values():
-                if queue.number:
-                    found[queue.number] = queue.ready
-            if vhost.delay_line.number:
-                found[vhost.delay_line.number] = vhost.delay_line.waiting
-        return found
-
-    def _copy_batch(
-        self,
-        payload: bytes,
-        lists: dict[int, ReadyList],
-        out: dict[tuple[int, int], QueueEntry],
-    ) -> None:
+    def _copy_batch(self, payload: bytes, holders: Holders) -> None:
         at = 0
         while at < len(payload):
             size = records.size_at(payload, at)
             if payload[at] == records.MESSAGE:
-                self._copy_record(payload[at : at + size], lists, out)
+                self._copy_record(payload[at : at + size], holders)
             at += size
 
-    def _copy_record(
-        self,
-        octets: bytes,
-        lists: dict[int, ReadyList],
-        out: dict[tuple[int, int], QueueEntry],
-    ) -> None:
+    def _copy_record(self, octets: bytes, holders: Holders) -> None:
         record = records.MessageRecord(octets, 0)
         moved = MovedRecord(b"", 0)
         kept: list[int] = []
         for index in range(record.pair_count):
-            number = record.queue_number(index)
-            position = record.position(index)
-            # A queue that is deleted may still have something out with consumers.
-            entry = out.get((number, position))
-            ready = lists.get(number)
-            if entry is None and ready is not None:
-                entry = ready.entry_of(position)
-            if entry is not None:
-                if segment_of(entry.message.location) == self._segment:
-                    moved.messages.append(entry.message)
-                    kept.append(index)
-            elif isinstance(ready, PagedReadyList):
-                # After a restart it may be known by a copy that was made before.
-                location = ready.location_of(position)
-                if location >= 0 and segment_of(location) == self._segment:
-                    moved.lists.append(ready)
-                    moved.positions.append(position)
-                    kept.append(index)
+            if holders.find(record.queue_number(index), record.position(index), moved):
+                kept.append(index)
         if kept:
             moved.octets = record.with_pairs(kept)
             moved.pair_count = len(kept)
             moved.body_bytes = len(kept) * record.body_size
-            self._store.move(moved, self._segment)
+            self._store.move(moved, holders.segment)

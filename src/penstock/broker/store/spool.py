@@ -4,16 +4,19 @@ A spool is emptied when the broker starts. A file goes when nothing in it is nee
 are small, so that a nearly empty queue holds nearly no disk.
 """
 
+from array import array
+from bisect import bisect_right
 from typing import Final
+from zlib import crc32
 
-from penstock.world.disk import AppendFile, Disk
+from penstock.storage.checked_reading import BLOCK_BYTES, CheckedOctets
+from penstock.storage.segment import location_of, offset_of, segment_of
+from penstock.world.disk import AppendFile, Disk, DiskError
 
 FOLDER: Final = "spool/"
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
-# Tells a location in the spool from one in the journal.
+# Tells a location in the spool from one in the journal; the rest is written alike.
 SPOOLED: Final = 1 << 62
-_FILE_SHIFT: Final = 40
-_OFFSET_MASK: Final = (1 << _FILE_SHIFT) - 1
 
 
 class SpoolFile:
@@ -23,6 +26,46 @@ class SpoolFile:
         self.name: str = name
         self.file: AppendFile = file
         self.live_count: int = 0
+        # Blocks: where each begins, and its checksum. The last one may grow.
+        self._starts: array[int] = array("I")
+        self._checksums: array[int] = array("I")
+
+    def append(self, pieces: list[bytes]) -> None:
+        """Whole records; a block takes no more once it is large enough."""
+        size = self.file.size()
+        begin = 0
+        block_size = size - self._starts[len(self._starts) - 1] if self._starts else BLOCK_BYTES
+        for index, piece in enumerate(pieces):
+            if block_size >= BLOCK_BYTES:
+                self._grow(pieces, begin, index)
+                begin = index
+                block_size = 0
+                self._starts.append(size)
+                self._checksums.append(0)
+            block_size += len(piece)
+            size += len(piece)
+        self._grow(pieces, begin, len(pieces))
+        self.file.append(b"".join(pieces))
+
+    def _grow(self, pieces: list[bytes], begin: int, end: int) -> None:
+        if begin < end:
+            last = len(self._checksums) - 1
+            checksum: int = self._checksums[last]
+            self._checksums[last] = crc32(b"".join(pieces[begin:end]), checksum)
+
+    def read(self, offset: int) -> CheckedOctets:
+        """The block around an offset. Raises a `DiskError` when it is not what was written."""
+        starts = self._starts
+        place = bisect_right(starts, offset)
+        start: int = starts[place - 1]
+        end: int = starts[place] if place < len(starts) else self.file.size()
+        data = self.file.read(start, end - start)
+        if len(data) != end - start or crc32(data) != self._checksums[place - 1]:
+            raise DiskError(
+                f"{self.name} is damaged between offset {start} and {end}: messages that were "
+                "spooled there are not what was written. The next start empties the spool"
+            )
+        return CheckedOctets(start, data)
 
 
 class Spool:
@@ -43,7 +86,7 @@ class Spool:
         """Returns the location; the octets are written by `write`, at the end of the tick."""
         if self._active == 0 or self._size >= self._file_bytes_max:
             self._roll()
-        location = SPOOLED | self._active << _FILE_SHIFT | self._size
+        location = SPOOLED | location_of(self._active, self._size)
         self._pieces.append(record)
         self._size += len(record)
         self._files[self._active].live_count += 1
@@ -61,14 +104,14 @@ class Spool:
 
     def write(self) -> None:
         if self._pieces:
-            self._files[self._active].file.append(b"".join(self._pieces))
+            self._files[self._active].append(self._pieces)
             self._pieces = []
 
-    def read(self, location: int, size: int) -> bytes:
+    def checked(self, location: int) -> CheckedOctets:
+        """Octets around a location, whole records, that are what was written."""
         if self._pieces:
             self.write()
-        file = self._files[file_of(location)].file
-        return file.read(location & _OFFSET_MASK, size)
+        return self._files[file_of(location)].read(offset_of(location))
 
     def forget(self, location: int) -> None:
         number = file_of(location)
@@ -88,4 +131,4 @@ class Spool:
 
 
 def file_of(location: int) -> int:
-    return (location & ~SPOOLED) >> _FILE_SHIFT
+    return segment_of(location & ~SPOOLED)

@@ -1,0 +1,87 @@
+"""Who holds the messages of one segment while it is being copied: queues, and consumers.
+
+Everything is gone through once, when a pass over the segment begins. From then on queues tell what
+they give out, so at any later step each message that is needed is found where it is by then.
+"""
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.observers import QueueObserver
+from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.state import BrokerState
+from penstock.broker.store.message_store import MovedRecord
+from penstock.storage.segment import segment_of
+
+
+class Holders:
+    """Held by the reclaimer for one pass; `close` it."""
+
+    def __init__(
+        self, segment: int, state: BrokerState, unsettled: list[tuple[Queue, QueueEntry]]
+    ) -> None:
+        self.segment: int = segment
+        # By number: queues, and what waits in delayed exchanges.
+        self._lists: dict[int, ReadyList] = {}
+        # By number and position: what was out when the pass began, or was given out since. It may
+        # have been settled meanwhile.
+        self._out: dict[tuple[int, int], QueueEntry] = {}
+        self._watched: list[tuple[Queue, GivenOut]] = []
+        for vhost in state.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.number:
+                    self._lists[queue.number] = queue.ready
+                    watch = GivenOut(self, queue.number)
+                    queue.observers.append(watch)
+                    self._watched.append((queue, watch))
+            if vhost.delay_line.number:
+                self._lists[vhost.delay_line.number] = vhost.delay_line.waiting
+        for queue, entry in unsettled:
+            if queue.number:
+                self.is_out(queue.number, entry)
+
+    def is_out(self, number: int, entry: QueueEntry) -> None:
+        if segment_of(entry.message.location) == self.segment:
+            self._out[(number, entry.position)] = entry
+
+    def find(self, number: int, position: int, moved: MovedRecord) -> bool:
+        """Whether somebody needs the record for this pair; notes who must know its new place."""
+        ready = self._lists.get(number)
+        entry = None if ready is None else ready.entry_of(position)
+        if entry is None and isinstance(ready, PagedReadyList):
+            # After a restart it may be known by a copy that was made before.
+            location = ready.location_of(position)
+            if location >= 0:
+                if segment_of(location) != self.segment:
+                    return False
+                moved.lists.append(ready)
+                moved.positions.append(position)
+                return True
+        if entry is None:
+            # A queue that is deleted may still have something out with consumers.
+            entry = self._out.get((number, position))
+        if entry is None or entry.is_gone or segment_of(entry.message.location) != self.segment:
+            return False
+        moved.messages.append(entry.message)
+        return True
+
+    def close(self) -> None:
+        for queue, watch in self._watched:
+            queue.observers.remove(watch)
+
+
+class GivenOut(QueueObserver):
+    """Tells what one queue gives to consumers. Held by its queue during a pass."""
+
+    def __init__(self, holders: Holders, number: int) -> None:
+        self._holders: Holders = holders
+        self._number: int = number
+
+    def delivered(self, entry: QueueEntry) -> None:
+        self._holders.is_out(self._number, entry)
+
+    def acknowledged_many(self, entries: list[QueueEntry]) -> None:
+        """The store has marked them."""
+
+    def taken_many(self, entries: list[QueueEntry]) -> None:
+        """They were never out."""

@@ -1,0 +1,173 @@
+"""`penstock store` and streams: what a check says of each, and how a salvage copies it.
+
+Segments that are whole are copied as they are. A damaged one is written anew with the offsets it
+had: where a message is lost an empty one stands, with the header `x-salvage-lost`, because an offset
+must never come to mean another message.
+"""
+
+import asyncio
+from typing import Final
+
+import typer
+
+from penstock.broker.streams.files import FIRST_OFFSET
+from penstock.broker.streams.folders import described_folder, folders_of
+from penstock.broker.streams.publishers import ID_OCTETS
+from penstock.server.world.disk import MachineDisk
+from penstock.storage.number_table import encode_numbers
+from penstock.storage.stream_index import HAS_PUBLISHER
+from penstock.storage.stream_log import StreamLog
+from penstock.storage.stream_survey import StreamSurvey
+from penstock.storage.stream_walk import MessageSink, Problem
+from penstock.wire.amqp091.content import BasicProperties, encode_header
+from penstock.world.disk import AppendFile, DiskError, FlushListener
+
+LOST_HEADER: Final = "x-salvage-lost"
+NO_ADDRESS: Final = b"\0\0"
+# Copied at once.
+COPY_BYTES: Final = 4 * 1024 * 1024
+# A segment that is written anew stays one segment, whatever its size was.
+NEVER_ROLL: Final = 1 << 62
+
+
+def surveyed_streams(disk: MachineDisk) -> list[StreamSurvey]:
+    return [
+        StreamSurvey(disk, folder, names, FIRST_OFFSET)
+        for folder, names in folders_of(disk.names()).items()
+    ]
+
+
+def list_streams(surveys: list[StreamSurvey]) -> None:
+    for survey in surveys:
+        octets = sum(walk.octets for walk in survey.walks)
+        cursors = len(survey.cursors.numbers) - (FIRST_OFFSET in survey.cursors.numbers)
+        typer.echo(
+            f"{described_folder(survey.folder)} in {survey.folder}: "
+            f"{len(survey.numbers)} segments, offsets {survey.first_offset()} to "
+            f"{survey.end_offset()}, {octets} octets, {cursors} cursors"
+        )
+
+
+def say_what_is_wrong_with(survey: StreamSurvey) -> None:
+    for problem in survey.damage():
+        typer.echo(f"damaged: {described(problem)}")
+    torn = survey.torn_tail()
+    if torn is not None:
+        typer.echo(f"torn tail: {torn.file} from offset {torn.at}: messages from {torn.offset} on")
+
+
+def described(problem: Problem) -> str:
+    place = f"{problem.file} at offset {problem.at}"
+    if problem.count == 0:
+        return f"{place}: {problem.what}"
+    if problem.count == 1:
+        return f"{place}: message {problem.offset} is {problem.what}"
+    last = problem.offset + problem.count - 1
+    return f"{place}: messages {problem.offset} to {last} are {problem.what}"
+
+
+class Answer(FlushListener):
+    """Waits for one flush."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def flushed(self, token: int, now: int) -> None:
+        self.heard.set_result(None)
+
+    def flush_failed(self, reason: str, now: int) -> None:
+        self.heard.set_exception(DiskError(reason))
+
+
+class Rewriter(MessageSink):
+    """Writes the messages of a damaged segment to a new one. Held by one salvage."""
+
+    def __init__(self, disk: MachineDisk, folder: str, first_offset: int, end: int) -> None:
+        self.log = StreamLog(disk, folder, [], NEVER_ROLL, 0, first_offset)
+        self._end = end
+        self._lost = encode_header(0, BasicProperties(headers={LOST_HEADER: True}))
+        self.lost_count = 0
+
+    def message(self, offset: int, timestamp: int, flags: int, payload: bytes) -> None:
+        if offset >= self._end:
+            return
+        key_at = 1 + payload[0]
+        header_at = key_at + 1 + payload[key_at] + 4
+        body_at = header_at + int.from_bytes(payload[header_at - 4 : header_at], "little") + 4
+        address = payload[: header_at - 4]
+        header = payload[header_at : body_at - 4]
+        if ID_OCTETS in header:
+            # Its own flags may be lost; who looks at a flagged message finds out.
+            flags |= HAS_PUBLISHER
+        self._add(address, header, payload[body_at:], flags, timestamp)
+
+    def lost(self, offset: int, timestamp: int) -> None:
+        if offset < self._end:
+            self._add(NO_ADDRESS, self._lost, b"", 0, timestamp)
+            self.lost_count += 1
+
+    def _add(self, address: bytes, header: bytes, body: bytes, flags: int, timestamp: int) -> None:
+        self.log.add(address, header, body, flags, timestamp)
+        if self.log.is_full_batch():
+            self.log.write()
+
+
+class StreamSalvage:
+    """Copies one stream to another disk. Held while it does."""
+
+    def __init__(self, survey: StreamSurvey, disk: MachineDisk) -> None:
+        self._survey = survey
+        self._disk = disk
+        self.lost_count = 0
+
+    async def run(self) -> None:
+        survey = self._survey
+        torn = survey.torn_tail()
+        for place, walk in enumerate(survey.walks):
+            if torn is not None and walk.segment.first_offset > torn.offset:
+                break
+            if walk.problems:
+                await self._rewrite(place, survey.end_offset())
+            else:
+                await self._copy(walk.segment.log_name)
+                await self._copy(walk.segment.index_name)
+        for name in survey.notes:
+            if torn is None or int(name[-24:-4]) <= torn.offset:
+                await self._copy(name)
+        if survey.cursors.numbers:
+            file = self._disk.open(f"{survey.folder}/cursors-{1:010d}.tab")
+            file.append(encode_numbers(survey.cursors.numbers))
+            await self._finish([file])
+
+    async def _copy(self, name: str) -> None:
+        source = self._survey.open(name)
+        assert source is not None, "only what is there is copied"
+        target = self._disk.open(name)
+        for at in range(0, source.size(), COPY_BYTES):
+            target.append(source.read(at, COPY_BYTES))
+        source.close()
+        await self._finish([target])
+
+    async def _rewrite(self, place: int, end: int) -> None:
+        survey = self._survey
+        rewriter = Rewriter(self._disk, survey.folder, survey.numbers[place], end)
+        survey.walk(place, rewriter)
+        rewriter.log.write()
+        self.lost_count += rewriter.lost_count
+        await self._finish(rewriter.log.dirty_files())
+
+    async def _finish(self, files: list[AppendFile]) -> None:
+        answer = Answer()
+        self._disk.flush(files, 0, answer)
+        await answer.heard
+        for file in files:
+            file.close()
+
+
+async def salvage_streams(surveys: list[StreamSurvey], disk: MachineDisk) -> None:
+    for survey in surveys:
+        salvage = StreamSalvage(survey, disk)
+        await salvage.run()
+        lost = f", {salvage.lost_count} messages lost" if salvage.lost_count else ""
+        count = survey.end_offset() - survey.first_offset() - salvage.lost_count
+        typer.echo(f"{described_folder(survey.folder)}: {count} messages copied{lost}")

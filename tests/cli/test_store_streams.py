@@ -1,0 +1,181 @@
+"""`penstock store` and streams: check names what is damaged, salvage keeps the rest in its place."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.broker.streams.folders import folder_of
+from penstock.cli.main import build_app
+from penstock.cli.store_streams import LOST_HEADER
+from penstock.server.data_directory import open_data_directory
+from penstock.server.world.clock import MachineClock
+from penstock.server.world.disk import MachineDisk
+from penstock.server.world.entropy import MachineEntropy
+from penstock.storage.errors import Damaged
+from penstock.storage.number_table import NumberTable, read_newest
+from penstock.storage.stream_log import StreamLog
+from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
+
+FOLDER = folder_of("/", "events", 1)
+LOG = FOLDER + "/00000000000000000000.log"
+INDEX = FOLDER + "/00000000000000000000.idx"
+ADDRESS = b"\x02ex\x03key"
+HEADER = encode_header(5, BasicProperties())
+BODIES = [b"body%d" % number for number in range(10)]
+PAYLOAD_BYTES = len(ADDRESS) + 4 + len(HEADER) + 4 + 5
+
+
+class OnDisk:
+    """A disk in a folder, for as long as a block lasts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, work: Callable[[MachineDisk], None]) -> None:
+        async def run() -> None:
+            disk = MachineDisk(self._path, MachineClock(), asyncio.get_running_loop())
+            try:
+                work(disk)
+            finally:
+                disk.close()
+
+        asyncio.run(run())
+
+
+def fill(disk: MachineDisk) -> None:
+    log = StreamLog(disk, FOLDER, [], 400, 0)
+    for number, body in enumerate(BODIES):
+        if log.must_roll():
+            log.roll()
+        log.add(ADDRESS, HEADER, body, 0, 100 + number)
+        log.write()
+        log.flush_requested()
+        log.became_durable(log.end_offset)
+    cursors = NumberTable(disk, f"{FOLDER}/cursors", [])
+    cursors.put("spark", 4)
+    cursors.write()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    open_data_directory(path, MachineClock(), MachineEntropy()).close()
+    OnDisk(path)(fill)
+    return path
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(build_app(["store"]), ["store", *arguments])
+    return result.exit_code, result.output
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in (path / "streams").rglob("*")
+        if file.is_file()
+    }
+
+
+def messages(path: Path) -> list[bytes]:
+    """Bodies by offset; a lost one is told by its header."""
+    found: list[bytes] = []
+
+    def work(disk: MachineDisk) -> None:
+        log = StreamLog(disk, FOLDER, disk.names(), 400, 0)
+        for offset in range(log.first_offset, log.end_offset):
+            [entry] = log.read(offset, 1, 0)
+            headers = decode_properties(entry.header).headers or {}
+            found.append(b"lost" if headers.get(LOST_HEADER) else entry.body)
+
+    OnDisk(path)(work)
+    return found
+
+
+def flip(path: Path, name: str, offset: int) -> None:
+    data = bytearray((path / name).read_bytes())
+    data[offset] ^= 1
+    (path / name).write_bytes(data)
+
+
+def test_a_stream_is_listed_with_its_offsets(store: Path) -> None:
+    code, output = run("check", str(store))
+    assert code == 0
+    assert f"stream 'events' in vhost '/' in {FOLDER}: 2 segments, offsets 0 to 10, " in output
+    assert output.rstrip().endswith("1 cursors")
+
+
+def test_a_whole_stream_is_copied_as_it_is(store: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    code, output = run("salvage", str(store), "--to", str(new))
+    assert code == 0
+    assert "stream 'events' in vhost '/': 10 messages copied\n" in output
+    assert contents(new) == contents(store)
+
+
+@pytest.mark.parametrize(
+    ("change", "lost", "said"),
+    [
+        (
+            lambda path: flip(path, LOG, 32 + 2 * PAYLOAD_BYTES - 1),
+            [1],
+            f"{LOG} at offset {32 + PAYLOAD_BYTES}: message 1 is not whole",
+        ),
+        (
+            lambda path: flip(path, INDEX, 32 * 3 + 20),
+            [],
+            f"{INDEX} at offset 96: message 2 is not where or as long as the index says; kept",
+        ),
+        (
+            lambda path: (path / INDEX).unlink(),
+            [],
+            f"{INDEX} at offset 0: missing",
+        ),
+    ],
+)
+def test_damage_is_named_and_every_other_message_keeps_its_offset(
+    store: Path, tmp_path: Path, change: Callable[[Path], None], lost: list[int], said: str
+) -> None:
+    change(store)
+    before = contents(store)
+    new = tmp_path / "new"
+    for code, output in (run("check", str(store)), run("salvage", str(store), "--to", str(new))):
+        assert code == 2
+        assert f"damaged: {said}" in output.splitlines()
+    assert contents(store) == before
+    kept = [b"lost" if n in lost else body for n, body in enumerate(BODIES)]
+    assert messages(new) == kept
+    assert run("check", str(new))[0] == 0
+    tables: list[dict[str, int]] = []
+    OnDisk(new)(
+        lambda disk: tables.append(
+            read_newest(disk, f"{FOLDER}/cursors", disk.names()).numbers,
+        )
+    )
+    assert tables == [{"spark": 4}]
+
+
+def test_a_torn_tail_is_named_and_left_out(store: Path, tmp_path: Path) -> None:
+    last = max((store / FOLDER).glob("*.log"))
+    last.write_bytes(last.read_bytes()[:-3])
+    name = str(last.relative_to(store))
+    code, output = run("check", str(store))
+    assert code == 1
+    assert f"torn tail: {name} from offset" in output
+    assert "messages from 9 on" in output
+    code, _ = run("salvage", str(store), "--to", str(tmp_path / "new"))
+    assert code == 1
+    assert messages(tmp_path / "new") == BODIES[:9] == messages(store)
+
+
+def test_a_start_on_damage_names_the_file_the_offset_and_what_to_do(store: Path) -> None:
+    last = str(max((store / FOLDER).glob("*.log")).relative_to(store))
+    flip(store, last, 32 + PAYLOAD_BYTES - 1)
+    with pytest.raises(Damaged) as refused:
+        messages(store)
+    assert str(refused.value).startswith(f"{last} is damaged at offset 32: message ")
+    assert "`penstock store check`" in str(refused.value)
+    assert "`penstock store salvage`" in str(refused.value)
