@@ -31,7 +31,9 @@ Extra = Callable[[RunningBroker, float, Results, Console], None]
 SMALL = 100
 HALF_LOAD_CASE = Case("confirm", SMALL, 1)
 
-QUEUE_COUNTS = (1, 100, 10_000)
+# From one to two the routing key begins to change with every message; from there on only the number
+# of queues grows.
+QUEUE_COUNTS = (1, 2, 100, 10_000)
 CONNECTION_COUNTS = (2, 100, 1_000)
 BYSTANDER_COUNTS = (0, 100, 1_000)
 

@@ -6,21 +6,16 @@ import struct
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
-from penstock.broker.message import NOBODY, Address, Message
-from penstock.dialects.amqp091.properties import MessageProperties, read_properties
+from penstock.broker.message import NOBODY, Message
 from penstock.dialects.amqp10.message_head import split_message
-from penstock.dialects.amqp10.properties import TransferProperties, composed_head, read_head
+from penstock.dialects.amqp10.properties import composed_head, read_head
 from penstock.dialects.crossing.labels import HEAD_HEADER, PROPERTIES_ANNOTATION
 from penstock.dialects.crossing.round_trip import PROPERTIES_BYTES_MAX
 from penstock.dialects.translate import DialectTranslator
-from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
+from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
-from penstock.wire.amqp091.field_table import decode_table, encode_table
 from penstock.wire.amqp091.property_flags_generated import HEADERS
-from penstock.wire.amqp10.encoding import encode_value
 from penstock.wire.amqp10.performatives_generated import (
     AmqpSequence,
     AmqpValue,
@@ -46,82 +41,23 @@ from penstock.wire.amqp10.values import (
     UInt,
     ULong,
     UShort,
-    Uuid,
 )
-from tests.wire.amqp10.strategies import ASCII, SCALAR, VALUE, unsigned
-
-ADDRESS = Address("x", "key", b"")
-LABEL = Symbol(PROPERTIES_ANNOTATION)
-UUID = Uuid(bytes(range(16)))
-UUID_TEXT = "urn:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f"
-
-
-def basic_message(properties: BasicProperties, body: bytes = b"body") -> Message:
-    return octets_message(encode_header(len(body), properties), body)
-
-
-def octets_message(header: bytes, body: bytes) -> Message:
-    return Message(ADDRESS, read_properties(header), body, 7)
-
-
-def bare_message(*sections: Composite) -> Message:
-    head, body = split_message(b"".join([section.encode() for section in sections]))
-    return Message(ADDRESS, read_head(head), body, 7)
-
-
-def to_bare(message: Message) -> Message:
-    """As a receiver gets it and, if it forwards it, sends it again."""
-    crossed = DialectTranslator().for_amqp10(message)
-    properties = head_of(crossed)
-    assert crossed.address is message.address
-    assert crossed.origin == message.origin
-    assert split_message(properties.head + crossed.body) == (properties.head, crossed.body)
-    payload = composed_head(properties, message.address, 1, True) + crossed.body
-    split_message(payload)
-    return crossed
-
-
-def to_basic(message: Message) -> Message:
-    crossed = DialectTranslator().for_amqp091(message)
-    properties = crossed.properties
-    assert isinstance(properties, MessageProperties)
-    assert len(properties.header) <= PROPERTIES_BYTES_MAX + 12
-    assert int.from_bytes(properties.header[4:12], "big") == len(crossed.body)
-    decode_properties(properties.header)
-    return crossed
-
-
-def basic_of(message: Message) -> BasicProperties:
-    assert isinstance(message.properties, MessageProperties)
-    return decode_properties(message.properties.header)
-
-
-def headers_of(message: Message) -> dict[str, object]:
-    return basic_of(message).headers or {}
-
-
-def said(message: Message) -> list[bytes]:
-    """What an AMQP 0-9-1 message says, in whatever order its headers stand."""
-    basic = basic_of(message)
-    headers = basic.headers
-    basic.headers = None if headers is None else {}
-    facts = [encode_header(0, basic), message.body]
-    return facts + sorted(encode_table({name: item}) for name, item in (headers or {}).items())
-
-
-def head_of(message: Message) -> TransferProperties:
-    assert isinstance(message.properties, TransferProperties)
-    return message.properties
-
-
-def meaning(message: Message) -> list[object]:
-    """What an AMQP 1.0 message says, type by type, whatever the order and width of encodings."""
-    head = head_of(message)
-    maps = []
-    for pairs in (head.annotations(), head.application()):
-        maps.append(sorted(encode_value(key) + encode_value(item) for key, item in pairs.items()))
-    header = (head.durable, head.given_priority, head.expiration_ms)
-    return [header, maps, head.section().encode(), message.body]
+from tests.dialects.crossing.messages import (
+    ADDRESS,
+    LABEL,
+    UUID,
+    UUID_TEXT,
+    bare_message,
+    basic_message,
+    basic_of,
+    head_of,
+    headers_of,
+    meaning,
+    octets_message,
+    said,
+    to_bare,
+    to_basic,
+)
 
 
 def test_a_message_of_the_right_dialect_is_itself() -> None:
@@ -511,142 +447,3 @@ def test_translations_are_remembered_by_their_attributes() -> None:
         translator.for_amqp10(basic_message(BasicProperties(message_id=str(number))))
         translator.for_amqp091(bare_message(Properties(str(number)), Data(b"")))
     assert headers_of(translator.for_amqp091(second)) == {"k": "v"}
-
-
-TEXT = st.text(max_size=60) | st.sampled_from([UUID_TEXT, "/queues/q", "x" * 255])
-SHORT_TEXT = TEXT.filter(lambda text: len(text.encode()) <= 255)
-NAME = (
-    st.binary(max_size=20)
-    | st.sampled_from([b"x-a", b"x-amqp-1.0-subject", b"x-amqp-1.0-head", b"x-basic-type", b"x-cc"])
-    | st.sampled_from([b"x-opt-basic-properties", b"x-basic-header-a", b"x-opt-deaths"])
-)
-
-
-def sized(octets: bytes) -> bytes:
-    return len(octets).to_bytes(4, "big") + octets
-
-
-def fixed(letter: bytes, width: int) -> st.SearchStrategy[bytes]:
-    return st.binary(min_size=width, max_size=width).map(lambda octets: letter + octets)
-
-
-def fields(value: st.SearchStrategy[bytes], name: bytes) -> st.SearchStrategy[bytes]:
-    names = NAME if name == b"" else st.just(name)
-    return st.tuples(names, value).map(lambda pair: bytes((len(pair[0]),)) + pair[0] + pair[1])
-
-
-FIELD = st.recursive(
-    st.one_of(
-        *(fixed(letter.encode(), 1) for letter in "tbB"),
-        *(fixed(letter.encode(), 2) for letter in "su"),
-        *(fixed(letter.encode(), 4) for letter in "Iif"),
-        *(fixed(letter.encode(), 8) for letter in "lLdT"),
-        fixed(b"D", 5),
-        st.just(b"V"),
-        (st.binary(max_size=300) | TEXT.map(str.encode)).map(lambda octets: b"S" + sized(octets)),
-        st.binary(max_size=30).map(lambda octets: b"x" + sized(octets)),
-    ),
-    lambda inner: (
-        st.lists(inner, max_size=4).map(lambda items: b"A" + sized(b"".join(items)))
-        | st.lists(fields(inner, b""), max_size=4).map(lambda all_: b"F" + sized(b"".join(all_)))
-    ),
-    max_leaves=8,
-)
-TABLE = st.lists(fields(FIELD, b""), max_size=6).map(lambda found: sized(b"".join(found)))
-BASIC = st.builds(
-    BasicProperties,
-    content_type=st.none() | SHORT_TEXT,
-    content_encoding=st.none() | SHORT_TEXT,
-    delivery_mode=st.none() | st.integers(0, 2),
-    priority=st.none() | unsigned(8),
-    correlation_id=st.none() | SHORT_TEXT,
-    reply_to=st.none() | SHORT_TEXT,
-    expiration=st.none() | st.integers(0, 10**12).map(str) | st.just("+07"),
-    message_id=st.none() | SHORT_TEXT,
-    timestamp=st.none() | unsigned(64) | unsigned(32),
-    type_=st.none() | SHORT_TEXT | st.just("amqp-1.0"),
-    user_id=st.none() | SHORT_TEXT,
-    app_id=st.none() | SHORT_TEXT,
-    cluster_id=st.none() | SHORT_TEXT,
-)
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    BASIC,
-    st.none() | TABLE,
-    st.binary(max_size=20) | VALUE.map(lambda value: AmqpValue(value).encode()),
-)
-@example(BasicProperties(type_="amqp-1.0"), None, AmqpValue(1).encode())
-def test_from_amqp091_and_back_is_the_same(
-    basic: BasicProperties, table: bytes | None, body: bytes
-) -> None:
-    if table is not None:
-        basic.headers = decode_table(table, 0)
-    header = encode_header(len(body), basic)
-    if table is not None:
-        # Every letter and every repeated name as it was made up, not as our encoder has it.
-        at = 14
-        for text in (basic.content_type, basic.content_encoding):
-            at += 0 if text is None else 1 + header[at]
-        size = 4 + int.from_bytes(header[at : at + 4], "big")
-        header = header[:at] + table + header[at + size :]
-    original = octets_message(header, body)
-    assert said(to_basic(to_bare(original))) == said(original)
-
-
-PROPERTIES = st.builds(
-    Properties,
-    message_id=st.none() | TEXT | st.binary(max_size=20) | unsigned(64).map(ULong) | st.just(UUID),
-    user_id=st.none() | st.binary(max_size=300),
-    to=st.none() | TEXT | VALUE,
-    subject=st.none() | TEXT,
-    reply_to=st.none() | TEXT | SCALAR,
-    correlation_id=st.none() | TEXT | st.binary(max_size=300),
-    content_type=st.none() | ASCII,
-    content_encoding=st.none() | ASCII,
-    absolute_expiry_time=st.none() | st.integers(-(2**63), 2**63 - 1),
-    creation_time=st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 10**13),
-    group_id=st.none() | st.text(max_size=300),
-    group_sequence=st.none() | unsigned(32),
-    reply_to_group_id=st.none() | TEXT,
-)
-ANNOTATIONS = st.dictionaries(
-    (ASCII | ASCII.map(lambda text: "x-" + text)).map(Symbol)
-    | unsigned(64).map(ULong)
-    | NAME.filter(bytes.isascii).map(lambda name: Symbol(name.decode())),
-    VALUE,
-    max_size=4,
-).map(lambda pairs: dict[object, object](pairs.items()))
-APPLICATION = st.dictionaries(
-    st.text(max_size=20) | st.sampled_from(["CC", "BCC", "x-a", "n" * 300, HEAD_HEADER]),
-    VALUE,
-    max_size=4,
-).map(lambda pairs: dict[object, object](pairs.items()))
-BODY = st.one_of(
-    st.lists(st.binary(max_size=20).map(Data), min_size=1, max_size=1),
-    st.lists(st.builds(AmqpSequence, st.lists(VALUE, max_size=3)), min_size=1, max_size=2),
-    st.lists(st.builds(AmqpValue, VALUE), min_size=1, max_size=1),
-)
-
-
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.none() | st.builds(Header, st.booleans(), unsigned(8), st.none() | unsigned(32)),
-    st.none() | ANNOTATIONS.map(MessageAnnotations),
-    st.none() | PROPERTIES,
-    st.none() | APPLICATION.map(ApplicationProperties),
-    BODY,
-    st.none() | ANNOTATIONS.map(Footer),
-)
-def test_from_amqp10_and_back_means_the_same(
-    header: Header | None,
-    annotations: MessageAnnotations | None,
-    properties: Properties | None,
-    application: ApplicationProperties | None,
-    body: list[Composite],
-    footer: Footer | None,
-) -> None:
-    sections = [header, annotations, properties, application, *body, footer]
-    original = bare_message(*[section for section in sections if section is not None])
-    assert meaning(to_bare(to_basic(original))) == meaning(original)

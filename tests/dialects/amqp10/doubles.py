@@ -188,14 +188,20 @@ class Peer(ConnectionListener):
     """A client of the node."""
 
     def __init__(
-        self, house: House, container_id: str, mechanism: str, hostname: str, password: str
+        self,
+        house: House,
+        container_id: str,
+        mechanism: str,
+        hostname: str,
+        password: str,
+        limits: Limits,
     ) -> None:
         self.house = house
         self.transport = KeptTransport()  # the node's side
         self._sent = KeptTransport()
         self._flush_list: list[Outgoing] = []
         self.wire = Connection(
-            Role.CLIENT, self, Outgoing(self._flush_list, self._sent), Limits(), container_id
+            Role.CLIENT, self, Outgoing(self._flush_list, self._sent), limits, container_id
         )
         self.mechanism = mechanism
         self.password = password
@@ -406,9 +412,10 @@ class House:
         container_id: str = "client",
         mechanism: str = "PLAIN",
         hostname: str = "",
-        password: str = "guest",  # noqa: S107 - the public default
+        password: str = "guest",
+        limits: Limits | None = None,
     ) -> Peer:
-        peer = Peer(self, container_id, mechanism, hostname, password)
+        peer = Peer(self, container_id, mechanism, hostname, password, limits or Limits())
         self.peers.append(peer)
         self.settle()
         return peer

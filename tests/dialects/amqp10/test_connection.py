@@ -12,6 +12,7 @@ from penstock.broker.topology import (
     SetVhostLimits,
 )
 from penstock.broker.users import hash_password
+from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.states import ConnectionState
 from tests.broker.doubles import CountingEntropy
 from tests.dialects.amqp10.doubles import House
@@ -32,6 +33,13 @@ def test_a_client_logs_in_and_opens_the_default_vhost(house: House) -> None:
     assert peer.opened.properties["product"] == "Penstock"
     assert peer.connection.vhost_name() == "/"
     assert house.node.container.connection_counts == {"/": 1}
+
+
+def test_a_client_with_the_smallest_frames_hears_an_open_that_fits(house: House) -> None:
+    peer = house.connect(limits=Limits(frame_max=512))
+    assert peer.wire.state is ConnectionState.OPENED
+    assert peer.opened is not None
+    assert peer.opened.properties is None
 
 
 def test_anonymous_logs_in_as_the_default_user_from_this_machine(house: House) -> None:

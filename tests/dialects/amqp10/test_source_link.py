@@ -96,9 +96,7 @@ def test_rejected_and_undeliverable_messages_are_dead_lettered(
     house: House, outcome: Rejected | Modified
 ) -> None:
     dead = house.declare("dead")
-    queue = house.declare(
-        "q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead"
-    )
+    queue = house.declare("q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     got = receiver(house)
     fill(house, queue, b"x")
     got.settle(got.got[0], outcome)
@@ -191,8 +189,7 @@ def test_what_waits_for_the_window_goes_back_with_the_link_and_counts_as_never_s
     queue = house.declare("q")
     peer = house.connect()
     session = peer.begin()
-    large = bytes(256) * 4096
-    fill(house, queue, large, b"2", b"3")
+    fill(house, queue, bytes(300_000), *[b"small"] * 30)
     # Room for two frames of the large one, and nobody who would make more.
     session.window_max = session.incoming_window = 2
     session.send_flow(Flow())
@@ -203,12 +200,13 @@ def test_what_waits_for_the_window_goes_back_with_the_link_and_counts_as_never_s
     link.flow_if_needed()
     peer.connection.received(peer.said(), house.now)
     house.node.flush(house.now)
-    assert (queue.message_count, queue.unacked_count) == (0, 3)
-    assert len(house.node.unsettled()) == 3
+    given = queue.unacked_count
+    assert given > 1
+    assert len(house.node.unsettled()) == given
     peer.lose()
-    assert (queue.message_count, queue.unacked_count) == (3, 0)
-    counts = [entry.delivery_count for entry in queue.browse(10)]
-    assert counts == [1, 0, 0]
+    assert (queue.message_count, queue.unacked_count) == (31, 0)
+    counts = [entry.delivery_count for entry in queue.browse(100)]
+    assert counts == [1] + [0] * 30
 
 
 @pytest.mark.parametrize("how", ["close", "detach", "end", "lose"])

@@ -18,6 +18,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Rejected,
     Transfer,
 )
+from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.sending import Sent
 from tests.dialects.amqp10.doubles import House, Peer, Producer, value_body
 
@@ -253,9 +254,7 @@ def test_the_head_may_change_with_every_message(house: House) -> None:
         sender.put(b"%d" % number, head=Properties(subject=f"{number // 2}").encode())
     sender.link.send(Sent(), Properties(subject="1").encode(), value_body("a value"))
     house.settle()
-    found = [
-        (entry.message.properties.encoded(), entry.message.body) for entry in queue.browse(10)
-    ]
+    found = [(entry.message.properties.encoded(), entry.message.body) for entry in queue.browse(10)]
     heads = [Properties(subject=subject).encode() for subject in "00111"]
     expected = [Data(b"%d" % number).encode() for number in range(4)] + [value_body("a value")]
     assert found == list(zip(heads, expected, strict=True))
@@ -297,7 +296,7 @@ def test_a_transfer_may_ask_to_be_settled_first_on_such_a_link(house: House) -> 
     assert sender.listener.settled == {b"first"}
 
 
-def _node_links(peer: Peer):  # type: ignore[no-untyped-def]
+def _node_links(peer: Peer) -> list[ReceivingLink]:
     assert peer.connection.amqp10 is not None
     sessions = peer.connection.amqp10.wire._incoming_channels.values()
     return [link for session in sessions for link in session.receivers.values()]

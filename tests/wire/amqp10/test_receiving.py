@@ -20,6 +20,8 @@ from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
 from penstock.wire.amqp10.values import Composite
 from tests.wire.amqp10.doubles import (
+    Calls,
+    KeepingReceiver,
     receiver_machine,
 )
 
@@ -252,6 +254,37 @@ def test_with_rcv_settle_mode_second_the_sender_settles_first() -> None:
     machine.hear(0, Disposition(False, 2, 2, False, Accepted()))
     machine.hear(0, Disposition(False, 50, 5_000_000, True))
     assert list(link.unsettled) == [2]
+
+
+class ModeKeeper(KeepingReceiver):
+    """Keeps the rcv-settle-mode of each delivery while it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(Calls())
+        self.modes: list[int | None] = []
+
+    def delivery_received(
+        self,
+        link: ReceivingLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: Composite | None,
+    ) -> None:
+        self.modes.append(link.delivery_settle_mode)
+
+
+def test_a_transfer_may_have_a_settle_mode_of_its_own() -> None:
+    machine, _, link = receiver_machine(credit=3)
+    link.rcv_settle_mode = 1
+    listener = ModeKeeper()
+    link.listener = listener
+    machine.hear(0, Transfer(0, 0, b"a", 0, False), BODY)
+    machine.hear(0, Transfer(0, 1, b"b", 0, False, rcv_settle_mode=0), BODY)
+    machine.hear(0, Transfer(0, 2, b"c", 0, False), BODY)
+    assert listener.modes == [None, 0, None]
 
 
 def test_credit_is_given_again_when_half_is_used() -> None:

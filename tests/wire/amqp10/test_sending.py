@@ -19,7 +19,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Transfer,
 )
 from penstock.wire.amqp10.receiving import ReceivingLink
-from penstock.wire.amqp10.sending import SendingLink, Sent
+from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
 from penstock.wire.amqp10.values import Composite
 from tests.wire.amqp10.doubles import (
@@ -259,6 +259,56 @@ def test_a_tag_of_the_owners_choice() -> None:
     assert said == Transfer(0, 0, b"mine", settled=False)
     assert sent.delivery_tag() == b"mine"
     assert link.unsettled == {0: sent}
+
+
+class ManyAtOnce(SettlementListener):
+    """Keeps what it hears of several deliveries at once."""
+
+    def __init__(self) -> None:
+        self.accepted: list[list[int]] = []
+
+    def credit_changed(self, link: SendingLink) -> None: ...
+
+    def deliveries_accepted(self, link: SendingLink, accepted: list[Sent]) -> None:
+        self.accepted.append([sent.delivery_id for sent in accepted])
+
+
+def test_deliveries_that_one_disposition_accepts_are_told_together() -> None:
+    machine, session, link = sender_machine()
+    listener = ManyAtOnce()
+    link.listener = listener
+    machine.hear(0, credit(5))
+    for _ in range(5):
+        link.send(Sent(), b"", b"x")
+    window = session.outgoing_window
+    machine.hear(0, Disposition(True, 1, 3, True, Accepted()))
+    machine.hear(0, Disposition(True, 0, 9, True, Accepted(), True))
+    machine.hear(0, Disposition(True, 0, 9, True, Accepted()))
+    assert listener.accepted == [[1, 2, 3], [0, 4]]
+    assert link.unsettled == {}
+    assert session.outgoing_window == window + 5
+
+
+def test_a_delivery_is_sent_again_with_its_tag() -> None:
+    machine, _, link = sender_machine()
+    machine.hear(0, credit(2))
+    sent = Sent()
+    sent.tag = b"old"
+    link.send_again(sent, Transfer(delivery_tag=b"old", settled=False, resume=True), b"x")
+    assert link.unsettled == {0: sent}
+    ((_, said, payload),) = decode_frames(machine.flush())
+    assert said == Transfer(0, 0, b"old", settled=False, resume=True)
+    assert payload == b"x"
+
+
+def test_a_message_of_many_frames_may_leave_no_window_for_the_next() -> None:
+    machine, _, link = sender_machine()
+    machine.hear(0, credit(5, window=2))
+    assert link.can_send()
+    link.send_settled(b"", b"x" * 2 * 131_072)
+    assert not link.can_send()
+    machine.hear(0, Flow(2, 5, 0, 5, 0, 0, 5))
+    assert link.can_send()
 
 
 def test_several_links_share_delivery_ids_and_dispositions() -> None:

@@ -288,9 +288,7 @@ class Answers(Confirming):
                 known[tag] = self.remembered[tag]
             elif tag in self._tags:
                 known[tag] = None
-        self.remembered = {
-            tag: outcome for tag, outcome in self.remembered.items() if tag in known
-        }
+        self.remembered = {tag: outcome for tag, outcome in self.remembered.items() if tag in known}
         return known
 
     def repeat(self, delivery_id: int, tag: bytes, settled: bool) -> None:

@@ -159,6 +159,7 @@ class Connection(ConnectionListener):
             links.attach(link, attach)
         except Refusal as refusal:
             raise link_fault_of(refusal) from refusal
+        self._context.gate_definitions()
 
     def link_ended(
         self, session: Session, link: Link, fault: LinkFault | None, closed: bool
@@ -244,9 +245,10 @@ class Connection(ConnectionListener):
         counts[name] = counts.get(name, 0) + 1
         self._context.container_id = opened.container_id
         self._context.principal = self.container.principal(self.user, vhost, access)
-        self.wire.open(
-            properties=self.links.properties, offered=list(login.OFFERED_CAPABILITIES)
-        )
+        properties: dict[str, object] | None = self.links.properties
+        if self.wire.outgoing_frame_max < login.FRAME_SIZE_FOR_PROPERTIES:
+            properties = None
+        self.wire.open(properties=properties, offered=list(login.OFFERED_CAPABILITIES))
 
 
 class ConnectionDrain(DrainListener):

@@ -28,3 +28,12 @@ class ConnectionContext:
         principal = self.principal
         assert principal is not None, "the wire begins no session before the open is answered"
         return principal
+
+    def gate_definitions(self) -> None:
+        """What was just answered may rest on a definition: it is said to be there only when it
+        would survive a power loss, whoever made it.
+        """
+        durability = self.container.durability
+        count = self.container.state.definitions.change_count
+        if count != durability.definition_count or durability.definitions > durability.safe:
+            self.container.gate(self.outgoing)

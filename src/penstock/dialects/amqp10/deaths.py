@@ -36,6 +36,7 @@ def _written(death: dict[object, object]) -> dict[object, object] | None:
     queue = death.get("queue")
     reason = death.get("reason")
     count = death.get("count")
+    # Never narrowed to a timestamp, which compiled is a plain int.
     time = death.get("time")
     exchange = death.get("exchange")
     keys = _texts(death.get("routing-keys"))
@@ -44,7 +45,7 @@ def _written(death: dict[object, object]) -> dict[object, object] | None:
         return None
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         return None
-    if not isinstance(time, Timestamp) or not isinstance(exchange, str) or keys is None:
+    if not _is_timestamp(time) or not isinstance(exchange, str) or keys is None:
         return None
     written: dict[object, object] = {}
     if isinstance(expiration, str) and expiration.isdecimal() and expiration.isascii():
@@ -82,7 +83,7 @@ def _read(death: dict[object, object]) -> dict[object, object] | None:
     time = death.get("first-time")
     exchange = death.get("exchange")
     keys = death.get("routing-keys")
-    if not isinstance(count, ULong) or int(count) >= 1 << 63 or not isinstance(time, Timestamp):
+    if not isinstance(count, ULong) or int(count) >= 1 << 63 or not _is_timestamp(time):
         return None
     if not isinstance(queue, str) or not isinstance(reason, str) or not isinstance(exchange, str):
         return None
@@ -101,6 +102,10 @@ def _read(death: dict[object, object]) -> dict[object, object] | None:
     if isinstance(ttl, UInt):
         read[Symbol("original-expiration")] = str(int(ttl))
     return read
+
+
+def _is_timestamp(value: object) -> bool:
+    return isinstance(value, Timestamp)
 
 
 def _texts(items: object) -> list[object] | None:

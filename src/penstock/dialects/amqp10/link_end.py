@@ -16,7 +16,6 @@ from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import Link
 from penstock.wire.amqp10.session import Session
 
-
 # What a link is known by beyond its connection: virtual host, user, container, name, and whether we
 # receive. Two containers have one link of a name in each direction; containers name themselves, so
 # the user and the virtual host belong to it.

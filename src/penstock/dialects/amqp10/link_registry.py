@@ -18,6 +18,7 @@ from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import NEVER as NOT_DUE
 from penstock.broker.timers import Timer
 from penstock.dialects.amqp10.link_end import LinkEnd, LinkKey, Parting
+from penstock.dialects.amqp10.login import open_properties
 from penstock.dialects.amqp10.termini import LINK_DETACH, NEVER, SESSION_END, Node
 from penstock.dialects.container import Container
 from penstock.wire.amqp10.limits import Limits
@@ -70,7 +71,7 @@ class LinkRegistry:
         self.limits: Limits = limits
         self.container_id: str = container_id
         # What an open says about this server.
-        self.properties: dict[str, object] = properties
+        self.properties: dict[str, object] = open_properties(properties)
         self._attached: dict[LinkKey, LinkEnd] = {}
         # In order of their suspension.
         self._suspended: dict[LinkKey, SuspendedLink] = {}

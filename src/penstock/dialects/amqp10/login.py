@@ -28,6 +28,18 @@ _VHOST_START: Final = "vhost:"
 OFFERED_CAPABILITIES: Final = ("ANONYMOUS-RELAY", "LINK_PAIR_V1_0", "SHARED-SUBS")
 
 
+# Of the peer's frames: below it an open says nothing about this server, so that it fits.
+FRAME_SIZE_FOR_PROPERTIES: Final = 4_096
+_PROPERTIES: Final = ("product", "version", "platform", "cluster_name")
+
+
+def open_properties(server_properties: dict[str, object]) -> dict[str, object]:
+    """What an open says about this server: less than AMQP 0-9-1 does, because there the
+    capabilities stand among them.
+    """
+    return {name: server_properties[name] for name in _PROPERTIES if name in server_properties}
+
+
 def mechanisms(peer_is_loopback: bool) -> list[str]:
     return [PLAIN, ANONYMOUS] if peer_is_loopback else [PLAIN]
 

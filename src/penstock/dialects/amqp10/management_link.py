@@ -50,11 +50,8 @@ class ManagementPair:
             request = read_request(payload)
         except Malformed as error:
             raise LinkFault(DECODE_ERROR, str(error)) from error
-        definitions = context.container.state.definitions
-        changes = definitions.change_count
         response = answer(request, context.user(), context.number, context.node_name, context.now)
-        if definitions.change_count != changes:
-            context.container.gate(context.outgoing)
+        context.gate_definitions()
         self._responses.append(encode_response(request, response))
         self.pump()
 

@@ -71,8 +71,9 @@ def from_neutral(value: object) -> object:
     if isinstance(value, Long):
         return value.value
     if isinstance(value, Moment):
-        milliseconds = value.seconds * 1000
-        return Timestamp(milliseconds) if milliseconds <= _INT64_MAX else value.seconds
+        if value.seconds * 1000 > _INT64_MAX:
+            return value.seconds
+        return Timestamp(value.seconds * 1000)
     if isinstance(value, Decimal):
         decimal = decimal64_of(value)
         return float(value) if decimal is None else decimal

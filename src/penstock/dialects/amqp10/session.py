@@ -48,7 +48,7 @@ class SessionLinks:
             raise NotImplementedHere("transactions are not supported")
         if not isinstance(target, Target):
             raise PreconditionFailed("attach of a sender without a target")
-        if target.address in ADDRESSES and not target.dynamic:
+        if _is_management(target.address) and not target.dynamic:
             self._attach_requests(link, attach)
             return
         attach_target(
@@ -57,7 +57,7 @@ class SessionLinks:
 
     def _attach_source(self, link: SendingLink, attach: Attach) -> None:
         source = attach.source
-        if source is not None and source.address in ADDRESSES and not source.dynamic:
+        if source is not None and _is_management(source.address) and not source.dynamic:
             self._attach_responses(link, attach)
             return
         attach_source(self._context, self._registry, self._session, link, attach, self._ends)
@@ -144,3 +144,7 @@ def _paired(attach: Attach) -> dict[str, object] | None:
     if (attach.properties or {}).get("paired") is True:
         return {"paired": True}
     return None
+
+
+def _is_management(address: object) -> bool:
+    return isinstance(address, str) and address in ADDRESSES

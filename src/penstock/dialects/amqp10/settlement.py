@@ -14,6 +14,7 @@ Annotations of modified whose names begin with `x-` are put on the message.
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
+from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queues.queue import Queue
 from penstock.broker.streams.stream import Stream
 from penstock.dialects.amqp10.context import ConnectionContext
@@ -112,7 +113,7 @@ def _annotated(message: Message, annotations: dict[object, object]) -> Message:
     """
     headers = dict(message.properties.headers())
     for key, value in annotations.items():
-        if isinstance(key, str) and key.startswith("x-"):
+        if isinstance(key, str) and key.startswith("x-") and len(key) <= NAME_OCTETS_MAX:
             headers[str(key)] = to_neutral(value)
     properties = message.properties.rewritten(headers, drop_expiration=False)
     annotated = Message(message.address, properties, message.body, message.origin)

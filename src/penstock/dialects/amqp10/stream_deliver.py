@@ -71,9 +71,7 @@ class StreamLinkConsumer(LinkConsumer):
 
     def compose(self, entry: QueueEntry, message: Message) -> bytes:
         self._compose_around(entry, message)
-        return b"".join(
-            [self._before, entry.position.to_bytes(_OFFSET_SIZE, "big"), self._after]
-        )
+        return b"".join([self._before, entry.position.to_bytes(_OFFSET_SIZE, "big"), self._after])
 
     def _compose_around(self, entry: QueueEntry, message: Message) -> None:
         properties = message.properties

@@ -36,7 +36,12 @@ from penstock.wire.amqp10.conditions_generated import (
 )
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import RCV_FIRST
-from penstock.wire.amqp10.performatives_generated import Error, Rejected, Released
+from penstock.wire.amqp10.performatives_generated import (
+    Error,
+    Rejected,
+    Released,
+    TransactionalState,
+)
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.octets import Malformed
@@ -133,9 +138,7 @@ class TargetLink(DeliveryListener):
         state: Composite | None,
     ) -> None:
         if tag in self.known or payload:
-            self.delivery_received(
-                link, delivery_id, tag, payload, settled, message_format, state
-            )
+            self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
             return
         # Nothing of it is here, and nothing of it came.
         link.session.taken(1)
@@ -167,6 +170,8 @@ class TargetLink(DeliveryListener):
             return
         if message_format:
             raise LinkFault(NOT_IMPLEMENTED, f"message-format {message_format}")
+        if isinstance(state, TransactionalState):
+            raise LinkFault(NOT_IMPLEMENTED, "transactions are not supported")
         message = self._read(payload)
         properties = self._properties
         assert properties is not None, "read with the message"

@@ -10,9 +10,7 @@ _ITEM_SIZE: Final = 5
 _NULL_SIZE: Final = 1
 
 
-def put_unsettled(
-    answer: Attach, unsettled: dict[bytes, Composite | None], frame_max: int
-) -> None:
+def put_unsettled(answer: Attach, unsettled: dict[bytes, Composite | None], frame_max: int) -> None:
     """As much of it as a frame takes; an attach is never split. Half of a frame is left for the
     rest of the attach.
     """

@@ -134,7 +134,9 @@ def _read_value(data: bytes, at: int) -> object:
         return None
     if letter == 0x54:  # T
         seconds = read_u64(data, at)
-        return Timestamp(seconds * 1000) if seconds * 1000 <= _INT64_MAX else ULong(seconds)
+        if seconds * 1000 > _INT64_MAX:
+            return ULong(seconds)
+        return Timestamp(seconds * 1000)
     return _read_number(data, letter, at)
 
 

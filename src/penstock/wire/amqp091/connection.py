@@ -58,14 +58,19 @@ class Connection(Hearer):
         self._pending: bytearray = bytearray()
         self._wanted: int = 0
 
-        # All octets of the last whole content before its body, and what they were: publishers
-        # mostly say the same again, and one comparison then replaces looking at every field.
+        # The last whole content: publishers mostly say the same again, and a comparison of octets
+        # then replaces looking at every field.
+        self._channel: Channel = self._no_channel
+        self._method: bytes = b""
+        self._header: bytes = b""
+        # Its octets from the header frame up to the body, and how many follow them.
+        self._head: bytes = b""
+        self._head_size: int = 0
+        self._rest_size: int = 0
+        # The same with the method frame before it, kept once a content came twice.
+        self._repeats: bool = False
         self._prelude: bytes = b""
         self._prelude_size: int = 0
-        self._prelude_body_size: int = 0
-        self._prelude_channel: Channel = self._no_channel
-        self._prelude_method: bytes = b""
-        self._prelude_header: bytes = b""
 
     def receive(self, data: bytes, now: int) -> None:
         self.last_received = now
@@ -100,10 +105,11 @@ class Connection(Hearer):
         payload_max = self.frame_max
         while end - position >= FRAME_OVERHEAD:
             body = position + self._prelude_size
-            after = body + self._prelude_body_size + 1
+            after = body + self._rest_size
             if (
-                after <= end
-                and self._prelude_channel.expects_method
+                self._repeats
+                and after <= end
+                and self._channel.expects_method
                 and data[position:body] == self._prelude
                 and data[after - 1] == FRAME_END
             ):
@@ -155,11 +161,9 @@ class Connection(Hearer):
     def _repeated_content(self, body: bytes) -> None:
         """The fastest path: a content like the last one in everything but its body's octets."""
         try:
-            self.listener.content_received(
-                self._prelude_channel.number, self._prelude_method, self._prelude_header, body
-            )
+            self.listener.content_received(self._channel.number, self._method, self._header, body)
         except (Fault, Malformed) as error:
-            self._fail(self._prelude_channel.number, error, read_u32(self._prelude_method, 0))
+            self._fail(self._channel.number, error, read_u32(self._method, 0))
 
     def _whole_content(self, data: bytes, position: int, header: int, channel: Channel) -> int:
         """The fast path: pass on a content of which all frames lie in `data`, the body in one.
@@ -167,15 +171,50 @@ class Connection(Hearer):
         Returns where the next frame begins, or 0 when the general path must look at it. `position`
         is the method frame, `header` where its header frame should be.
         """
+        repeats = self._is_head_repeated(data, header, channel)
+        if not repeats and not self._read_head(data, header, channel):
+            return 0
+        body = header + self._head_size
+        after = body + self._rest_size
+        method = data[position + FRAME_HEAD_SIZE : header - 1]
+        self._repeats = repeats and self._rest_size > 0 and method == self._method
+        if self._repeats:
+            self._prelude = data[position:body]
+            self._prelude_size = body - position
+            # The first of them is the object that the listener may know.
+            method = self._method
+        self._method = method
+        try:
+            # mypyc does not take a slice that ends before it starts for an empty one.
+            octets = data[body : after - 1] if self._rest_size else b""
+            self.listener.content_received(channel.number, method, self._header, octets)
+        except (Fault, Malformed) as error:
+            self._fail(channel.number, error, read_u32(method, 0))
+        return after
+
+    def _is_head_repeated(self, data: bytes, header: int, channel: Channel) -> bool:
+        """Whether the content differs from the last one in method and body's octets at most."""
+        body = header + self._head_size
+        after = body + self._rest_size
+        return (
+            after <= len(data)
+            and channel is self._channel
+            and data[header:body] == self._head
+            and data[after - 1] == FRAME_END
+        )
+
+    def _read_head(self, data: bytes, header: int, channel: Channel) -> bool:
+        """Check and keep all that lies between method frame and body. False when it is not there
+        as a whole or not as it should be.
+        """
         end = len(data)
         if (
             end - header < CONTENT_HEADER_SIZE_MIN + FRAME_OVERHEAD
             or data[header] != HEADER_FRAME
-            or data[header + 1] != data[position + 1]
-            or data[header + 2] != data[position + 2]
+            or data[header + 1] << 8 | data[header + 2] != channel.number
             or data[header + 3] | data[header + 4] != 0
         ):
-            return 0
+            return False
         header_size = data[header + 5] << 8 | data[header + 6]
         body = header + header_size + FRAME_OVERHEAD
         if (
@@ -187,14 +226,15 @@ class Connection(Hearer):
             or data[header + 7] != 0
             or data[header + 11] | data[header + 12] | data[header + 13] | data[header + 14] != 0
         ):
-            return 0
+            return False
         body_size = (
             data[header + 15] << 24
             | data[header + 16] << 16
             | data[header + 17] << 8
             | data[header + 18]
         )
-        after = body
+        rest_size = 0
+        described = data[header + FRAME_HEAD_SIZE : body - 1]
         if body_size:
             after = body + body_size + FRAME_OVERHEAD
             if (
@@ -204,23 +244,15 @@ class Connection(Hearer):
                 or data[after - 1] != FRAME_END
                 or not _is_body_of(data, body, header)
             ):
-                return 0
-        said = data[position + FRAME_HEAD_SIZE : header - 1]
-        described = data[header + FRAME_HEAD_SIZE : body - 1]
-        if body_size:
-            self._prelude = data[position : body + FRAME_HEAD_SIZE]
-            self._prelude_size = body + FRAME_HEAD_SIZE - position
-            self._prelude_body_size = body_size
-            self._prelude_channel = channel
-            self._prelude_method = said
-            self._prelude_header = described
-        try:
-            # mypyc does not take a slice that ends before it starts for an empty one.
-            octets = data[body + FRAME_HEAD_SIZE : after - 1] if body_size else b""
-            self.listener.content_received(channel.number, said, described, octets)
-        except (Fault, Malformed) as error:
-            self._fail(channel.number, error, read_u32(said, 0))
-        return after
+                return False
+            body += FRAME_HEAD_SIZE
+            rest_size = body_size + 1
+        self._channel = channel
+        self._header = described
+        self._head = data[header:body]
+        self._head_size = body - header
+        self._rest_size = rest_size
+        return True
 
     def _acknowledged(self, data: bytes, position: int, number: int) -> None:
         try:

@@ -142,6 +142,7 @@ class Assembler(Speaker):
             link.unsettled[delivery_id] = tag
         session.untaken += 1
         message_format = first.message_format or 0
+        link.delivery_settle_mode = first.rcv_settle_mode
         if first.resume:
             link.listener.delivery_resumed(
                 link, delivery_id, tag, whole, settled, message_format, state
@@ -150,6 +151,7 @@ class Assembler(Speaker):
             link.listener.delivery_received(
                 link, delivery_id, tag, whole, settled, message_format, state
             )
+        link.delivery_settle_mode = None
 
     def _hold(self, size: int) -> None:
         if self._assembling + size > self.limits.assembly_bytes_max:

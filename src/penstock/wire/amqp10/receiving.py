@@ -84,6 +84,9 @@ class ReceivingLink(Link):
         # Deliveries beyond `credit` that had been allowed once.
         self.overdraft: int = 0
 
+        # rcv-settle-mode of the delivery that is being told; None when it says none of its own.
+        self.delivery_settle_mode: int | None = None
+
         # The delivery in the making.
         self.first: Transfer | None = None
         self.assembly: bytearray = bytearray()

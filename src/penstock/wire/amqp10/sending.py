@@ -27,7 +27,7 @@ from penstock.wire.amqp10.conditions_generated import INVALID_FIELD
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.framing import AMQP_FRAME, FRAME_HEAD_SIZE, encode_frame
 from penstock.wire.amqp10.link import SENDER, Link
-from penstock.wire.amqp10.performatives_generated import Attach, Flow, Transfer
+from penstock.wire.amqp10.performatives_generated import Accepted, Attach, Flow, Transfer
 from penstock.wire.amqp10.serial import MASK, advance, difference
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.amqp10.window import SessionWindow
@@ -38,6 +38,7 @@ _U32: Final = Struct(">I")
 # message-format 0, then settled.
 _UNSETTLED: Final = b"\x43\x42"
 _SETTLED: Final = b"\x43\x41"
+_ACCEPTED: Final = Accepted()
 # Octets of the frame beside head, payload and the handle: size, last octets and what is between.
 _FIXED_SIZE: Final = 4 + 4 + 6 + 4 + 1 + 5 + 1 + 2
 
@@ -74,6 +75,11 @@ class SettlementListener:
         that it did not, answer with `Session.settle_sent` once the state is a final one.
         """
         raise NotImplementedError
+
+    def deliveries_accepted(self, link: "SendingLink", accepted: list[Sent]) -> None:
+        """The receiver accepted and settled these with one disposition; they are forgotten."""
+        for sent in accepted:
+            self.delivery_updated(link, sent, _ACCEPTED, True)
 
 
 class SendingLink(Link):
@@ -128,6 +134,12 @@ class SendingLink(Link):
         if self.credit <= 0 or not self.is_attached or self._rest_id >= 0:
             return 0
         return min(self.credit, self.session.room())
+
+    def can_send(self) -> bool:
+        """Whether one more of the deliveries that `capacity` allowed can go out: one of several
+        frames may have used up the window.
+        """
+        return self._rest_id < 0 and self.session.remote_incoming_window > 0
 
     def send(self, sent: Sent, head: bytes, body: bytes) -> None:
         """One delivery, unsettled; head and body together are the message. Needs capacity."""
@@ -215,6 +227,14 @@ class SendingLink(Link):
         self._rest_at = 0
         self._is_aborting = False
         self.continue_sending()
+
+    def send_again(self, sent: Sent, transfer: Transfer, payload: bytes) -> None:
+        """A delivery of an earlier attachment, unsettled, with its old tag."""
+        sent.delivery_id = self.session.next_delivery_id
+        sent.count = self.delivery_count
+        self.unsettled[sent.delivery_id] = sent
+        self.session.outgoing_window -= 1
+        self.send_as(transfer, payload)
 
     def is_waiting(self) -> bool:
         """Whether a delivery is half sent."""
@@ -311,6 +331,9 @@ class SendingLink(Link):
             wanted = [(first + step) & MASK for step in range(span + 1)]
         else:
             wanted = [known for known in unsettled if (known - first) & MASK <= span]
+        if settled and isinstance(state, Accepted):
+            self._accepted(wanted)
+            return
         for delivery_id in wanted:
             sent = unsettled.get(delivery_id)
             if sent is not None:
@@ -318,3 +341,14 @@ class SendingLink(Link):
                     del unsettled[delivery_id]
                     self.session.outgoing_window += 1
                 self.listener.delivery_updated(self, sent, state, settled)
+
+    def _accepted(self, wanted: list[int]) -> None:
+        unsettled = self.unsettled
+        accepted: list[Sent] = []
+        for delivery_id in wanted:
+            sent = unsettled.pop(delivery_id, None)
+            if sent is not None:
+                accepted.append(sent)
+        if accepted:
+            self.session.outgoing_window += len(accepted)
+            self.listener.deliveries_accepted(self, accepted)
