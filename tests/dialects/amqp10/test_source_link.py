@@ -187,19 +187,8 @@ def test_what_waits_for_the_window_goes_back_with_the_link_and_counts_as_never_s
     house: House,
 ) -> None:
     queue = house.declare("q")
-    peer = house.connect()
-    session = peer.begin()
     fill(house, queue, bytes(300_000), *[b"small"] * 30)
-    # Room for two frames of the large one, and nobody who would make more.
-    session.window_max = session.incoming_window = 2
-    session.send_flow(Flow())
-    link = peer.wire.attach_receiver(
-        session, "receiver", KeepingReceiver(), Attach(source=Source("/queues/q"), target=Target())
-    )
-    link.offer(10)
-    link.flow_if_needed()
-    peer.connection.received(peer.said(), house.now)
-    house.node.flush(house.now)
+    peer = _stuck_receiver(house, 2)
     given = queue.unacked_count
     assert given > 1
     assert len(house.node.unsettled()) == given
@@ -207,6 +196,37 @@ def test_what_waits_for_the_window_goes_back_with_the_link_and_counts_as_never_s
     assert (queue.message_count, queue.unacked_count) == (31, 0)
     counts = [entry.delivery_count for entry in queue.browse(100)]
     assert counts == [1] + [0] * 30
+
+
+def test_what_waits_on_a_settled_link_is_gone_with_it(house: House) -> None:
+    queue = house.declare("q")
+    fill(house, queue, bytes(300_000), *[b"small"] * 30)
+    peer = _stuck_receiver(house, 1)
+    left = queue.message_count
+    assert left < 30
+    assert house.node.unsettled() == []
+    peer.lose()
+    assert (queue.message_count, queue.unacked_count) == (left, 0)
+
+
+def _stuck_receiver(house: House, snd_settle_mode: int) -> Peer:
+    """A receiver whose window is full with half of the first message."""
+    peer = house.connect()
+    session = peer.begin()
+    # Room for two frames of the large one, and nobody who would make more.
+    session.window_max = session.incoming_window = 2
+    session.send_flow(Flow())
+    link = peer.wire.attach_receiver(
+        session,
+        "receiver",
+        KeepingReceiver(),
+        Attach(source=Source("/queues/q"), target=Target(), snd_settle_mode=snd_settle_mode),
+    )
+    link.offer(10)
+    link.flow_if_needed()
+    peer.connection.received(peer.said(), house.now)
+    house.node.flush(house.now)
+    return peer
 
 
 @pytest.mark.parametrize("how", ["close", "detach", "end", "lose"])

@@ -28,6 +28,8 @@ BLIND_CARBON_COPY: Final = "BCC"
 # The longest expiration, RabbitMQ's: a hundred years of milliseconds.
 EXPIRATION_MS_MAX: Final = 1000 * 86400 * 365 * 100
 _EXPIRATION: Final = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
+# The octet of a field table before a timestamp; without it nothing needs to be looked for.
+_TIMESTAMP_TYPE: Final = b"T"
 _NO_HEADERS: Final[dict[str, object]] = {}
 
 
@@ -51,7 +53,8 @@ class MessageProperties(Properties):
     def headers(self) -> dict[str, object]:
         if self.headers_start == 0:
             return _NO_HEADERS
-        return decode_table(self.header, self.headers_start)
+        headers = decode_table(self.header, self.headers_start)
+        return headers_from_wire(headers) if _TIMESTAMP_TYPE in self.header else headers
 
     def text_of(self, name: str) -> str:
         value = _property(decode_properties(self.header), name)
@@ -114,6 +117,9 @@ def _property(properties: BasicProperties, name: str) -> object:
     if name == "user_id":
         return properties.user_id
     if name == "app_id":
+        return properties.app_id
+    if name == "group_id":
+        # As where messages cross to AMQP 1.0.
         return properties.app_id
     if name == "content_type":
         return properties.content_type
@@ -186,6 +192,21 @@ def _milliseconds(expiration: str) -> int:
 
 def _invalid(text: str) -> ChannelFault:
     return ChannelFault(PRECONDITION_FAILED, text)
+
+
+def headers_from_wire(headers: dict[str, object]) -> dict[str, object]:
+    """With the broker's own timestamps in place of the wire's."""
+    return {name: _from_wire(value) for name, value in headers.items()}
+
+
+def _from_wire(value: object) -> object:
+    if isinstance(value, WireTimestamp):
+        return Timestamp(value.seconds)
+    if isinstance(value, dict):
+        return headers_from_wire(value)
+    if isinstance(value, list):
+        return [_from_wire(item) for item in value]
+    return value
 
 
 def headers_for_wire(headers: dict[str, object]) -> dict[str, object]:

@@ -61,6 +61,8 @@ class LinkConsumer(Consumer):
         settles: bool,
     ) -> None:
         super().__init__(link.name, priority, False, settles)
+        # Whether deliveries are settled when they are sent: at most once.
+        self.settles: bool = settles
         self._context: ConnectionContext = context
         self._session: Session = session
         self.link: SendingLink = link
@@ -136,7 +138,7 @@ class LinkConsumer(Consumer):
         else:
             message = self._translator.for_amqp10(message)
             head = self.compose(entry, message)
-        if self.takes_ownership:
+        if self.settles:
             self.link.send_settled(head, message.body)
         else:
             self.link.send(SentEntry(entry), head, message.body)
@@ -203,8 +205,8 @@ class LinkConsumer(Consumer):
         return list(self._resumptions) + self._unasked
 
     def waiting(self) -> list[QueueEntry]:
-        """Entries that the queue gave and that never left."""
-        return list(self._waiting)
+        """Entries that the queue gave, and wants to hear of, and that never left."""
+        return [] if self.settles else list(self._waiting)
 
     def close(self) -> None:
         """Takes nothing more."""

@@ -38,15 +38,15 @@ class StreamLinkConsumer(LinkConsumer):
         settles: bool,
     ) -> None:
         super().__init__(context, session, link, stream, selection, 0, False)
+        self.settles = settles
         self.selective = False
         self._stream: Stream = stream
-        self._settles: bool = settles
         self._before: bytes = b""
         self._after: bytes = b""
 
     def take_many(self, entries: list[QueueEntry]) -> None:
         super().take_many(entries)
-        if self._settles:
+        if self.settles:
             # A stream gives nothing away: what it gave is done with when it is acknowledged.
             self._stream.acknowledge_many(entries)
 
@@ -57,7 +57,7 @@ class StreamLinkConsumer(LinkConsumer):
             self._compose_around(entry, message)
         offset = entry.position.to_bytes(_OFFSET_SIZE, "big")
         head = b"".join([self._before, offset, self._after])
-        if self._settles:
+        if self.settles:
             self.link.send_settled(head, message.body)
         else:
             self.link.send(SentEntry(entry), head, message.body)
@@ -88,7 +88,7 @@ class StreamLinkConsumer(LinkConsumer):
 
     def message_again(self, entry: QueueEntry) -> Message | None:
         message = self._stream.message_at(entry.position)
-        if message is None and not self._settles:
+        if message is None and not self.settles:
             # Retention was faster.
             self._stream.acknowledge(entry)
         return message
