@@ -101,8 +101,7 @@ class Connection(Hearer):
         end = len(data)
         current = self._no_channel
         content_method = self._content_method
-        # Not eight less, like RabbitMQ: some clients forget the octets around a payload.
-        payload_max = self.frame_max
+        payload_max = self.frame_max  # as RabbitMQ's: some clients forget the octets around it
         while end - position >= FRAME_OVERHEAD:
             body = position + self._prelude_size
             after = body + self._rest_size
