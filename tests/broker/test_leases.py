@@ -4,6 +4,7 @@ import pytest
 
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.leases import (
+    FULL_POLL_MS,
     MESSAGES_MAX,
     LeaseRequest,
     find_lease,
@@ -90,6 +91,28 @@ def test_a_lease_whose_owner_does_not_come_back_expires_also_over_a_restart() ->
     assert bodies(again) == []
     again.state.timers.fire_due(again.now + 5001)
     assert bodies(again) == [b"1"]
+
+
+@pytest.mark.parametrize("expires_ms", [0, 100])
+def test_what_a_full_queue_does_not_take_back_stays_in_its_lease(expires_ms: int) -> None:
+    broker = Broker()
+    limits: dict[str, object] = {"x-max-length": 2, "x-overflow": "reject-publish"}
+    broker.apply(DeclareQueue("q", durable=True, arguments=limits))
+    broker.put("q", b"1", b"2")
+    take_lease(broker.vhost, LeaseRequest("q", "job", 1, expires_ms=expires_ms), broker.now)
+    broker.put("q", b"3")
+    if expires_ms:
+        broker.state.timers.fire_due(broker.now + expires_ms)
+    else:
+        with pytest.raises(PreconditionFailed, match="is full: 1 messages of lease 1 of 'job'"):
+            give_back(broker.vhost, "q", "job", 1, broker.now)
+    assert (bodies(broker), taken(broker, 1)) == ([b"3", b"1"], [b"2"])
+    broker.take("q", 2)
+    if expires_ms:
+        broker.state.timers.fire_due(broker.now + expires_ms + FULL_POLL_MS)
+    else:
+        assert give_back(broker.vhost, "q", "job", 1, broker.now) == 1
+    assert (bodies(broker), listed_leases(broker.vhost)) == ([b"2"], [])
 
 
 def test_leased_messages_do_not_expire_and_no_policy_applies_to_them() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.message import Message
-from penstock.broker.sinks import StageKey, commit, forget_sink, stage
-from penstock.broker.topology import DeclareQueue
+from penstock.broker.sinks import StageKey, commit, forget_sink, stage, stage_from
+from penstock.broker.topology import BindExchange, BindQueue, DeclareExchange, DeclareQueue
 from tests.broker.store.doubles import Broker, message
 
 SINK = "job"
@@ -135,6 +135,60 @@ def test_messages_that_reach_no_queue_are_counted(broker: Broker) -> None:
     sink = commit(broker.vhost, SINK, 0, [(0, 0, 2)], broker.now)
     publish_all(broker)
     assert sink.unroutable == 2
+
+
+def test_messages_of_an_earlier_batch_are_not_counted_again(broker: Broker) -> None:
+    stage(broker.vhost, StageKey(SINK, 0, 0, 0), staged(2, "nowhere"), broker.now)
+    commit(broker.vhost, SINK, 0, [(0, 0, 2)], broker.now)
+    publish_all(broker)
+    put_stage(broker, 1, 0, 0)
+    sink = commit(broker.vhost, SINK, 1, [(0, 0, 3)], broker.now)
+    publish_all(broker)
+    assert sink.unroutable == 0
+
+
+def test_messages_that_are_sent_again_are_staged_once(broker: Broker) -> None:
+    key = StageKey(SINK, 0, 0, 0)
+    for _ in range(2):
+        assert stage_from(broker.vhost, key, 0, staged(3), broker.now) == 3
+    broker.tick()
+    again = broker.restarted()
+    for _ in range(2):
+        assert stage_from(again.vhost, key, 3, staged(2, first=3), again.now) == 5
+    with pytest.raises(PreconditionFailed, match="has 5 messages staged, not 4"):
+        stage_from(again.vhost, key, 4, staged(3), again.now)
+    commit(again.vhost, SINK, 0, [(0, 0, 5)], again.now)
+    publish_all(again)
+    assert bodies(again) == [b"0", b"1", b"2", b"3", b"4"]
+    assert stage_from(again.vhost, key, 7, staged(3), again.now) == 0
+
+
+def test_messages_that_a_full_queue_refuses_are_counted(broker: Broker) -> None:
+    limits: dict[str, object] = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    broker.apply(DeclareQueue("small", durable=True, arguments=limits))
+    stage(broker.vhost, StageKey(SINK, 0, 0, 0), staged(3, "small"), broker.now)
+    sink = commit(broker.vhost, SINK, 0, [(0, 0, 3)], broker.now)
+    publish_all(broker)
+    assert (bodies(broker, "small"), sink.unroutable) == ([b"0"], 2)
+
+
+def test_a_delayed_exchange_holds_back_what_is_published_to_it(broker: Broker) -> None:
+    kind: dict[str, object] = {"x-delayed-type": "direct"}
+    broker.apply(DeclareExchange("later", "x-delayed-message", durable=True, arguments=kind))
+    broker.apply(DeclareExchange("before", "fanout", durable=True))
+    broker.apply(BindQueue("q", "later", "k"))
+    broker.apply(BindExchange("later", "before", ""))
+    rows = [
+        message(b"%d" % number, exchange=exchange, key="k", headers={"x-delay": 60_000})
+        for number, exchange in enumerate(["later", "before"])
+    ]
+    stage(broker.vhost, StageKey(SINK, 0, 0, 0), rows, broker.now)
+    sink = commit(broker.vhost, SINK, 0, [(0, 0, 2)], broker.now)
+    publish_all(broker)
+    assert (bodies(broker), sink.unroutable) == ([], 0)
+    again = broker.restarted()
+    again.state.timers.fire_due(again.now + 60_000)
+    assert bodies(again) == [b"0", b"1"]
 
 
 def test_a_sink_that_is_forgotten_begins_anew(broker: Broker) -> None:

@@ -1,32 +1,185 @@
-"""`penstock demo` as its user sees it: a broker of its own, and an account of every message."""
+"""`penstock demo` as its user sees it: a broker that is killed, and an account of every message."""
 
+from __future__ import annotations
+
+import io
 import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from penstock.cli.demo import cpu_seconds_of
+from penstock.cli.demo import conclude, why_without_spark
+from penstock.cli.loading.ledger import Account
+from penstock.cli.loading.outcome import Outcome
+from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker, cpu_seconds_of
+from penstock.cli.story.crash import CrashOutcome
+from penstock.cli.story.spark_steps import Archived, missing_packages, why_no_java
+from penstock.cli.story.verdict import Story
+
+MISSING = missing_packages()
 
 
-def test_the_demo_accounts_for_everything_and_leaves_no_broker_behind() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock", "demo", "--messages", "3000"],
+def run_demo(*options: str, seconds: float = 110) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "penstock", "demo", *options],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=seconds,
         check=False,
+        env={**os.environ, "COLUMNS": "120"},
     )
+
+
+def row_of(table: str, name: str) -> list[str]:
+    """The cells beside a name in what was printed."""
+    line = next(line for line in table.splitlines() if re.match(rf"│ {name}\s+│", line))
+    return [cell.strip() for cell in line.strip("│").split("│")][1:]
+
+
+def test_the_broker_is_killed_and_nothing_is_lost_and_no_broker_stays_behind(
+    tmp_path: Path,
+) -> None:
+    done = run_demo("--quick", "--without-spark", "--messages=3000", f"--keep={tmp_path / 'kept'}")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Every message was confirmed and delivered." in done.stdout
-    assert re.search(r"confirmed\W+3,000", done.stdout)
-    assert "broker CPU per message" in done.stdout
+    verdict = done.stdout[done.stdout.index("verdict") :]
+    assert "Every confirmed message was delivered" in verdict
+    assert row_of(verdict, "confirmed") == ["6,300", ""]
+    assert row_of(verdict, "lost")[0] == "0"
+    assert row_of(verdict, "duplicated, not flagged")[0] == "0"
+    assert 3000 <= int(row_of(verdict, "confirmed at the kill")[0].replace(",", "")) < 6000
+    assert "left out" in row_of(verdict, "archive and audit")[1]
     pid = re.search(r"process (\d+)", done.stdout)
     assert pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid[1]), 0)
+    # Two starts: the ledger of the one that was killed, and of the one that came after it.
+    assert len(list((tmp_path / "kept" / "broker" / "ledger").glob("*.led"))) == 2
+    assert len(list((tmp_path / "kept" / "clients").glob("*.led"))) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+def test_spark_archives_every_confirmed_message_and_its_audit_agrees_with_the_clients() -> None:
+    done = run_demo("--quick", seconds=390)
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = done.stdout[done.stdout.index("verdict") :]
+    for name in ("confirmed by sink", "lost", "duplicated, flagged", "duplicated, not flagged"):
+        by_clients, by_spark = row_of(verdict, name)
+        assert by_clients == by_spark, verdict
+    assert row_of(verdict, "confirmed to the stream")[0] == "6,000"
+    assert row_of(verdict, "archive, messages")[1] == "6,000"
+
+
+def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    done = run_demo("--quick", "--without-spark", f"--keep={tmp_path}")
+    assert done.returncode == 2
+    assert "is not empty" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_missing_extra_is_named_with_how_to_install_it() -> None:
+    reason = why_without_spark(asked=False, missing=["pyspark", "pandas"])
+    assert "pyspark, pandas not installed" in reason
+    assert "pip install 'penstock[spark]'" in reason
+    assert why_without_spark(asked=False, missing=[]) == why_no_java()
+
+
+def crash(account: Account, confirmed: int = 100) -> CrashOutcome:
+    return CrashOutcome(
+        published=100,
+        confirmed=confirmed,
+        sent_again=7,
+        received=307,
+        account=account,
+        restart_seconds=1.0,
+        recovery_seconds=1.5,
+        seconds=2.0,
+        confirmed_at_kill=50,
+        broker_cpu_seconds=None,
+    )
+
+
+def fine_story() -> Story:
+    first = Outcome(
+        published=10,
+        confirmed=10,
+        delivered=10,
+        foreign=0,
+        publish_rate=1.0,
+        internal_switching_rate=1.0,
+        external_switching_rate=1.0,
+        latency={},
+        confirm_latency={},
+        account=Account(received=10),
+        faucet_cpu_microseconds=1.0,
+        sink_cpu_microseconds=1.0,
+        faults=(),
+        confirming=True,
+    )
+    return Story(first, None, crash(Account(received=300, duplicates_flagged=7)))
+
+
+def concluded(story: Story) -> tuple[int, str]:
+    said = Console(file=io.StringIO(), width=120)
+    code = conclude(story, said, 1.0)
+    assert isinstance(said.file, io.StringIO)
+    return code, said.file.getvalue()
+
+
+def test_flagged_duplicates_break_no_promise() -> None:
+    code, said = concluded(fine_story())
+    assert code == 0
+    assert row_of(said, "duplicated, flagged")[0] == "7"
+
+
+@pytest.mark.parametrize(
+    ("account", "complaint"),
+    [
+        (Account(lost=2), "2 confirmed messages were not received"),
+        (Account(duplicates_unflagged=3), "3 messages came twice without a flag"),
+    ],
+)
+def test_a_loss_or_an_unflagged_duplicate_ends_with_code_1(
+    account: Account, complaint: str
+) -> None:
+    story = fine_story()
+    story.crash = crash(account)
+    code, said = concluded(story)
+    assert code == 1
+    assert complaint in said
+
+
+def test_what_was_never_confirmed_ends_with_code_1() -> None:
+    story = fine_story()
+    story.crash = crash(Account(), confirmed=98)
+    code, said = concluded(story)
+    assert code == 1
+    assert "2 messages were never confirmed" in said
+
+
+def test_an_archive_that_lacks_a_confirmed_message_ends_with_code_1() -> None:
+    story = fine_story()
+    whole = Archived(rows=107, distinct=100, sent_again=7, octets=1000, seconds=1.0)
+    story.archived = whole
+    assert concluded(story)[0] == 0
+    story.archived = replace(whole, distinct=99)
+    code, said = concluded(story)
+    assert code == 1
+    assert "holds 99 different messages, and 100 were confirmed" in said
+
+
+def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("no directory")
+    words = "cannot use the data directory"
+    with StoryBroker(tmp_path / "data") as broker, pytest.raises(BrokerDidNotStart, match=words):
+        broker.start()
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

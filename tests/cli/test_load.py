@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer
@@ -12,6 +13,7 @@ from penstock import Broker
 from penstock.cli.load import command
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
+from penstock.spark.jobs import ledger_form as form
 
 
 @pytest.fixture
@@ -113,3 +115,24 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     code, _, errors = run("--size", "3")
     assert code == 2
     assert "--size" in errors
+
+
+def test_a_ledger_tells_what_each_client_did(broker: Broker, tmp_path: Path) -> None:
+    broker.refuse_publishes(3)
+    figures(
+        broker, "--messages", "500", "--publishers", "2", "--queues", "2", "--ledger", str(tmp_path)
+    )
+    counts: dict[int, int] = {}
+    for path in tmp_path.glob("*.led"):
+        octets = path.read_bytes()
+        at = form.RECORD_SIZE
+        while at < len(octets):
+            _, event, _, _, _, _, count, _ = form.RECORD.unpack_from(octets, at)
+            at += form.RECORD_SIZE
+            if event == form.NAME:
+                at += -(-count // form.RECORD_SIZE) * form.RECORD_SIZE
+            counts[event] = counts.get(event, 0) + count
+    assert len(list(tmp_path.glob("*-faucet-*.led"))) == 2
+    assert (counts[form.PUBLISHED], counts[form.CONFIRMED], counts[form.REFUSED]) == (500, 497, 3)
+    # Each message goes to both queues.
+    assert counts[form.RECEIVED] >= 2 * 497

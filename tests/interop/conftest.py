@@ -68,4 +68,9 @@ def go_client() -> Path:
 
 @pytest.fixture(scope="session")
 def amqplib() -> Path:
-    return foreign_clients.amqplib()
+    return foreign_clients.node_packages("amqplib")
+
+
+@pytest.fixture(scope="session")
+def rhea() -> Path:
+    return foreign_clients.node_packages("rhea")

@@ -1,7 +1,7 @@
 """Finds, installs or compiles the clients that are not Python packages, once for all xdist workers.
 
-A client that is missing is never passed over in silence. With `CI=true` the absence of amqplib's
-runtime is a failure; everything else is a skip that says why and which command would help.
+A client that is missing is never passed over in silence. With `CI=true` the absence of node is
+a failure; everything else is a skip that says why and which command would help.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ def go_client() -> Path:
     return program
 
 
-def amqplib() -> Path:
-    """The folder whose `node_modules` holds amqplib in the version `amqplib/package.json` pins."""
+def node_packages(name: str) -> Path:
+    """The folder whose `node_modules` holds what `NAME/package.json` pins."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
-        reason = "amqplib needs node (18 or later) and npm on the PATH"
+        reason = f"{name} needs node (18 or later) and npm on the PATH"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    folder = CACHE / "amqplib"
-    wanted = (HERE / "amqplib" / "package.json").read_bytes()
+    folder = CACHE / name
+    wanted = (HERE / name / "package.json").read_bytes()
     installed = folder / "installed.json"
-    with _one_process_at_a_time("amqplib"):
+    with _one_process_at_a_time(name):
         if not installed.exists() or installed.read_bytes() != wanted:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "package.json").write_bytes(wanted)

@@ -46,6 +46,7 @@ TEXTS: dict[str, Reader] = {
 PATHS = ("data.directory", "definitions.file", "http.tls_certificate", "http.tls_key")
 OTHERS: dict[str, tuple[str, object, Reader]] = {
     # Key: a value as it is written, as it is found, and where.
+    "data.ledger": ("true", True, lambda read: read.ledger),
     "http.enabled": ("false", False, lambda read: read.http.enabled),
     "http.websocket_origins": ('["http://a"]', ("http://a",), lambda read: read.http.origins),
 }

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.simulation.host import Host
 from penstock.simulation.run import run_seed
-from tests.simulation import planted, planted_storage
+from tests.simulation import planted, planted_books, planted_storage
 
 SEEDS = range(12)
 
@@ -27,11 +27,27 @@ DEFECTS = [
     (planted_storage.HastyHost, "durable-heavy", "came back"),
     (planted_storage.RangeForgettingHost, "durable-heavy", "came back"),
     (planted_storage.ForgetfulHost, "durable", "without the flag"),
+    (planted_storage.LyingHost, "streams", "is in no stream"),
+    (planted_books.PublisherForgettingHost, "streams", " and at "),
+    (planted_books.CursorPushingHost, "streams", "ahead of what was settled"),
+    (planted_books.DelayLosingHost, "delayed", "is lost from"),
+    (planted_books.HurryingHost, "delayed", "before its delay"),
+    (planted_storage.LyingHost, "durable-acknowledgements", "its transaction was committed"),
+    (planted_books.CommittingHost, "durable-acknowledgements", "neither settled nor in"),
+    (planted_storage.RangeForgettingHost, "careless", "came back"),
+    (planted_books.LeaseCopyingHost, "leases", "was settled, and is back"),
+    (planted_books.LeaseDroppingHost, "leases", "is in no lease"),
+    (planted_books.LeaseCopyingHost, "leases", " and in "),
+    (planted_books.PublisherForgettingHost, "sinks", "was published twice"),
+    (planted_books.StageLeakingHost, "sinks", "does not count"),
+    (planted_books.StageDroppingHost, "sinks", "was committed, and is not in"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("host", "scenario", "complaint"), DEFECTS, ids=[row[0].__name__ for row in DEFECTS]
+    ("host", "scenario", "complaint"),
+    DEFECTS,
+    ids=[f"{host.__name__}-{scenario}" for host, scenario, _ in DEFECTS],
 )
 def test_a_planted_defect_is_found(host: type[Host], scenario: str, complaint: str) -> None:
     found: list[str] = []

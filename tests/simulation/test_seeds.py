@@ -87,6 +87,36 @@ SOMETIMES = {
         "a dead letter: rejected",
     },
     "definitions": RECLAIMED | {faults.STOP, "a node stops in order"},
+    "delayed": RECLAIMED | {"a delayed message waits through a restart"},
+    "durable-acknowledgements": RECLAIMED
+    | {
+        "acknowledgements are committed",
+        "acknowledgements are rolled back",
+        "acknowledgements are lost with their channel",
+        "a commit of acknowledgements is in doubt",
+    },
+    "careless": RECLAIMED | {"somebody gets what nobody acknowledges"},
+    "streams": {
+        "a numbered publish is repeated",
+        "a reader reads again",
+        "a reader crashes",
+        "a reader begins anew: cancel",
+        "a reader begins anew: give back",
+    },
+    "leases": {
+        "a lease is settled",
+        "a lease is given back",
+        "a lease has expired",
+        "the answer to a job is lost",
+    },
+    "sinks": {
+        "a batch is committed twice",
+        "a batch turns out to be committed",
+        "an attempt is given up",
+        "the answer is lost while staging",
+        "the answer is lost while committing",
+        "the answer is lost while publishing",
+    },
 }
 
 

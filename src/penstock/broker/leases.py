@@ -37,6 +37,8 @@ BYTES_MAX: Final = 16 * 1024 * 1024
 OWNER_OCTETS_MAX: Final = 255
 # As many as a job that lags behind may want at once.
 LEASES_PER_OWNER_MAX: Final = 1_000
+# How soon is tried again to give back to a queue that was full.
+FULL_POLL_MS: Final = 1_000
 # Wall-clock milliseconds for a lease that does not expire.
 NEVER_EXPIRES: Final = 0
 
@@ -130,7 +132,9 @@ def settle_leases(vhost: VirtualHost, queue: str, owner: str, number: int, now: 
 
 
 def give_back(vhost: VirtualHost, queue: str, owner: str, number: int, now: int) -> int:
-    """Return a lease's messages to the end of their queue, flagged as redelivered."""
+    """Return a lease's messages to the end of their queue, flagged as redelivered. What a full
+    queue refuses stays in the lease; then `PreconditionFailed` is raised.
+    """
     lease = find_lease(vhost, queue, owner, number)
     origin = vhost.queues.get(queue)
     count = 0
@@ -138,8 +142,15 @@ def give_back(vhost: VirtualHost, queue: str, owner: str, number: int, now: int)
         entry = lease.get(now)
         if entry is None:
             break
-        lease.acknowledge(entry)
+        before = origin.published_total
         origin.enqueue_seen(_copy(entry.message), now)
+        if origin.published_total == before:
+            lease.requeue([entry], now, False)
+            raise PreconditionFailed(
+                f"{described('queue', queue, vhost.name)} is full: {count} messages of lease "
+                f"{number} of '{owner}' were given back, the others stay in it"
+            )
+        lease.acknowledge(entry)
         count += 1
     vhost.apply(DeleteQueue(lease.name), now)
     return count
@@ -154,9 +165,13 @@ class LeaseExpiry(Timer):
         self._lease: Queue = lease
 
     def fire(self, now: int) -> None:
-        if not self._lease.is_deleted:
-            facts = facts_of(self._lease, False)
+        if self._lease.is_deleted:
+            return
+        facts = facts_of(self._lease, False)
+        try:
             give_back(self._vhost, facts.queue, facts.owner, facts.number, now)
+        except PreconditionFailed:
+            self._vhost.timers.schedule(self, now + FULL_POLL_MS)
 
 
 def _watch(vhost: VirtualHost, lease: Queue, now: int) -> None:

@@ -1,119 +1,222 @@
-"""`penstock demo`: a broker, 200,000 messages through it, and an honest account of them."""
+"""`penstock demo`: the story of one server, and an honest account of every message in it.
+
+Three acts: messages as fast as they go; queues and a stream while the broker is killed and comes
+back; the stream archived and the ledgers audited by Spark.
+"""
 
 import os
-import signal
-import subprocess
-import sys
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Final
+from tempfile import TemporaryDirectory
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from penstock.cli.load import BROKEN_PROMISE, COULD_NOT_RUN, explained, run_shown
 from penstock.cli.loading.crew import RunFailed
 from penstock.cli.loading.display import outcome_table
 from penstock.cli.loading.outcome import Outcome
-from penstock.cli.loading.plan import Plan, make_plan
+from penstock.cli.loading.plan import make_plan
+from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker
+from penstock.cli.story.crash import QUEUES, STREAM, Crash, CrashFailed, CrashOutcome, Moment
+from penstock.cli.story.spark_steps import (
+    SparkFailed,
+    archive_stream,
+    audit_ledgers,
+    missing_packages,
+    spark,
+    why_no_java,
+)
+from penstock.cli.story.verdict import Story, verdict_table
 from penstock.client.errors import ClientError
 
-READY: Final = "penstock ready "
+# Of the first act, and of the second, whose messages go to three sinks and to disk.
+MESSAGES: Final = 200_000
+MESSAGES_OVER_KILL: Final = 60_000
+QUICK_PART: Final = 10
 
-# A broker told to stop closes its connections first; then it is ended.
-STOP_SECONDS_MAX: Final = 10.0
-
-
-class BrokerDidNotStart(Exception):
-    """The child said something else than that it is ready."""
+HOW_TO_INSTALL: Final = "pip install 'penstock[spark]'"
 
 
 def command(
-    messages: Annotated[int, typer.Option(help="How many messages to put through.")] = 200_000,
-    size: Annotated[int, typer.Option(help="Octets of each body.")] = 100,
+    messages: Annotated[
+        int, typer.Option(help="How many messages to put through in the first act.", min=100)
+    ] = MESSAGES,
+    size: Annotated[int, typer.Option(help="Octets of each body.", min=23)] = 100,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the messages: to see that it works.")
+    ] = False,
+    without_spark: Annotated[
+        bool, typer.Option("--without-spark", help="Leave the archive and the audit out.")
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            "--keep",
+            file_okay=False,
+            help="An empty directory for the broker's data, the ledgers and the archive; they "
+            "stay there. [default: removed at the end]",
+        ),
+    ] = None,
 ) -> None:
-    """Start a broker, put messages through it with confirms and acks, and say what came of it.
+    """Start a broker, put messages through it, kill it on the way, and say what came of them.
 
-    Ends with code 1 when anything was lost. Everything stays on this machine's loopback.
+    First as many messages as the machine can, with confirms and acks. Then durable queues and a
+    stream with consumers, while the broker is killed with SIGKILL and started again. Then Spark
+    copies the stream to Parquet and audits the broker's and the clients' ledgers.
+
+    Ends with code 1 when something confirmed was lost or came twice without a flag, with 3 when
+    the story could not be told. Everything stays on this machine's loopback.
     """
     console = Console()
+    reason = why_without_spark(without_spark, missing_packages())
+    if reason and not without_spark:
+        console.print(f"Spark is not here, so there is no archive and no audit: {reason}")
+    parts = QUICK_PART if quick else 1
+    began = time.monotonic()
     try:
-        with child_broker() as (pid, address):
-            console.print(f"A broker serves at {address} (process {pid}); messages are on the way.")
-            plan = make_plan(
-                uri=f"amqp://{address}",
-                run=int.from_bytes(os.urandom(4), "big"),
-                size=size,
-                messages=messages,
-            )
-            before = cpu_seconds_of(pid)
-            outcome = run_shown(plan, console, live=True)
-            after = cpu_seconds_of(pid)
-    except (BrokerDidNotStart, ClientError, RunFailed) as error:
+        with folder_of(keep) as folder, StoryBroker(folder / "broker") as broker:
+            teller = Teller(console, broker, folder, size)
+            story = teller.tell(messages // parts, MESSAGES_OVER_KILL // parts, reason)
+    except (BrokerDidNotStart, ClientError, CrashFailed, RunFailed, SparkFailed) as error:
         console.print(explained(error), style="red", highlight=False)
         raise typer.Exit(COULD_NOT_RUN) from error
-    spent = None if before is None or after is None else (after - before) * 1e6 / messages
-    console.print(verdict(plan, outcome, spent))
-    if outcome.account.lost or outcome.faults or outcome.delivered != messages:
-        console.print("Not everything arrived.", style="red")
-        raise typer.Exit(BROKEN_PROMISE)
-    console.print("Every message was confirmed and delivered.", style="green")
+    if keep is not None:
+        console.print(f"Data, ledgers and archive are in {keep}.", highlight=False)
+    raise typer.Exit(conclude(story, console, time.monotonic() - began))
 
 
-def verdict(plan: Plan, outcome: Outcome, broker_microseconds: float | None) -> Table:
-    table = outcome_table(plan, outcome, "penstock demo")
-    spent = "n/a" if broker_microseconds is None else f"{broker_microseconds:.2f} µs"
-    table.add_row("broker CPU per message", spent)
-    return table
+def conclude(story: Story, console: Console, seconds: float) -> int:
+    """Say how it ended; the exit code."""
+    console.print(verdict_table(story))
+    complaints = story.complaints()
+    for complaint in complaints:
+        console.print(complaint, style="red")
+    if complaints:
+        return BROKEN_PROMISE
+    console.print(
+        "Every confirmed message was delivered, and nothing came twice without a flag "
+        f"({seconds:.0f} s).",
+        style="green",
+        highlight=False,
+    )
+    return 0
+
+
+def why_without_spark(asked: bool, missing: list[str]) -> str:
+    """Why the last act is left out; empty when it is not."""
+    if asked:
+        return "left out, as --without-spark says"
+    if missing:
+        return f"{', '.join(missing)} not installed; {HOW_TO_INSTALL}"
+    return why_no_java()
 
 
 @contextmanager
-def child_broker() -> Iterator[tuple[int, str]]:
-    """A broker of our own on a free port: its process id and HOST:PORT."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "penstock", "serve", "--port", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    reader = threading.Thread(target=child.stdout.read, daemon=True)
-    try:
-        facts = _facts_of_ready(child.stdout)
-        # Whatever it says from now on must be read, or a full pipe would stop it.
-        reader.start()
-        yield child.pid, facts["amqp"]
-    finally:
-        if child.poll() is None:
-            child.send_signal(signal.SIGTERM)
-        try:
-            child.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-        if reader.ident is not None:
-            reader.join()
-        child.stdout.close()
+def folder_of(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        # What Spark leaves open must not fail the demo.
+        with TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+        return
+    keep.mkdir(parents=True, exist_ok=True)
+    if any(keep.iterdir()):
+        raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
+    yield keep
 
 
-def _facts_of_ready(said: IO[str]) -> dict[str, str]:
-    """What `penstock ready amqp=HOST:PORT pid=N` tells; lines before it are the broker's log."""
-    heard = ""
-    for line in said:
-        if line.startswith(READY):
-            return dict(fact.split("=", 1) for fact in line.removeprefix(READY).split())
-        heard = line
-    raise BrokerDidNotStart(f"the broker did not start; its last words were {heard.strip()!r}")
+class Teller:
+    """Tells the acts in their order. Held by the command."""
+
+    def __init__(self, console: Console, broker: StoryBroker, folder: Path, size: int) -> None:
+        self._console: Console = console
+        self._broker: StoryBroker = broker
+        self._clients: Path = folder / "clients"
+        self._archive: Path = folder / "archive"
+        self._spark_log: Path = folder / "spark.log"
+        self._size: int = size
+
+    def tell(self, messages: int, messages_over_kill: int, reason: str) -> Story:
+        self._broker.start()
+        self._console.print(
+            f"A broker serves at {self._broker.address} (process {self._broker.pid}); "
+            f"first act: {messages:,} messages, confirmed and acknowledged."
+        )
+        first, spent = self._first_act(messages)
+        self._console.print(
+            f"Second act: {messages_over_kill:,} messages into {' and '.join(QUEUES)} and the "
+            f"stream {STREAM}; the broker dies half-way."
+        )
+        story = Story(first, spent, self._second_act(messages_over_kill), without_spark=reason)
+        if reason:
+            self._console.print("No third act: the clients' own books must do.")
+        else:
+            self._console.print("Third act: Spark archives the stream and audits the ledgers.")
+            self._third_act(story)
+        return story
+
+    def _first_act(self, messages: int) -> tuple[Outcome, float | None]:
+        plan = make_plan(
+            uri=self._broker.amqp_uri,
+            run=_run(),
+            size=self._size,
+            messages=messages,
+            ledger=str(self._clients),
+        )
+        before = self._broker.cpu_seconds()
+        outcome = run_shown(plan, self._console, live=True)
+        after = self._broker.cpu_seconds()
+        spent = None if before is None or after is None else (after - before) * 1e6 / messages
+        table = outcome_table(plan, outcome, "first act")
+        table.add_row("broker CPU per message", "n/a" if spent is None else f"{spent:.2f} µs")
+        self._console.print(table)
+        return outcome, spent
+
+    def _second_act(self, messages: int) -> CrashOutcome:
+        crash = Crash(self._broker, self._clients, _run(), messages, self._size)
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[counts]}"),
+            console=self._console,
+            transient=True,
+        ) as progress:
+            task = progress.add_task("starting", total=messages, counts="")
+
+            def show(moment: Moment) -> None:
+                counts = f"confirmed {moment.confirmed:,}  received {moment.received:,}"
+                progress.update(
+                    task, description=moment.phase, completed=moment.confirmed, counts=counts
+                )
+
+            outcome = crash.play(show)
+        self._console.print(
+            f"Killed at {outcome.confirmed_at_kill:,} confirms, serving again after "
+            f"{outcome.restart_seconds:.2f} s, confirming after {outcome.recovery_seconds:.2f} s; "
+            f"{outcome.sent_again:,} messages were in doubt and sent again.",
+            highlight=False,
+        )
+        return outcome
+
+    def _third_act(self, story: Story) -> None:
+        with (
+            self._console.status("starting Spark") as status,
+            spark(self._spark_log, status.update) as session,
+        ):
+            story.archived = archive_stream(
+                session, self._broker.http_uri, STREAM, self._archive, status.update
+            )
+            self._broker.stop()
+            ledgers = [self._broker.data, self._clients]
+            story.audit, story.audit_seconds = audit_ledgers(session, ledgers, status.update)
 
 
-def cpu_seconds_of(pid: int) -> float | None:
-    """User and system time so far; None where there is no /proc."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The program's name may hold spaces; what follows it is counted from its last parenthesis.
-    fields = stat.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _run() -> int:
+    """Tells this run's messages from any other's."""
+    return int.from_bytes(os.urandom(4), "big")

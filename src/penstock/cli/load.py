@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -75,6 +76,15 @@ QueueOption = Annotated[
     str | None,
     typer.Option("--queue", help="Name of the queue, or prefix of several; kept afterwards."),
 ]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        file_okay=False,
+        help="Write what each client published, was promised and received into this directory, "
+        "for `penstock pipeline audit`.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -96,6 +106,7 @@ def command(
     exchange: ExchangeOption = None,
     routing_key: RoutingKeyOption = None,
     queue: QueueOption = None,
+    ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put a measured load on a broker and account for every message.
@@ -125,6 +136,7 @@ def command(
             rate=rate,
             messages=messages,
             seconds=seconds,
+            ledger=None if ledger is None else str(ledger),
         )
     except PlanRefused as refused:
         raise typer.BadParameter(str(refused)) from refused

@@ -28,6 +28,7 @@ COMMANDS: dict[str, Subcommand] = {
     "load": Subcommand("penstock.cli.load", "Put a measured load on a broker."),
     "demo": Subcommand("penstock.cli.demo", "Show what the broker does, with figures."),
     "simulate": Subcommand("penstock.cli.simulate", "Play seeded runs over a network that breaks."),
+    "pipeline": Subcommand("penstock.cli.pipeline", "Data jobs on Spark: audit, flow, archive."),
     "store": Subcommand("penstock.cli.store", "Check or salvage a data directory."),
     "test": Subcommand("penstock.cli.selftest", "Run the project's whole suite.", True),
     "version": Subcommand("penstock.cli.version", "Print version, build and Python."),

@@ -42,6 +42,12 @@ def command(
     memory: Annotated[
         bool, typer.Option("--memory", help="Keep everything in memory, nothing on disk.")
     ] = False,
+    ledger: Annotated[
+        bool,
+        typer.Option(
+            "--ledger", help="Write down what becomes of every message, for `penstock pipeline`."
+        ),
+    ] = False,
     config: Annotated[
         Path | None, typer.Option(help="Configuration file (TOML); options win over it.")
     ] = None,
@@ -77,6 +83,15 @@ def command(
         configuration = replace(configuration, data=default_data(configuration.port))
     if memory:
         configuration = replace(configuration, data=None)
+    if ledger:
+        configuration = replace(configuration, ledger=True)
+    if configuration.ledger and configuration.data is None:
+        typer.echo(
+            "penstock: a ledger lies in the data directory, and there is none. Name one with "
+            "--data DIR, or leave --ledger out.",
+            err=True,
+        )
+        raise typer.Exit(2)
     try:
         code = serve(configuration)
     except (StorageError, DataDirectoryError, DiskError) as error:

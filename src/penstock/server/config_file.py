@@ -76,6 +76,7 @@ class MemoryTable(_Table):
 class DataTable(_Table):
     directory: str = ""
     publishers_wait_below_bytes: int = Field(default=FREE_BYTES_MIN, ge=0)
+    ledger: bool = False
 
 
 class DefinitionsTable(_Table):
@@ -146,6 +147,7 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         memory_bytes_max=read.memory.publishers_wait_above_bytes,
         data=folder / read.data.directory if read.data.directory else None,
         disk_bytes_min=read.data.publishers_wait_below_bytes,
+        ledger=read.data.ledger,
         # A service does not know the folder it is started in.
         definitions=folder / definitions if definitions else None,
         http=_http(read, folder),

@@ -55,6 +55,7 @@ class ServerConfiguration:
     definitions: Path | None = None  # imported at every start, before anybody connects
     data: Path | None = None  # None keeps everything in memory
     disk_bytes_min: int = FREE_BYTES_MIN  # publishers wait when less is free
+    ledger: bool = False  # every message is written down for audits; needs `data`
     http: HttpConfiguration = field(default_factory=HttpConfiguration)
 
 
@@ -157,6 +158,7 @@ def _make_node(
             configuration.limits,
             configuration.connections_max,
             StoreLimits(store_id=b"" if storage is None else storage.store_id),
+            ledger=configuration.ledger,
         ),
         entropy,
         logins,

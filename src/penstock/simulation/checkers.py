@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.timers import NEVER
@@ -15,6 +16,14 @@ BROWSE_MAX: Final = 1_000_000
 
 def queues_of(node: Node) -> dict[str, Queue]:
     return node.state.vhost(DEFAULT_VHOST).queues
+
+
+def delayed_entries(node: Node) -> list[QueueEntry]:
+    """What waits in delayed exchanges, in order of its publishing."""
+    waiting = node.state.vhost(DEFAULT_VHOST).delay_line.waiting
+    begin = waiting.index_from(0)
+    entries = [waiting.at(begin + index) for index in range(waiting.count)]
+    return [entry for entry in entries if entry is not None]
 
 
 def watched_queues(ledger: Ledger, node: Node) -> dict[str, Queue]:
@@ -39,7 +48,9 @@ def confirmed_and_missing(ledger: Ledger, node: Node) -> list[str]:
             plan = ledger.watches[queue].plan
             places = [place for place in (queue, plan.dead_queue) if place]
             is_safe = any(
-                (place, copy.name) in ledger.settled or copy.name in queued[place]
+                (place, copy.name) in ledger.settled
+                or (place, copy.name) in ledger.taken
+                or copy.name in queued[place]
                 for place in places
             )
             has_evaporated = any(
@@ -133,11 +144,15 @@ def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
 
 def not_drained(ledger: Ledger, node: Node) -> list[str]:
     """Everything that is read is empty once nothing goes wrong any more."""
-    return [
+    complaints = [
         f"{name} still holds {queue.message_count} ready and {queue.unacked_count} unacknowledged"
         for name, queue in watched_queues(ledger, node).items()
         if not ledger.watches[name].plan.is_unread and (queue.message_count or queue.unacked_count)
     ]
+    waiting = node.state.vhost(DEFAULT_VHOST).delay_line.waiting.count
+    if waiting:
+        complaints.append(f"{waiting} messages still wait in delayed exchanges")
+    return complaints
 
 
 def left_behind(ledger: Ledger, node: Node) -> list[str]:

@@ -51,10 +51,10 @@ class Consumer(Program):
             plans = ledger.topology.queues
             others = [plan.name for plan in plans if plan.name != queue and not plan.is_unread]
             self._queues.append(dice.choose(others))
-        self._prefetch = dice.between(1, scenario.prefetch_max)
+        self.prefetch = dice.between(1, scenario.prefetch_max)
         self._pauses = scenario.consumers_pause
         # Some ask for one message at a time instead of subscribing.
-        self._gets = dice.chance(GETS_CHANCE)
+        self.gets = dice.chance(GETS_CHANCE)
         has_quorum_queue = any(
             ledger.watches[name].plan.arguments.get("x-queue-type") == "quorum"
             for name in self._queues
@@ -62,7 +62,7 @@ class Consumer(Program):
         # RabbitMQ's quorum queues know no limit of the channel, and neither do ours.
         self._limits_channel = not has_quorum_queue and dice.chance(LIMITS_CHANNEL_CHANCE)
         # Delivery tags we hold, oldest first, with queue and name of the copies they brought.
-        self._held: dict[int, tuple[str, bytes]] = {}
+        self.held: dict[int, tuple[str, bytes]] = {}
         # Tags of a channel count up by one.
         self._last_tag = 0
         # Subscriptions there were on this channel, and those that we have not cancelled.
@@ -87,8 +87,8 @@ class Consumer(Program):
         clock.after(dice.between(0, INTERVAL_US_MAX), self._work)
 
     def ready(self, conversation: Conversation) -> None:
-        conversation.call(self.channel, m.BasicQos(0, self._prefetch, self._limits_channel))
-        if not self._gets:
+        conversation.call(self.channel, m.BasicQos(0, self.prefetch, self._limits_channel))
+        if not self.gets:
             self._subscribe(conversation)
 
     def _subscribe(self, conversation: Conversation) -> None:
@@ -100,11 +100,14 @@ class Consumer(Program):
             tag = f"{self.name}.{self._tag_count}"
             self._active[queue] = tag
             self._subscribed[tag] = queue
-            conversation.call(self.channel, m.BasicConsume(queue, tag))
+            conversation.call(self.channel, self.subscription(queue, tag))
+
+    def subscription(self, queue: str, tag: str) -> m.BasicConsume:
+        return m.BasicConsume(queue, tag)
 
     def channel_lost(self, event: ChannelClosed) -> None:
         del event
-        self._held.clear()
+        self.held.clear()
         self._last_tag = 0
         self._active.clear()
         self._subscribed.clear()
@@ -139,16 +142,19 @@ class Consumer(Program):
             )
         self._last_tag = message.delivery_tag
         if not self._recovering_ticket:
-            self._held[message.delivery_tag] = (queue, name)
+            self.took(message.delivery_tag, queue, name)
         # Of an earlier subscription we may hold as much again.
         shares = 1 if self._limits_channel else max(1, len(self._subscribed))
-        if len(self._held) > self._prefetch * shares:
-            self.ledger.violated(f"{self.name} holds {len(self._held)}, more than it asked for")
+        if len(self.held) > self.prefetch * shares:
+            self.ledger.violated(f"{self.name} holds {len(self.held)}, more than it asked for")
         if self.ledger.watches[queue].is_dead_queue:
             headers = message.properties.headers or {}
             self.history.sighted(f"a dead letter: {headers.get('x-first-death-reason')}")
         flag = " again" if message.redelivered else ""
         self.history.add(f"{self.name} got {message.delivery_tag} {name.decode()}{flag}")
+
+    def took(self, tag: int, queue: str, name: bytes) -> None:
+        self.held[tag] = (queue, name)
 
     # What is done with it.
 
@@ -161,14 +167,28 @@ class Consumer(Program):
             return
         if self._pauses and not self.is_calm and self.dice.chance(PAUSE_CHANCE):
             self._pause()
-        if self._gets and not self._getting_ticket and len(self._held) < self._prefetch:
+        if self.gets and not self._getting_ticket and len(self.held) < self.prefetch:
             self._getting_ticket = conversation.call(self.channel, m.BasicGet(self._queues[0]))
-        elif not self._gets:
+        elif not self.gets:
             self._subscribe(conversation)
-        if self._held:
-            action = "acknowledge all" if self.is_calm else self.dice.weighted(ACTIONS)
+        action = self.next_action()
+        if action:
             self._actions[action](conversation)
+        self.turn_ended(conversation)
         self.flush()
+
+    def next_action(self) -> str:
+        """What to do in this turn; empty for nothing."""
+        if not self.held:
+            return ""
+        return "acknowledge all" if self.is_calm else self.dice.weighted(ACTIONS)
+
+    def turn_ended(self, conversation: Conversation) -> None:
+        """Nothing more to do: an acknowledgement counts when it is said."""
+
+    def settled(self, tag: int, queue: str, name: bytes) -> None:
+        del tag
+        self.ledger.acknowledged(queue, name)
 
     def _pause(self) -> None:
         if self.line is not None:
@@ -182,16 +202,16 @@ class Consumer(Program):
 
     def _acknowledge_one(self, conversation: Conversation) -> None:
         tag, (queue, name) = self._take_one()
-        self.ledger.acknowledged(queue, name)
+        self.settled(tag, queue, name)
         conversation.tell(self.channel, m.BasicAck(tag))
 
     def _acknowledge_all(self, conversation: Conversation) -> None:
-        if len(self._held) > 1:
+        if len(self.held) > 1:
             self.history.sighted("one acknowledgement for many")
-        last = max(self._held)
-        for queue, name in self._held.values():
-            self.ledger.acknowledged(queue, name)
-        self._held.clear()
+        last = max(self.held)
+        for tag, (queue, name) in self.held.items():
+            self.settled(tag, queue, name)
+        self.held.clear()
         conversation.tell(self.channel, m.BasicAck(last, multiple=True))
 
     def _requeue_one(self, conversation: Conversation) -> None:
@@ -200,8 +220,8 @@ class Consumer(Program):
         conversation.tell(self.channel, m.BasicNack(tag, requeue=True))
 
     def _requeue_all(self, conversation: Conversation) -> None:
-        last = max(self._held)
-        self._held.clear()
+        last = max(self.held)
+        self.held.clear()
         conversation.tell(self.channel, m.BasicNack(last, multiple=True, requeue=True))
 
     def _reject_one(self, conversation: Conversation) -> None:
@@ -210,8 +230,8 @@ class Consumer(Program):
         conversation.tell(self.channel, m.BasicReject(tag, requeue=False))
 
     def _take_one(self) -> tuple[int, tuple[str, bytes]]:
-        tag = self.dice.choose(list(self._held))
-        return tag, self._held.pop(tag)
+        tag = self.dice.choose(list(self.held))
+        return tag, self.held.pop(tag)
 
     def _cancel(self, conversation: Conversation) -> None:
         """What is held stays ours; the next turn subscribes anew."""
@@ -222,7 +242,7 @@ class Consumer(Program):
 
     def _recover(self, conversation: Conversation) -> None:
         self.history.sighted("a consumer recovers")
-        self._held.clear()
+        self.held.clear()
         self._recovering_ticket = conversation.call(self.channel, m.BasicRecover(requeue=True))
 
     def _close_channel(self, conversation: Conversation) -> None:

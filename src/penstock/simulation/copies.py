@@ -39,6 +39,8 @@ class Copy:
     queues: tuple[str, ...]
     is_mandatory: bool
     is_persistent: bool = False
+    # When a delayed exchange may let it go on, by the stage's clock in milliseconds; 0 for at once.
+    not_before: int = 0
     fate: Fate = Fate.SENT
     was_returned: bool = False
 

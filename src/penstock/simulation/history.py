@@ -18,6 +18,9 @@ class History:
         # Rare paths and faults, with how often each was reached.
         self.sightings: dict[str, int] = {}
 
+    def now(self) -> int:
+        return self._clock.now()
+
     def add(self, line: str) -> None:
         self.lines.append(f"{self._clock.microseconds} {line}")
 

@@ -18,6 +18,7 @@ from penstock.simulation.scenarios import QueuePlan, Topology
 ENQUEUED: Final = "enqueued"
 ACKNOWLEDGED: Final = "acknowledged"
 DEQUEUED: Final = "dequeued"
+TAKEN: Final = "taken"
 # Queue, what happened, name of the copy, its position in the queue.
 Happening = tuple[str, str, bytes, int]
 
@@ -28,6 +29,10 @@ class PromiseKeeper(ABC):
     @abstractmethod
     def broken(self, node: Node) -> list[str]:
         """What a node, just started, does not hold to."""
+
+    def unfinished(self, node: Node) -> list[str]:
+        """What must still come about before all is quiet."""
+        return []
 
 
 class Ledger:
@@ -48,6 +53,10 @@ class Ledger:
         self.seen: dict[tuple[str, bytes], int] = {}
         self.unflagged: set[tuple[str, bytes]] = set()
         self.settled: set[tuple[str, bytes]] = set()
+        # Acknowledged in a transaction whose commit was answered: gone for good.
+        self.committed: set[tuple[str, bytes]] = set()
+        # Given at least once to who does not acknowledge: nobody is promised more.
+        self.taken: set[tuple[str, bytes]] = set()
         self.promise_keepers: list[PromiseKeeper] = []
         # What queues did since the last tick ended, for who follows a node across restarts: queue,
         # what, name, position. None when nobody does.
@@ -79,7 +88,7 @@ class Ledger:
         copy.fate = Fate.REFUSED if refused else Fate.CONFIRMED
         if refused and not any(self.watches[queue].plan.may_refuse for queue in copy.queues):
             self.violated(f"{copy.name!r} was refused, and no queue of it may refuse")
-        for queue in copy.queues if not refused else ():
+        for queue in copy.queues if not (refused or copy.not_before) else ():
             if copy.name not in self.watches[queue].enqueued_names:
                 self.violated(f"{copy.name!r} was confirmed, but never reached {queue}")
         if copy.is_mandatory and not copy.queues and not copy.was_returned:
@@ -111,7 +120,7 @@ class Ledger:
         if (queue, name) in self.unflagged:
             self.violated(f"{name!r} was delivered twice from {queue} without the flag")
         self.unflagged.add((queue, name))
-        if not watch.is_dead_queue:
+        if not (watch.is_dead_queue or copy.not_before):
             self._check_order(queue, consumer, copy)
         return name
 
@@ -124,6 +133,11 @@ class Ledger:
 
     def acknowledged(self, queue: str, name: bytes) -> None:
         self.settled.add((queue, name))
+
+    def acknowledgement_committed(self, queue: str, name: bytes) -> None:
+        self.committed.add((queue, name))
+        if name not in self.watches[queue].acknowledged_names:
+            self.violated(f"the acknowledgement of {name!r} in {queue} was committed and lost")
 
     def rejected(self, queue: str, name: bytes) -> None:
         """Rejected for good: lost on purpose, or a dead letter."""
@@ -145,6 +159,8 @@ class QueueWatch(QueueObserver):
         self.held: dict[bytes, int] = {}
         self.deliveries: dict[bytes, int] = {}
         self.acknowledged_names: set[bytes] = set()
+        # Gone with their delivery, to who does not acknowledge.
+        self.taken_names: set[bytes] = set()
         # Gone without an acknowledgement: rejected, expired, dropped.
         self.dead_names: set[bytes] = set()
         self._last_serials: dict[tuple[str, int], int] = {}
@@ -171,6 +187,8 @@ class QueueWatch(QueueObserver):
         copy = self._ledger.copies.get(name)
         if copy is None or not self.may_hold(copy):
             self._violated(f"took {name!r}, which was not routed there")
+        elif self._ledger.history.now() < copy.not_before:
+            self._violated(f"took {name!r} before its delay was over")
         if name in self.enqueued_names:
             self._violated(f"took {name!r} twice")
         self.enqueued_names.add(name)
@@ -179,7 +197,20 @@ class QueueWatch(QueueObserver):
         self._happened(ENQUEUED, name, entry.position)
 
     def delivered(self, entry: QueueEntry) -> None:
-        name = name_in(entry.message.body)
+        self._given(name_in(entry.message.body))
+
+    def taken_many(self, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            name = name_in(entry.message.body)
+            self._given(name)
+            if name in self.taken_names:
+                self._violated(f"gave {name!r} twice to who does not acknowledge")
+            self.taken_names.add(name)
+            self._ledger.taken.add((self.plan.name, name))
+            self._happened(TAKEN, name, entry.position)
+            self.dequeued(entry)
+
+    def _given(self, name: bytes) -> None:
         if name not in self.held:
             self._violated(f"delivered {name!r}, which it does not hold")
         if name in self.acknowledged_names:
@@ -188,7 +219,7 @@ class QueueWatch(QueueObserver):
         count = self.deliveries.get(name, 0) + 1
         self.deliveries[name] = count
         copy = self._ledger.copies.get(name)
-        if count == 1 and copy is not None and not self.is_dead_queue:
+        if count == 1 and copy is not None and not (self.is_dead_queue or copy.not_before):
             key = (copy.publisher, copy.epoch)
             if copy.serial <= self._last_serials.get(key, -1):
                 self._violated(f"delivered {name!r} out of order")
@@ -206,7 +237,7 @@ class QueueWatch(QueueObserver):
         name = name_in(entry.message.body)
         if self.held.pop(name, None) is None:
             self._violated(f"let go of {name!r}, which it did not hold")
-        if name not in self.acknowledged_names:
+        if name not in self.acknowledged_names and name not in self.taken_names:
             self.dead_names.add(name)
         self._happened(DEQUEUED, name, entry.position)
 

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+from penstock.broker.exchanges.delayed import DELAY_HEADER
 from penstock.client.conversation import Conversation
 from penstock.client.events import (
     Blocked,
@@ -40,6 +41,9 @@ IGNORES_BLOCKED_CHANCE: Final = 0.3
 # A refused message is tried again this often; the others are given up.
 TRY_REFUSED_CHANCE: Final = 0.6
 
+# Some are over before the next crash, others wait through several.
+DELAY_MS_MAX: Final = 4_000
+
 PERSISTENT: Final = BasicProperties(delivery_mode=2)
 
 Order = tuple[str, str]  # exchange and routing key of one message to be published
@@ -69,7 +73,7 @@ class Publisher(Program):
 
     @property
     def is_done(self) -> bool:
-        return not (self.orders or self.again or self.outstanding)
+        return not (self.has_more() or self.outstanding)
 
     def ready(self, conversation: Conversation) -> None:
         self.tell_topology(conversation)
@@ -80,8 +84,12 @@ class Publisher(Program):
         if not self.dice.chance(REDECLARE_CHANCE):
             return
         topology = self.ledger.topology
-        for exchange, kind in topology.exchanges.items():
-            conversation.call(self.channel, m.ExchangeDeclare(exchange, kind, durable=True))
+        for exchange in topology.exchanges:
+            kind, arguments = topology.declared(exchange)
+            conversation.call(
+                self.channel,
+                m.ExchangeDeclare(exchange, kind, durable=True, arguments=arguments),
+            )
         for plan in topology.queues:
             arguments = dict(plan.arguments)
             conversation.call(
@@ -108,7 +116,7 @@ class Publisher(Program):
         for _ in range(self.dice.between(1, BURST_MAX)):
             if not self.may_publish():
                 break
-            said.append(self._publish(conversation))
+            said.append(self.publish_next(conversation))
         self.burst_ended(conversation, said)
         if not self.is_calm and self.dice.chance(CRASH_CHANCE):
             self.history.sighted("a publisher crashes")
@@ -118,21 +126,33 @@ class Publisher(Program):
     def burst_ended(self, conversation: Conversation, said: list[Copy]) -> None:
         """Nothing more to do: the broker confirms by itself."""
 
+    def has_more(self) -> bool:
+        return bool(self.orders or self.again)
+
     def may_publish(self) -> bool:
         line = self.line
-        if line is None or self.outstanding >= WINDOW or not (self.orders or self.again):
+        if line is None or self.outstanding >= WINDOW or not self.has_more():
             return False
         if not line.is_writable:
             self.history.sighted("a publisher's write buffer is full")
             return False
         return self._blocked_epoch != self.epoch or self._ignores_blocked
 
-    def _publish(self, conversation: Conversation) -> Copy:
+    def publish_next(self, conversation: Conversation) -> Copy:
+        copy = self.next_copy()
+        self.ledger.published(copy)
+        properties = PERSISTENT if copy.is_persistent else None
+        if copy.exchange in self.ledger.topology.delayed:
+            properties = self._delay(copy)
+        self.say(conversation, copy, properties)
+        return copy
+
+    def next_copy(self) -> Copy:
         exchange, key = (self.again or self.orders).popleft()
         self._serial += 1
         name = f"{self.name}.{self._serial}".encode()
         size = self.dice.between(0, self._scenario.body_bytes_max)
-        copy = Copy(
+        return Copy(
             name,
             self.name,
             self.epoch,
@@ -144,20 +164,32 @@ class Publisher(Program):
             self.dice.chance(0.5),
             self._is_persistent(),
         )
-        self.ledger.published(copy)
+
+    def say(
+        self, conversation: Conversation, copy: Copy, properties: BasicProperties | None
+    ) -> None:
         self.outstanding += 1
         if len(copy.body) > conversation.frame_max:
             self.history.sighted("a body over several frames")
         conversation.publish(
             self.channel,
-            exchange,
-            key,
+            copy.exchange,
+            copy.key,
             copy.body,
-            PERSISTENT if copy.is_persistent else None,
+            properties,
             mandatory=copy.is_mandatory,
             note=copy,
         )
-        return copy
+
+    def _delay(self, copy: Copy) -> BasicProperties:
+        """Nobody hears where a message that waits cannot go. One that is not persistent ends with
+        its node wherever it is, which others show.
+        """
+        delay = self.dice.between(1, DELAY_MS_MAX)
+        copy.is_mandatory = False
+        copy.is_persistent = True
+        copy.not_before = self.clock.now() + delay
+        return BasicProperties(delivery_mode=2, headers={DELAY_HEADER: delay})
 
     def _is_persistent(self) -> bool:
         share = self._scenario.persistent_share
@@ -199,7 +231,7 @@ class Publisher(Program):
             self.history.sighted("one confirm for many")
         for copy in copies:
             self.outstanding -= 1
-            self.ledger.confirmed(copy, event.nack)
+            self.answered(copy, event.nack)
             if event.nack:
                 self.history.sighted("a publish is refused")
                 if self.dice.chance(TRY_REFUSED_CHANCE):
@@ -208,15 +240,21 @@ class Publisher(Program):
         names = b" ".join(copy.name for copy in copies).decode()
         self.history.add(f"{self.name} {'refused' if event.nack else 'confirmed'} {names}")
 
+    def answered(self, copy: Copy, refused: bool) -> None:
+        self.ledger.confirmed(copy, refused)
+
     def channel_lost(self, event: ChannelClosed) -> None:
         copies = copies_of(event.in_doubt)
         if copies and event.error is not None:
             self.history.sighted("a line is lost during a confirm")
         for copy in copies:
             self.history.sighted("a publish in doubt is repeated")
-            self.ledger.doubted(copy)
-            self.again.append((copy.exchange, copy.key))
+            self.doubted(copy)
         self.outstanding = 0
+
+    def doubted(self, copy: Copy) -> None:
+        self.ledger.doubted(copy)
+        self.again.append((copy.exchange, copy.key))
 
 
 def copies_of(settled: Iterable[object]) -> list[Copy]:

@@ -10,7 +10,10 @@ from typing import Final
 
 from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
-from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
+from penstock.broker.state import DEFAULT_VHOST
+from penstock.broker.store.definition_records import Change, encode_snapshot, snapshot_of
+from penstock.broker.streams.stream import Stream
+from penstock.broker.topology import CommitSink
 from penstock.node.node import Node
 from penstock.simulation import checkers
 from penstock.simulation.copies import Fate, name_in
@@ -22,6 +25,7 @@ from penstock.simulation.ledger import (
     ACKNOWLEDGED,
     DEQUEUED,
     ENQUEUED,
+    TAKEN,
     Happening,
     Ledger,
     QueueWatch,
@@ -97,7 +101,9 @@ class RecoveryLedger(RecoveryWatcher):
         for queue, entry in node.unsettled():
             if queue.number and not queue.is_deleted and entry.message.properties.persistent:
                 held.setdefault(queue.number, set()).add(entry.position)
-        queues = [queue for queue in all_queues(node) if queue.number]
+        queues = [
+            queue for queue in all_queues(node) if queue.number and not isinstance(queue, Stream)
+        ]
         for queue in queues:
             on_disk = found.bodies(queue.number)
             positions = held.get(queue.number, set()) | self._ready_positions(queue)
@@ -105,7 +111,16 @@ class RecoveryLedger(RecoveryWatcher):
                 self._violated(
                     f"{queue.name} holds {sorted(positions)}, its disk {sorted(on_disk)}"
                 )
-        counts = found.live_counts([queue.number for queue in queues])
+        numbers = [queue.number for queue in queues]
+        line = node.state.vhost(DEFAULT_VHOST).delay_line
+        if line.number:
+            numbers.append(line.number)
+            waiting = {entry.position for entry in checkers.delayed_entries(node)}
+            if waiting != set(found.bodies(line.number)):
+                self._violated(
+                    f"{sorted(waiting)} wait, on disk {sorted(found.bodies(line.number))}"
+                )
+        counts = found.live_counts(numbers)
         for queue, entry in node.unsettled():
             # What is out of a queue that is deleted counts until it is settled.
             if queue.number and queue.is_deleted and entry.message.location >= 0:
@@ -125,7 +140,7 @@ class RecoveryLedger(RecoveryWatcher):
         needed = sum(
             len(body) + RECORD_BYTES
             for queue in all_queues(host.node)
-            if queue.number
+            if queue.number and not isinstance(queue, Stream)
             for body in found.bodies(queue.number).values()
         )
         limit = needed * NEEDED_SHARE + host.segment_bytes_max * SEGMENTS_MAX
@@ -216,6 +231,7 @@ class RecoveryLedger(RecoveryWatcher):
             watch.enqueued_names.clear()
             watch.held.clear()
             watch.acknowledged_names.clear()
+            watch.taken_names.clear()
             watch.dead_names.clear()
             watch.begin_life()
         for tick in self._ticks:
@@ -226,9 +242,13 @@ class RecoveryLedger(RecoveryWatcher):
                     watch.held[name] = position
                 elif what == ACKNOWLEDGED:
                     watch.acknowledged_names.add(name)
+                elif what == TAKEN:
+                    watch.taken_names.add(name)
                 else:
                     watch.held.pop(name, None)
-                    if name not in watch.acknowledged_names | watch.evaporated_names:
+                    if name not in (
+                        watch.acknowledged_names | watch.taken_names | watch.evaporated_names
+                    ):
                         watch.dead_names.add(name)
 
     def _forget_deliveries(self, watch: QueueWatch) -> None:
@@ -296,12 +316,20 @@ class RecoveryLedger(RecoveryWatcher):
         for keeper in self._ledger.promise_keepers:
             for complaint in keeper.broken(node):
                 self._violated(complaint)
+        waiting = {name_in(entry.message.body) for entry in checkers.delayed_entries(node)}
+        if waiting:
+            self._ledger.history.sighted("a delayed message waits through a restart")
         for copy in self._ledger.copies.values():
             if copy.fate is not Fate.CONFIRMED or not copy.is_persistent:
                 continue
-            for queue in copy.queues:
-                if copy.name not in self._ledger.watches[queue].enqueued_names:
+            for queue in copy.queues if copy.name not in waiting else ():
+                is_known = copy.name in self._ledger.watches[queue].enqueued_names
+                if not is_known and (queue, copy.name) not in self._ledger.taken:
                     self._violated(f"confirmed {copy.name!r} is lost from {queue} after a restart")
+
+        for queue, name in self._ledger.committed:
+            if name in self._ledger.watches[queue].held:
+                self._violated(f"{name!r} of {queue} came back, and its transaction was committed")
 
     def _violated(self, what: str) -> None:
         self._ledger.violated(f"{self._ledger.name}: {what}")
@@ -313,5 +341,15 @@ def all_queues(node: Node) -> list[Queue]:
 
 def definitions_of(node: Node) -> str:
     """In an order that does not depend on history."""
-    changes = [encode_snapshot([change], 0).decode() for change in snapshot_of(node.state)]
-    return "\n".join(sorted(changes))
+    lines = [encode_snapshot([_settled(node, change)], 0) for change in snapshot_of(node.state)]
+    return "\n".join(sorted([line.decode() for line in lines]))
+
+
+def _settled(node: Node, change: Change) -> Change:
+    """A stage that is published is not written down as such: it is gone."""
+    command = change.command
+    if change.vhost is None or not isinstance(command, CommitSink):
+        return change
+    queues = node.state.vhost(change.vhost).queues
+    stages = tuple([name for name in command.stages if name in queues])
+    return Change(change.vhost, CommitSink(command.sink, command.batch, stages), 0)

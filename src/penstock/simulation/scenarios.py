@@ -4,9 +4,13 @@ A topology here is also the model that deliveries are checked against, so it rou
 a message's queues are is computed twice, once by the node and once by `Topology.queues_for`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from penstock.broker.exchanges.delayed import KIND as DELAYED_KIND
+from penstock.broker.exchanges.delayed import TYPE_ARGUMENT as DELAYED_TYPE
+from penstock.broker.exchanges.partitioned import COUNT_ARGUMENT
+from penstock.broker.exchanges.partitioned import KIND as PARTITIONED
 from penstock.broker.queues.paged_list import PagingLimits
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, VhostCommand
@@ -41,11 +45,15 @@ class Topology:
     bindings: tuple[BindingPlan, ...]
     # What publishers may use; some of it reaches no queue.
     routes: tuple[tuple[str, str], ...]
+    # Exchanges that hold a message back first, and route like the one of the plan then.
+    delayed: frozenset[str] = frozenset()
+    # What is declared beside the plan, for those who keep books of their own.
+    more: tuple[VhostCommand, ...] = ()
 
     def queues_for(self, exchange: str, key: str) -> tuple[str, ...]:
         if not exchange:
             return tuple(plan.name for plan in self.queues if plan.name == key)
-        kind = self.exchanges[exchange]
+        kind = self.exchanges.get(exchange, "")
         found = [
             binding.queue
             for binding in self.bindings
@@ -56,13 +64,21 @@ class Topology:
     def commands(self) -> list[VhostCommand]:
         """What an operator says to a new node to get all of it."""
         commands: list[VhostCommand] = []
-        for name, kind in self.exchanges.items():
-            commands.append(DeclareExchange(name, kind, durable=True))
+        for name in self.exchanges:
+            kind, arguments = self.declared(name)
+            commands.append(DeclareExchange(name, kind, durable=True, arguments=arguments))
         for plan in self.queues:
             commands.append(DeclareQueue(plan.name, durable=True, arguments=dict(plan.arguments)))
         for binding in self.bindings:
             commands.append(BindQueue(binding.queue, binding.exchange, binding.key))
-        return commands
+        return [*commands, *self.more]
+
+    def declared(self, exchange: str) -> tuple[str, dict[str, object]]:
+        """Kind and arguments of an exchange."""
+        kind = self.exchanges[exchange]
+        if exchange in self.delayed:
+            return DELAYED_KIND, {DELAYED_TYPE: kind}
+        return kind, {}
 
 
 def matches(kind: str, pattern: str, key: str) -> bool:
@@ -119,6 +135,15 @@ class Scenario:
     persistent_share: float = 0.0
     # Who declare and delete all the time.
     operator_count: int = 0
+    # For each queue that is read: who acknowledge in transactions, and who never acknowledge.
+    transactional_consumers_per_queue: int = 0
+    careless_consumers_per_queue: int = 0
+    # Who publish to streams, with and without numbers, and who read them, for each stream.
+    stream_publisher_count: int = 0
+    readers_per_stream: int = 0
+    # Who take leases, with a publisher each for what they take; and who write in batches.
+    lease_job_count: int = 0
+    sink_job_count: int = 0
 
 
 def dead_lettering(queue: str, **arguments: object) -> QueuePlan:
@@ -194,6 +219,9 @@ LITTLE: Final = StoreLimits(
     paging=PagingLimits(head_count_max=8, head_count_kept=3, head_bytes_max=4_000, page_count=4),
 )
 
+# For many definitions, which are written down anew as segments are reclaimed.
+MODEST: Final = replace(LITTLE, segment_bytes_max=24_000)
+
 DURABLE: Final = Topology(
     EXCHANGES,
     (
@@ -217,6 +245,62 @@ DURABLE_LIMITED: Final = Topology(
         BindingPlan("orders", "new", "zeta"),
     ),
     ROUTES,
+)
+
+# With an exchange that holds messages back.
+DELAYED: Final = Topology(
+    {**EXCHANGES, "later": "direct"},
+    DURABLE.queues,
+    (
+        *DURABLE.bindings,
+        BindingPlan("later", "one", "alpha"),
+        BindingPlan("later", "two", "beta"),
+        BindingPlan("later", "two", "gamma"),
+        BindingPlan("later", "kept", "attic"),
+    ),
+    (*ROUTES, *[("later", key) for key in ("one", "one", "two", "two", "kept", "nobody")]),
+    delayed=frozenset({"later"}),
+)
+
+# A single stream, and one of several partitions; few messages fill a segment.
+STREAM: Final = "flow"
+PARTITIONED_STREAM: Final = "wide"
+PARTITION_COUNT: Final = 2
+STREAM_NAMES: Final = (STREAM, *[f"{PARTITIONED_STREAM}-{n}" for n in range(PARTITION_COUNT)])
+_STREAM_ARGUMENTS: Final[dict[str, object]] = {"x-stream-max-segment-size-bytes": 3_000}
+_DECLARED_STREAMS: Final[tuple[VhostCommand, ...]] = (
+    DeclareQueue(STREAM, durable=True, arguments={"x-queue-type": "stream", **_STREAM_ARGUMENTS}),
+    DeclareExchange(
+        PARTITIONED_STREAM,
+        PARTITIONED,
+        durable=True,
+        arguments={COUNT_ARGUMENT: PARTITION_COUNT, **_STREAM_ARGUMENTS},
+    ),
+)
+STREAMS: Final = Topology(
+    EXCHANGES, DURABLE.queues, DURABLE.bindings, ROUTES, more=_DECLARED_STREAMS
+)
+
+# Where leases are taken of, and where sinks publish: a queue, a stream, and both with another.
+LEASED: Final = "work"
+LANDED: Final = "landed"
+ALSO_LANDED: Final = "also.landed"
+SPREAD: Final = "spread"
+APART: Final = Topology(
+    EXCHANGES,
+    DURABLE.queues,
+    DURABLE.bindings,
+    ROUTES,
+    more=(
+        *_DECLARED_STREAMS,
+        DeclareQueue(LEASED, durable=True),
+        DeclareQueue(LANDED, durable=True),
+        DeclareQueue(ALSO_LANDED, durable=True),
+        DeclareExchange(SPREAD, "fanout", durable=True),
+        BindQueue(LANDED, SPREAD, ""),
+        BindQueue(ALSO_LANDED, SPREAD, ""),
+        BindQueue(STREAM, SPREAD, ""),
+    ),
 )
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -282,5 +366,59 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         publisher_count=1,
         messages_per_publisher=30,
         operator_count=2,
+    ),
+    "delayed": Scenario(
+        DELAYED,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.8,
+        fault_interval_ms=600,
+        consumers_per_queue=1,
+    ),
+    "durable-acknowledgements": Scenario(
+        DURABLE,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.9,
+        fault_interval_ms=600,
+        consumers_per_queue=0,
+        transactional_consumers_per_queue=1,
+    ),
+    "careless": Scenario(
+        DURABLE,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.9,
+        fault_interval_ms=600,
+        consumers_per_queue=1,
+        careless_consumers_per_queue=1,
+    ),
+    "streams": Scenario(
+        STREAMS,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.8,
+        fault_interval_ms=600,
+        publisher_count=1,
+        consumers_per_queue=1,
+        messages_per_publisher=40,
+        stream_publisher_count=4,
+        readers_per_stream=2,
+    ),
+    "leases": Scenario(
+        APART,
+        storage=StoragePlan(MODEST),
+        persistent_share=0.8,
+        fault_interval_ms=600,
+        publisher_count=1,
+        consumers_per_queue=1,
+        messages_per_publisher=40,
+        lease_job_count=2,
+    ),
+    "sinks": Scenario(
+        APART,
+        storage=StoragePlan(MODEST, full_disk_weight=4),
+        persistent_share=0.8,
+        fault_interval_ms=600,
+        publisher_count=1,
+        consumers_per_queue=1,
+        messages_per_publisher=20,
+        sink_job_count=2,
     ),
 }

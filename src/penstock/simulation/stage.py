@@ -7,23 +7,21 @@ finish and queues drain, or the run fails), farewell (all clients leave), and th
 from collections.abc import Callable
 from typing import Final
 
-from penstock.client.uri import Address
 from penstock.simulation import checkers
+from penstock.simulation.cast import Cast
 from penstock.simulation.clock import VirtualClock
-from penstock.simulation.consumer import Consumer
 from penstock.simulation.dice import Dice
 from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.faults import Faults
 from penstock.simulation.history import History
 from penstock.simulation.host import Host
+from penstock.simulation.job import Job
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
-from penstock.simulation.operator import Operator
 from penstock.simulation.program import HEARTBEAT_SECONDS, Program
 from penstock.simulation.publisher import Publisher
 from penstock.simulation.recovery_ledger import RecoveryLedger
 from penstock.simulation.scenarios import Scenario, StoragePlan
-from penstock.simulation.transactional import TransactionalPublisher
 from penstock.wire.amqp091.limits import Limits
 
 SECOND_US: Final = 1_000_000
@@ -53,8 +51,7 @@ class Stage:
         self._hosts: list[Host] = []
         self._ledgers: list[Ledger] = []
         self._recoveries: list[tuple[DurableHost, RecoveryLedger]] = []
-        self._publishers: list[Publisher] = []
-        self._programs: list[Program] = []
+        self._casts: list[Cast] = []
         for number in range(scenario.host_count):
             self._build(f"node{number}", dice, make_host)
         self._faults = Faults(
@@ -68,7 +65,7 @@ class Stage:
         ledger = Ledger(name, scenario.topology, self.history)
         for command in scenario.topology.commands():
             host.node.apply_to_vhost("/", command, self.clock.now())
-        for queue_name, queue in checkers.queues_of(host.node).items():
+        for queue_name, queue in checkers.watched_queues(ledger, host.node).items():
             queue.observers.append(ledger.watches[queue_name])
         if isinstance(host, DurableHost):
             self._recoveries.append((host, RecoveryLedger(ledger, host, dice.fork("looks"))))
@@ -78,41 +75,24 @@ class Stage:
         self._network.listen(name, host)
         self._hosts.append(host)
         self._ledgers.append(ledger)
-        address = Address(name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
-        for number in range(scenario.operator_count):
-            operator = f"{name}o{number}"
-            self._programs.append(
-                Operator(
-                    operator, address, self.clock, dice.fork(operator), self._network, ledger, host
-                )
-            )
-        self._add_programs(name, address, dice, ledger)
+        cast = Cast(scenario, self.clock, dice, self._network, ledger, host)
+        if scenario.readers_per_stream:
+            # Their cursors too.
+            self.clock.run(SECOND_US)
+        self._casts.append(cast)
+        cast.connect()
 
-    def _add_programs(self, node: str, address: Address, dice: Dice, ledger: Ledger) -> None:
-        scenario = self._scenario
-        clock = self.clock
-        network = self._network
-        kinds = [Publisher] * scenario.publisher_count
-        kinds += [TransactionalPublisher] * scenario.transactional_count
-        for number, make_publisher in enumerate(kinds):
-            name = f"{node}p{number}"
-            publisher = make_publisher(
-                name, address, clock, dice.fork(name), network, ledger, scenario
-            )
-            self._publishers.append(publisher)
-            self._programs.append(publisher)
-        read = [plan.name for plan in scenario.topology.queues if not plan.is_unread]
-        for queue in read:
-            for number in range(scenario.consumers_per_queue):
-                name = f"{node}c{queue}{number}"
-                self._programs.append(
-                    Consumer(
-                        name, address, clock, dice.fork(name), network, ledger, scenario, queue
-                    )
-                )
-        for program in self._programs:
-            if program.ledger is ledger:
-                program.connect()
+    def _programs(self) -> list[Program]:
+        return [program for cast in self._casts for program in cast.programs]
+
+    def _publishers(self) -> list[Publisher]:
+        return [publisher for cast in self._casts for publisher in cast.publishers]
+
+    def _jobs(self) -> list[Job]:
+        return [job for cast in self._casts for job in cast.jobs]
+
+    def _players(self) -> list[Program | Job]:
+        return [*self._programs(), *self._jobs()]
 
     def violations(self) -> list[str]:
         return [violation for ledger in self._ledgers for violation in ledger.violations]
@@ -121,13 +101,15 @@ class Stage:
         """All four acts; stops early when something is already wrong."""
         self._run(seconds, self._has_failed)
         self._faults.heal()
-        for program in self._programs:
-            program.is_calm = True
+        for player in self._players():
+            player.is_calm = True
         if not self._run(HEAL_SECONDS_MAX, self._is_settled):
             self._complain_of_standstill()
         if self.violations():
             return
-        for program in self._programs:
+        for job in self._jobs():
+            job.is_leaving = True
+        for program in self._programs():
             program.leave()
         self._run(FAREWELL_SECONDS_MAX, self._is_deserted)
         self._restart()
@@ -160,23 +142,29 @@ class Stage:
         return bool(self.violations())
 
     def _is_settled(self) -> bool:
-        is_done = all(publisher.is_done for publisher in self._publishers)
+        is_done = all(publisher.is_done for publisher in self._publishers())
         return is_done and not any(
-            not host.is_up or checkers.not_drained(ledger, host.node)
+            not host.is_up or self._unfinished(ledger, host)
             for ledger, host in zip(self._ledgers, self._hosts, strict=True)
         )
 
+    def _unfinished(self, ledger: Ledger, host: Host) -> list[str]:
+        complaints = checkers.not_drained(ledger, host.node)
+        for keeper in ledger.promise_keepers:
+            complaints += keeper.unfinished(host.node)
+        return complaints
+
     def _is_deserted(self) -> bool:
-        return all(program.is_gone for program in self._programs) and not any(
+        return all(program.is_gone for program in self._programs()) and not any(
             not host.is_idle() for host in self._hosts
         )
 
     def _complain_of_standstill(self) -> None:
-        for publisher in self._publishers:
+        for publisher in self._publishers():
             if not publisher.is_done:
                 publisher.ledger.violated(f"{publisher.name} never got all its confirms")
         for ledger, host in zip(self._ledgers, self._hosts, strict=True):
-            for complaint in checkers.not_drained(ledger, host.node):
+            for complaint in self._unfinished(ledger, host):
                 ledger.violated(complaint)
 
     def _reckon(self) -> None:
@@ -189,7 +177,9 @@ class Stage:
                 *checkers.dropped_without_reason(ledger),
                 *checkers.left_behind(ledger, host.node),
             ]
-            for program in self._programs:
+            for keeper in ledger.promise_keepers:
+                complaints += keeper.broken(host.node)
+            for program in self._programs():
                 if program.ledger is ledger and not program.is_gone:
                     complaints.append(f"{program.name} could not leave")
             for complaint in complaints:

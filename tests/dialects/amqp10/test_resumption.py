@@ -79,6 +79,8 @@ def test_a_receiver_that_comes_back_gets_what_it_had_as_the_same_deliveries(hous
     assert [delivery.tag for delivery in again.got] == list(known)
     assert all(delivery.resumed for delivery in again.got)
     assert again.peer.attached[again.link].unsettled == known
+    # Not every client heeds another: see `SendingLink.first_tag`.
+    assert again.peer.attached[again.link].initial_delivery_count == 0
     for delivery in again.got:
         again.settle(delivery)
     assert (queue.message_count, queue.unacked_count) == (0, 0)

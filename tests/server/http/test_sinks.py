@@ -175,6 +175,12 @@ def test_rows_that_cannot_be_published_are_refused(
     assert problem(pages.get(SINK), 404)
 
 
+def test_an_exchange_can_be_looked_at_without_staging(pages: Pages) -> None:
+    assert staging(pages, block([]), query="?exchange=amq.topic").json() == {"staged": 0}
+    assert problem(staging(pages, block([]), query="?exchange=none"), 404)
+    assert problem(pages.get(SINK), 404)
+
+
 def test_a_header_that_lies_about_the_body_is_refused(pages: Pages) -> None:
     row = Row("q", b"four")
     row.body = b"five!"

@@ -88,6 +88,9 @@ def test_a_large_message_goes_out_in_frames_that_the_peer_takes() -> None:
     assert b"".join(payload for _, _, payload in sent[:-2]) == b"hhh" + b"b" * 2000
     transfers = [said for _, said, _ in sent]
     assert [getattr(said, "more") for said in transfers] == [True] * 4 + [False, True, False]  # noqa: B009
+    # The first of a delivery must name a format.
+    formats = [getattr(said, "message_format") for said in transfers]  # noqa: B009
+    assert formats == [0, None, None, None, None, 0, None]
     assert session.next_outgoing_id == len(sent)
     assert all(len(said.encode()) + len(payload) + 8 <= 512 for _, said, payload in sent)
 
@@ -159,6 +162,7 @@ def test_drain_uses_up_the_credit() -> None:
     flow = names[-1][1]
     assert isinstance(flow, Flow)
     assert (flow.delivery_count, flow.link_credit, flow.available) == (10, 0, 0)
+    assert flow.drain
     assert (link.credit, link.delivery_count) == (0, 10)
     link.drained()
     assert machine.said() == []

@@ -7,8 +7,10 @@ broker and not this process is what is measured.
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
 from typing import Final
 
+from penstock.cli.loading.client_ledger import ClientLedger
 from penstock.cli.loading.latency import LatencyHistogram
 from penstock.cli.loading.plan import Plan
 from penstock.cli.loading.reports import FaucetFinished, Order, Progress, Ready
@@ -19,6 +21,8 @@ from penstock.client.calls import limit_prefetch
 from penstock.client.encoding import encode_publish
 from penstock.client.errors import ClientError
 from penstock.client.events import Confirmed
+from penstock.client.uri import decode_uri
+from penstock.spark.jobs.ledger_form import CONFIRMED, PUBLISHED, REFUSED
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 
 # One write of about this size keeps system calls rare and still fits a socket's buffer.
@@ -57,6 +61,10 @@ class Faucet:
         self._confirmed: int = 0
         self._unpromised: list[int] = []
         self._latency: LatencyHistogram = LatencyHistogram()
+        self._book: ClientLedger | None = None
+        self._name: int = 0
+        if plan.ledger is not None:
+            self._begin_book(Path(plan.ledger))
         self._started: int = 0
         self._next_progress: int = 0
         self._stopped: bool = False
@@ -78,6 +86,8 @@ class Faucet:
         ended = time.monotonic_ns()
         self._unpromised.extend(tag - 1 for tag in self._channel.unanswered_tags())
         cpu_seconds = time.process_time() - cpu_before
+        if self._book is not None:
+            self._book.close()
         self._hang_up()
         return FaucetFinished(
             publisher=self._publisher,
@@ -90,6 +100,15 @@ class Faucet:
             confirm_latency=self._latency.counts,
             fault=fault,
         )
+
+    def _begin_book(self, folder: Path) -> None:
+        plan = self._plan
+        name = plan.publisher_name(self._publisher)
+        self._book = ClientLedger(folder / f"{plan.run:08x}-faucet-{self._publisher}.led")
+        vhost = decode_uri(plan.uri).vhost
+        self._name = self._book.name(vhost, "", name)
+        for queue in plan.queues_of_publisher(self._publisher):
+            self._book.reaches(self._book.name(vhost, queue, name))
 
     def _encode(self) -> bytes:
         plan = self._plan
@@ -149,6 +168,8 @@ class Faucet:
                 pack_into(frames, at, run, publisher, sequence, due)
                 at += size
         self._published += count
+        if self._book is not None:
+            self._book.add(PUBLISHED, self._name, first, count)
         self._channel.publish_encoded(bytes(frames), count, now)
 
     def _look_around(self) -> None:
@@ -159,6 +180,8 @@ class Faucet:
         if now < self._next_progress:
             return
         self._next_progress = now + PROGRESS_NANOSECONDS
+        if self._book is not None:
+            self._book.flush()
         blocked = self._connection.blocked
         self._pipe.send(
             Progress(published=self._published, confirmed=self._confirmed, blocked=blocked)
@@ -178,8 +201,11 @@ class Faucet:
         for part in answer.settled:
             assert isinstance(part.note, int)
             count = len(part.tags)
+            # Tags count from 1, sequences from 0, and nothing else is published here.
+            if self._book is not None:
+                event = REFUSED if answer.nack else CONFIRMED
+                self._book.add_all(event, self._name, [tag - 1 for tag in part.tags])
             if answer.nack:
-                # Tags count from 1, sequences from 0, and nothing else is published here.
                 self._unpromised.extend(tag - 1 for tag in part.tags)
             else:
                 self._confirmed += count

@@ -59,6 +59,8 @@ class Plan:
     # Names the user gave are the user's: made when missing, never deleted.
     owns_exchange: bool
     owns_queues: bool
+    # Where the clients' ledgers are written; None for nowhere.
+    ledger: str | None = None
 
     def __post_init__(self) -> None:
         if self.size < STAMP_SIZE:
@@ -95,6 +97,10 @@ class Plan:
             return (self.queues[consumer % len(self.queues)],)
         return self.queues[consumer :: self.consumers]
 
+    def publisher_name(self, publisher: int) -> str:
+        """In ledgers, where runs lie beside each other."""
+        return f"{self.run:08x}.{publisher}"
+
     def share_of_publisher(self, publisher: int) -> int | None:
         if self.messages is None:
             return None
@@ -126,6 +132,7 @@ def make_plan(
     rate: float | None = None,
     messages: int | None = None,
     seconds: float | None = None,
+    ledger: str | None = None,
 ) -> Plan:
     """Fill in what the user left open from the mode and from what the user did say."""
     if pairs is not None and (publishers, consumers, queues, exchange) != (None,) * 4:
@@ -157,6 +164,7 @@ def make_plan(
         seconds=5.0 if seconds is None and messages is None else seconds,
         owns_exchange=spread,
         owns_queues=queue is None,
+        ledger=ledger,
     )
 
 

@@ -3,8 +3,10 @@
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
 from typing import Final
 
+from penstock.cli.loading.client_ledger import ClientLedger, WrittenLedger
 from penstock.cli.loading.latency import LatencyHistogram
 from penstock.cli.loading.ledger import Ledger
 from penstock.cli.loading.plan import Plan
@@ -15,6 +17,7 @@ from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.calls import consume, limit_prefetch
 from penstock.client.errors import ClientError
 from penstock.client.events import Delivered
+from penstock.client.uri import decode_uri
 
 # How long one look at the line waits; also how soon a sink hears that it may stop.
 LOOK_SECONDS: Final = 0.05
@@ -38,6 +41,11 @@ class Sink:
         for queue in plan.queues_of_consumer(consumer):
             self._channel.call(consume(queue, consumer_tag=queue, no_ack=plan.no_ack))
         self._ledgers: dict[tuple[str, int], Ledger] = {}
+        self._book: ClientLedger | None = None
+        self._written: list[WrittenLedger] = []
+        if plan.ledger is not None:
+            self._vhost: str = decode_uri(plan.uri).vhost
+            self._book = ClientLedger(Path(plan.ledger) / f"{plan.run:08x}-sink-{consumer}.led")
         self._latency: LatencyHistogram = LatencyHistogram()
         self._delivered: int = 0
         self._foreign: int = 0
@@ -60,6 +68,8 @@ class Sink:
         except ClientError as error:
             fault = str(error)
         cpu_seconds = time.process_time() - cpu_before
+        if self._book is not None:
+            self._book.close()
         self._hang_up()
         return SinkFinished(
             delivered=self._delivered,
@@ -89,7 +99,7 @@ class Sink:
                 continue
             if sender != publisher or message.consumer_tag != tag:
                 tag, publisher = message.consumer_tag, sender
-                ledger = self._ledgers.setdefault((tag, publisher), Ledger())
+                ledger = self._ledger_of(tag, publisher)
             if not ledger.enter(sequence, message.redelivered):
                 continue
             if time_left == left:
@@ -98,6 +108,21 @@ class Sink:
                 self._record(now - left, left_count)
                 left, left_count = time_left, 1
         self._record(now - left, left_count)
+        for written in self._written:
+            written.end_run()
+
+    def _ledger_of(self, queue: str, publisher: int) -> Ledger:
+        ledger = self._ledgers.get((queue, publisher))
+        if ledger is not None:
+            return ledger
+        if self._book is None:
+            ledger = Ledger()
+        else:
+            name = self._plan.publisher_name(publisher)
+            ledger = WrittenLedger(self._book, self._book.name(self._vhost, queue, name))
+            self._written.append(ledger)
+        self._ledgers[queue, publisher] = ledger
+        return ledger
 
     def _record(self, nanoseconds: int, count: int) -> None:
         if count:
@@ -111,6 +136,8 @@ class Sink:
             return False
         self._next_progress = now + PROGRESS_NANOSECONDS
         self._pipe.send(Progress(delivered=self._delivered))
+        if self._book is not None:
+            self._book.flush()
         return self._pipe.poll() and self._pipe.recv() is Order.STOP
 
     def _hang_up(self) -> None:

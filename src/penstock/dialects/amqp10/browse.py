@@ -12,8 +12,9 @@ from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.nodes import Ending, SourceNode, release_source
 from penstock.dialects.amqp10.properties import TransferProperties, composed_head
+from penstock.dialects.amqp10.retirement import NOTHING, txn_id_of
 from penstock.dialects.confirming import Confirming
-from penstock.wire.amqp10.conditions_generated import RESOURCE_DELETED
+from penstock.wire.amqp10.conditions_generated import NOT_IMPLEMENTED, RESOURCE_DELETED
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
 from penstock.wire.amqp10.session import Session
@@ -148,6 +149,8 @@ class BrowserSettlement(SettlementListener):
         self._browsing: Browsing = browsing
 
     def credit_changed(self, link: SendingLink) -> None:
+        if link.flow_properties is not None and txn_id_of(link) is not NOTHING:
+            raise LinkFault(NOT_IMPLEMENTED, "who browses acquires nothing")
         self._browsing.listed()
 
     def delivery_updated(

@@ -178,6 +178,7 @@ class Connection(ConnectionListener):
             return
         self.ended = True
         now = self._context.now
+        self._context.transactions.rollback_all(now)
         sessions = list(self._sessions.values())
         self._sessions.clear()
         for links in sessions:

@@ -1,5 +1,6 @@
 """One connection as its sessions and links see it."""
 
+from penstock.dialects.amqp10.transaction import Transactions
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
 from penstock.wire.amqp10.connection import Connection as WireConnection
@@ -22,6 +23,7 @@ class ConnectionContext:
         # Of the client's open.
         self.container_id: str = ""
         self.principal: Principal | None = None
+        self.transactions: Transactions = Transactions(container.state.timers)
 
     def user(self) -> Principal:
         """Who acts; there is somebody once the connection is open."""

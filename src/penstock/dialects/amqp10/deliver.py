@@ -9,6 +9,8 @@ Invariant: what a queue gave is on the wire and in `link.unsettled`, or in `_wai
 
 from collections import deque
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message, Properties
@@ -33,6 +35,21 @@ class SentEntry(Sent):
     def __init__(self, entry: QueueEntry) -> None:
         super().__init__()
         self.entry: QueueEntry = entry
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Acquirer:
+    """A transaction in which messages are acquired. Held by the consumer that acquires."""
+
+    def is_open(self) -> bool:
+        raise NotImplementedError
+
+    def state(self) -> Composite:
+        """What the transfer says."""
+        raise NotImplementedError
+
+    def acquired(self, sent: SentEntry) -> None:
+        raise NotImplementedError
 
 
 class Resumption:
@@ -78,6 +95,7 @@ class LinkConsumer(Consumer):
             self._bytes_max = 0
         self.selective = selection.is_selective or self._bytes_max > 0
         self.is_open: bool = True
+        self.acquirer: Acquirer | None = None
         # The receiver's map of unsettled deliveries was not complete: nothing new before it
         # attaches once more, and nothing of this, which it did not mention.
         self.only_resumes: bool = False
@@ -140,8 +158,21 @@ class LinkConsumer(Consumer):
             head = self.compose(entry, message)
         if self.settles:
             self.link.send_settled(head, message.body)
+        elif self.acquirer is not None:
+            self._send_in_transaction(self.acquirer, SentEntry(entry), head + message.body)
         else:
             self.link.send(SentEntry(entry), head, message.body)
+
+    def _send_in_transaction(self, acquirer: Acquirer, sent: SentEntry, payload: bytes) -> None:
+        if not acquirer.is_open():
+            # The transaction is over, and with it what the link was told.
+            self.acquirer = None
+            self.link.send(sent, payload, b"")
+            return
+        sent.number = self.link.next_tag()
+        transfer = Transfer(delivery_tag=sent.delivery_tag(), settled=False, state=acquirer.state())
+        self.link.send_again(sent, transfer, payload)
+        acquirer.acquired(sent)
 
     def send_late(self, entry: QueueEntry) -> None:
         """An entry for which there was no window when the queue gave it."""

@@ -1,9 +1,10 @@
 """One session's links: which kind of node an attach means, and what ends with the session."""
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.errors import NotImplementedHere, PreconditionFailed
+from penstock.broker.errors import PreconditionFailed
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.coordinator import CoordinatorEnd, attach_coordinator
 from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.link_registry import LinkRegistry
 from penstock.dialects.amqp10.management.answering import ADDRESSES
@@ -45,7 +46,8 @@ class SessionLinks:
     def _attach_target(self, link: ReceivingLink, attach: Attach) -> None:
         target = attach.target
         if isinstance(target, Coordinator):
-            raise NotImplementedHere("transactions are not supported")
+            attach_coordinator(self._context, self._session, link, attach, self._ends)
+            return
         if not isinstance(target, Target):
             raise PreconditionFailed("attach of a sender without a target")
         if _is_management(target.address) and not target.dynamic:
@@ -127,8 +129,13 @@ class SessionLinks:
         ends = list(self._ends.values())
         self._ends.clear()
         self._pairs.clear()
+        # Transactions first: what they give back belongs to links that are still there to keep it.
         for end in ends:
-            end.ended(parting, now)
+            if isinstance(end, CoordinatorEnd):
+                end.ended(parting, now)
+        for end in ends:
+            if not isinstance(end, CoordinatorEnd):
+                end.ended(parting, now)
         self._registry.session_ended(self._session, now)
 
     def ends(self) -> list[LinkEnd]:

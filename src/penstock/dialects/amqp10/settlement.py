@@ -1,38 +1,36 @@
-"""What becomes of a delivery when its receiver has decided.
+"""What receivers say about deliveries, and how they are answered.
 
-    outcome                             the queue
-    accepted                            forgets it
-    rejected                            dead-letters it, or drops it
-    released                            has it back in its place, nothing counted
-    modified, delivery-failed           has it back, one more failed delivery
-    modified, undeliverable-here        dead-letters it as if rejected, as RabbitMQ does
-    modified, neither                   has it back, nothing counted
-    none, but settled                   the source's default outcome; released where it has none
-
-Annotations of modified whose names begin with `x-` are put on the message.
+An outcome is applied when it comes, or enlisted when it is part of a transaction. A delivery that
+is settled without one has the source's default outcome; released where it has none.
 """
 
+from typing import Final
+
 from penstock.broker.entry import QueueEntry
-from penstock.broker.message import Message
-from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queues.queue import Queue
 from penstock.broker.streams.stream import Stream
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.deliver import LinkConsumer, SentEntry
-from penstock.dialects.amqp10.neutral_values import to_neutral
-from penstock.wire.amqp10.conditions_generated import NOT_IMPLEMENTED
-from penstock.wire.amqp10.errors import LinkFault
-from penstock.wire.amqp10.performatives_generated import (
-    Accepted,
-    Modified,
-    Received,
-    Rejected,
-    Released,
-    TransactionalState,
+from penstock.dialects.amqp10.outcomes import apply_outcome, give_back, is_final
+from penstock.dialects.amqp10.retirement import (
+    NOTHING,
+    Enlisted,
+    TransactionalAcquirer,
+    txn_id_of,
 )
+from penstock.dialects.amqp10.telling import ToldToReceiver
+from penstock.wire.amqp10.conditions_generated import (
+    NOT_IMPLEMENTED,
+    TRANSACTION_ROLLBACK,
+    TRANSACTION_UNKNOWN_ID,
+)
+from penstock.wire.amqp10.errors import LinkFault
+from penstock.wire.amqp10.performatives_generated import Received, Released, TransactionalState
 from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
+
+_RELEASED: Final = Released()
 
 
 class Settlement(SettlementListener):
@@ -50,8 +48,15 @@ class Settlement(SettlementListener):
         self._consumer: LinkConsumer = consumer
         self._queue: Queue = consumer.queue
         self._default_outcome: Composite | None = default_outcome
+        self.enlisted: Enlisted = Enlisted(
+            consumer.queue,
+            default_outcome,
+            ToldToReceiver(session, context.container.confirm_list),
+        )
 
     def credit_changed(self, link: SendingLink) -> None:
+        if link.flow_properties is not None:
+            self._acquire_in(txn_id_of(link))
         self._consumer.pump()
 
     def deliveries_accepted(self, link: SendingLink, accepted: list[Sent]) -> None:
@@ -59,6 +64,9 @@ class Settlement(SettlementListener):
         for sent in accepted:
             assert isinstance(sent, SentEntry), "this link sends nothing else"
             entries.append(sent.entry)
+        if not self.enlisted.is_empty():
+            for sent in accepted:
+                self.enlisted.withdraw(sent.delivery_id)
         self._queue.acknowledge_many(entries)
         if self._consumer.link.is_draining:
             self._consumer.drain.listed()
@@ -68,11 +76,13 @@ class Settlement(SettlementListener):
     ) -> None:
         assert isinstance(sent, SentEntry), "this link sends nothing else"
         if isinstance(state, TransactionalState):
-            raise LinkFault(NOT_IMPLEMENTED, "transactions are not supported")
+            self._enlist(sent, state, settled)
+            return
         if state is None or isinstance(state, Received):
-            if not settled:
+            if not settled or self.enlisted.settled(sent.delivery_id):
                 return
             state = self._default_outcome
+        self.enlisted.withdraw(sent.delivery_id)
         self._apply(sent.entry, state)
         if settled:
             return
@@ -85,38 +95,45 @@ class Settlement(SettlementListener):
     def _apply(self, entry: QueueEntry, outcome: Composite | None) -> None:
         apply_outcome(self._queue, entry, outcome, self._context.now)
 
+    def _enlist(self, sent: SentEntry, state: TransactionalState, settled: bool) -> None:
+        """The outcome takes effect when the transaction commits."""
+        now = self._context.now
+        transaction = self._context.transactions.find(state.txn_id)
+        if transaction is None or transaction.error is not None:
+            if settled:
+                self.enlisted.withdraw(sent.delivery_id)
+                give_back(self._queue, [sent.entry], self._default_outcome, now)
+            if transaction is None:
+                text = f"there is no transaction {state.txn_id.hex()}"
+                raise LinkFault(TRANSACTION_UNKNOWN_ID, text)
+            return
+        outcome = state.outcome
+        if not is_final(outcome):
+            if not settled:
+                return
+            outcome = self._default_outcome or _RELEASED
+        known = self.enlisted.find(sent.delivery_id)
+        if known is None or known.transaction is transaction:
+            self.enlisted.add(transaction, sent, outcome, settled, now)
+            return
+        text = "two transactions decide about one delivery"
+        known.transaction.fail(TRANSACTION_ROLLBACK, text, now)
+        transaction.fail(TRANSACTION_ROLLBACK, text, now)
+        if settled:
+            give_back(self._queue, [sent.entry], self._default_outcome, now)
 
-def apply_outcome(queue: Queue, entry: QueueEntry, outcome: Composite | None, now: int) -> None:
-    if isinstance(outcome, Accepted):
-        queue.acknowledge(entry)
-    elif isinstance(outcome, Rejected):
-        queue.reject(entry, now)
-    elif isinstance(outcome, Modified):
-        if outcome.message_annotations and not isinstance(queue, Stream):
-            entry.message = _annotated(entry.message, outcome.message_annotations)
-        if outcome.undeliverable_here:
-            queue.reject(entry, now)
-        else:
-            queue.requeue([entry], now, outcome.delivery_failed is True)
-    else:
-        queue.requeue([entry], now, False)
-
-
-def is_final(state: Composite | None) -> bool:
-    """Whether a delivery state is an outcome."""
-    return isinstance(state, (Accepted, Rejected, Released, Modified))
-
-
-def _annotated(message: Message, annotations: dict[object, object]) -> Message:
-    """The same message with more annotations. They are not written down again: after a restart it
-    has those that it came with.
-    """
-    headers = dict(message.properties.headers())
-    for key, value in annotations.items():
-        if isinstance(key, str) and key.startswith("x-") and len(key) <= NAME_OCTETS_MAX:
-            headers[str(key)] = to_neutral(value)
-    properties = message.properties.rewritten(headers, drop_expiration=False)
-    annotated = Message(message.address, properties, message.body, message.origin)
-    annotated.location = message.location
-    annotated.is_journalled = message.is_journalled
-    return annotated
+    def _acquire_in(self, txn_id: object) -> None:
+        """The receiver's flow named a transaction for what is sent from now on, or none."""
+        consumer = self._consumer
+        if txn_id is NOTHING:
+            return
+        if txn_id is None:
+            consumer.acquirer = None
+            return
+        if consumer.takes_ownership or isinstance(self._queue, Stream):
+            text = "only from queues, and unsettled, are messages acquired in transactions"
+            raise LinkFault(NOT_IMPLEMENTED, text)
+        transaction = self._context.transactions.find(txn_id) if isinstance(txn_id, bytes) else None
+        if transaction is None:
+            raise LinkFault(TRANSACTION_UNKNOWN_ID, f"there is no transaction {txn_id!r}")
+        consumer.acquirer = TransactionalAcquirer(self._context, self.enlisted, transaction)

@@ -161,7 +161,7 @@ def _consume(
         )
         consumer.resume(maps.resumptions, maps.unasked)
         consumer.only_resumes = attach.incomplete_unsettled
-        answer.initial_delivery_count = found.delivery_count
+        link.first_tag = found.next_tag
         put_unsettled(answer, maps.ours, session.frame_max)
         default_outcome = default_outcome or found.default_outcome
     end = SourceEnd(context, registry, session, link, node, consumer, default_outcome)
@@ -171,7 +171,7 @@ def _consume(
     context.wire.attach(session, link, answer)
     if link.credit > 0:
         # It gave credit with its attach.
-        consumer.pump()
+        end.listener.credit_changed(link)
 
 
 def _consumer(

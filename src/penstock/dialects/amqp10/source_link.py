@@ -22,7 +22,8 @@ from penstock.dialects.amqp10.deliver import LinkConsumer, Resumption, SentEntry
 from penstock.dialects.amqp10.link_end import LinkEnd, LinkKey, Parting
 from penstock.dialects.amqp10.link_registry import LinkRegistry, SuspendedLink, may_suspend
 from penstock.dialects.amqp10.nodes import Ending, SourceNode, release_source
-from penstock.dialects.amqp10.settlement import Settlement, apply_outcome, is_final
+from penstock.dialects.amqp10.outcomes import apply_outcome, give_back, is_final
+from penstock.dialects.amqp10.settlement import Settlement
 from penstock.wire.amqp10.sending import SendingLink
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
@@ -83,13 +84,14 @@ class SourceEnd(LinkEnd):
         self.consumer.close()
         waiting = self.consumer.waiting()
         kept = self._unsettled()
+        self.listener.enlisted.leave()
         suspends = may_suspend(self._node, parting) and not queue.is_deleted
         excess: list[KeptDelivery] = kept
         if suspends:
             excess = kept[KEPT_MAX:]
             del kept[KEPT_MAX:]
         # A queue that deletes itself with its last consumer must see what comes back first.
-        _give_back(queue, [delivery.entry for delivery in excess], self._default_outcome, now)
+        give_back(queue, [delivery.entry for delivery in excess], self._default_outcome, now)
         if waiting:
             queue.requeue(waiting, now, False)
         reader = queue.reader_of(self.consumer) if isinstance(queue, Stream) else None
@@ -102,15 +104,17 @@ class SourceEnd(LinkEnd):
         suspended = SuspendedSource(
             self.key, self._node, self.session, self.context.number, kept, reader
         )
-        suspended.delivery_count = self._link.delivery_count
+        suspended.next_tag = self._link.next_tag()
         suspended.default_outcome = self._default_outcome
         self._registry.suspend(suspended, parting, now)
 
     def _unsettled(self) -> list[KeptDelivery]:
         """In the order in which they came from the queue."""
         kept: list[KeptDelivery] = []
+        enlisted = self.listener.enlisted
         for sent in self._link.unsettled.values():
-            if isinstance(sent, SentEntry):
+            # What is in a transaction stays there.
+            if isinstance(sent, SentEntry) and not enlisted.has(sent.delivery_id):
                 kept.append(KeptDelivery(sent.delivery_tag(), sent.entry))
         for resumption in self.consumer.unresumed():
             if resumption.entry is not None:
@@ -135,14 +139,14 @@ class SuspendedSource(SuspendedLink):
         self.kept: list[KeptDelivery] = kept
         # Its way through a stream, when it reads one.
         self.reader: StreamReader | None = reader
-        # Tags are made of it, so it goes on from here.
-        self.delivery_count: int = 0
+        # Tags are numbered onwards when it comes back.
+        self.next_tag: int = 0
         self.default_outcome: Composite | None = None
 
     def expired(self, now: int) -> None:
         entries = [delivery.entry for delivery in self.kept]
         self.kept = []
-        _give_back(self.node.queue, entries, self.default_outcome, now)
+        give_back(self.node.queue, entries, self.default_outcome, now)
         release_source(self.node, Ending.EXPIRED, now)
 
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
@@ -185,17 +189,3 @@ class SettledMaps:
         self.ours: dict[bytes, Composite | None] = {}
         self.resumptions: list[Resumption] = []
         self.unasked: list[Resumption] = []
-
-
-def _give_back(
-    queue: Queue, entries: list[QueueEntry], default_outcome: Composite | None, now: int
-) -> None:
-    """Nobody will settle these. Without a default outcome each counts as a failed delivery, so that
-    a message which kills its receivers does not go round for ever.
-    """
-    if default_outcome is None:
-        if entries:
-            queue.requeue(entries, now)
-        return
-    for entry in entries:
-        apply_outcome(queue, entry, default_outcome, now)

@@ -9,6 +9,8 @@ Everything unusual takes `_take_carefully`.
     accepted    it is in all its queues and, where it was written down, safe
     released    no queue is bound there
     rejected    a queue is full and refuses, an interceptor does, or `to` leads nowhere
+
+In a transaction the outcome is provisional and said at once; see `_enlist`.
 """
 
 from typing import Final
@@ -23,8 +25,11 @@ from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import link_fault_of, rejection_of
 from penstock.dialects.amqp10.message_head import body_follows, split_message
 from penstock.dialects.amqp10.nodes import resolve_anonymous
+from penstock.dialects.amqp10.posting import Posting, destinations
 from penstock.dialects.amqp10.properties import TransferProperties, read_head
 from penstock.dialects.amqp10.publish import Routed, find_target, route, user_matches
+from penstock.dialects.amqp10.telling import ToldToSender
+from penstock.dialects.amqp10.transaction import Transaction
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
 from penstock.dialects.targets import PublishTarget
@@ -32,6 +37,8 @@ from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
+    TRANSACTION_ROLLBACK,
+    TRANSACTION_UNKNOWN_ID,
     UNAUTHORIZED_ACCESS,
 )
 from penstock.wire.amqp10.errors import LinkFault
@@ -43,6 +50,7 @@ from penstock.wire.amqp10.performatives_generated import (
     TransactionalState,
 )
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
+from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.octets import Malformed
 
@@ -68,6 +76,8 @@ class TargetLink(DeliveryListener):
         self._answers: Answers = answers
         # Tags of deliveries that the producer had unsettled when it came back, and that we know.
         self.known: set[bytes] = set()
+        # Provisional outcomes of what came in transactions; made with the first.
+        self._told: ToldToSender | None = None
 
         # The last head as it came, and what it meant.
         self._prefix: bytes = b""
@@ -171,7 +181,8 @@ class TargetLink(DeliveryListener):
         if message_format:
             raise LinkFault(NOT_IMPLEMENTED, f"message-format {message_format}")
         if isinstance(state, TransactionalState):
-            raise LinkFault(NOT_IMPLEMENTED, "transactions are not supported")
+            self._enlist(link, delivery_id, payload, settled, state.txn_id)
+            return
         message = self._read(payload)
         properties = self._properties
         assert properties is not None, "read with the message"
@@ -196,6 +207,56 @@ class TargetLink(DeliveryListener):
             and self._container.interceptor is None
             and not self.known
         )
+
+    def _enlist(
+        self, link: ReceivingLink, delivery_id: int, payload: bytes, settled: bool, txn_id: bytes
+    ) -> None:
+        """The message is published when its transaction commits. A settled one that cannot be
+        keeps the transaction from being committed.
+        """
+        transaction = self._context.transactions.find(txn_id)
+        if transaction is None:
+            raise LinkFault(TRANSACTION_UNKNOWN_ID, f"there is no transaction {txn_id.hex()}")
+        now = self._context.now
+        outcome: Composite | None = None
+        try:
+            if transaction.error is None:
+                outcome = self._stage(transaction, payload)
+        except LinkFault as fault:
+            transaction.fail(TRANSACTION_ROLLBACK, fault.description, now)
+            raise
+        if transaction.error is not None:
+            outcome = Rejected(transaction.error)
+        if settled:
+            if outcome is not None:
+                transaction.fail(TRANSACTION_ROLLBACK, "a settled message cannot be taken", now)
+            return
+        told = self._told
+        if told is None:
+            session = link.session
+            assert isinstance(session, Session), "windows are parts of sessions"
+            told = ToldToSender(session, link, self._container.confirm_list)
+            self._told = told
+        transaction.tells(told)
+        state = transaction.accepted if outcome is None else TransactionalState(txn_id, outcome)
+        told.add(delivery_id, state)
+
+    def _stage(self, transaction: Transaction, payload: bytes) -> Composite | None:
+        """None when the message will be accepted; another outcome when it is not taken."""
+        message = self._read(payload)
+        properties = self._properties
+        assert properties is not None, "read with the message"
+        try:
+            target = self._find_target(properties)
+        except Refusal as refusal:
+            return rejection_of(refusal)
+        message.address = target.address
+        queues, delayed = destinations(self._principal, target, message)
+        if not queues and not delayed:
+            return _RELEASED
+        posting = Posting(self._container, self._principal, message)
+        transaction.add(posting, self._context.now)
+        return None
 
     def _read(self, payload: bytes) -> Message:
         """Keeps the head, and what it means."""

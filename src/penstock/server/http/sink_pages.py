@@ -85,8 +85,11 @@ class SinkPages:
         mandatory = bool(asked(request, "mandatory", 0))
         async with self._room:
             rows = await body_of(request, ROWS_BYTES_MAX)
-            staging = Staging(caller.name, vhost, rows, mandatory)
+            exchange = request.query_params.get("exchange")
+            staging = Staging(caller.name, vhost, rows, exchange, mandatory)
             messages = await self._line.walk(staging.decoded)
+            if not messages:
+                return JsonAnswer({"staged": 0})
 
             def run(node: Node, now: int) -> int:
                 entered, _ = enter(node, caller.name, vhost)

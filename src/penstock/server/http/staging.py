@@ -34,10 +34,14 @@ STEP_ROWS: Final = 1_000
 class Staging:
     """One request to stage rows. Held by its page, used on the broker's loop."""
 
-    def __init__(self, user: str, vhost: str, rows: bytes, mandatory: bool) -> None:
+    def __init__(
+        self, user: str, vhost: str, rows: bytes, exchange: str | None, mandatory: bool
+    ) -> None:
         self._user = user
         self._vhost = vhost
         self._rows = rows
+        # One that is looked at whether or not a row names it.
+        self._exchange = exchange
         # Whether rows that reach no queue are refused.
         self._mandatory = mandatory
 
@@ -52,6 +56,8 @@ class Staging:
             )
         vhost, access = enter(node, self._user, self._vhost)
         check = RowCheck(vhost, access, self._user, self._mandatory)
+        if self._exchange is not None:
+            check.exchange(self._exchange)
         decoder = node.state.streams.decoder
         count = count_rows(self._rows)
         found: list[Message] = []
@@ -96,7 +102,7 @@ class RowCheck:
                 )
             exchange = self._exchanges.get(message.address)
             if exchange is None:
-                exchange = self._exchange(message.address.exchange)
+                exchange = self.exchange(message.address.exchange)
                 self._exchanges[message.address] = exchange
             if self._mandatory and not self._reaches(exchange, message):
                 self._unroutable_count += 1
@@ -125,7 +131,7 @@ class RowCheck:
             )
         return body_size_of(properties.header)
 
-    def _exchange(self, name: str) -> Exchange:
+    def exchange(self, name: str) -> Exchange:
         self._access.check(Permission.WRITE, ResourceKind.EXCHANGE, name)
         exchange = self._vhost.exchanges.get(name)
         if exchange is None:

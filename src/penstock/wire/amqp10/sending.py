@@ -9,8 +9,8 @@ transfers of one link mostly differ only in these and in the payload, so the par
 kept, each renewed when the octets before its last one change. A transfer then costs eight list
 appends and copies nothing.
 
-The delivery tag is the link's delivery-count: unique for the life of the link, also over several
-sessions, as long as a resumed link goes on counting where it was.
+The delivery tag is a number, counted on over several sessions of a link (`first_tag`), and so unique
+for its life.
 
 Invariants
 - Nothing is sent without credit, and no frame without room in the session's window.
@@ -49,13 +49,13 @@ class Sent:
 
     def __init__(self) -> None:
         self.delivery_id: int = -1
-        # The delivery-count that made its tag; see `delivery_tag`.
-        self.count: int = 0
+        # The number that made its tag; see `delivery_tag`.
+        self.number: int = 0
         # A tag of the owner's choice; empty for the usual one.
         self.tag: bytes = b""
 
     def delivery_tag(self) -> bytes:
-        return self.tag or _U32.pack(self.count)
+        return self.tag or _U32.pack(self.number)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -89,13 +89,18 @@ class SendingLink(Link):
         super().__init__(session, name, SENDER)
         self.listener: SettlementListener = listener
         self.unsettled: dict[int, Sent] = {}
+        # Of the last flow that had any; the owner takes them.
+        self.flow_properties: dict[str, object] | None = None
         self.initial_delivery_count: int = 0
+        # Of a tag, beyond the delivery-count: a link that resumes counts its deliveries anew,
+        # because some clients take every count to begin at 0, and its tags onwards.
+        self.first_tag: int = 0
 
         # The kept parts of the last transfer, see above.
         self._handle_octets: bytes = b""
         self._upper_id: int = -1
         self._head: bytes = b""
-        self._upper_count: int = -1
+        self._upper_number: int = -1
         self._middle: bytes = b""
         self._fixed_size: int = 0
         self._size: int = -1
@@ -145,7 +150,7 @@ class SendingLink(Link):
         """One delivery, unsettled; head and body together are the message. Needs capacity."""
         delivery_id = self.session.next_delivery_id
         sent.delivery_id = delivery_id
-        sent.count = self.delivery_count
+        sent.number = self.next_tag()
         self.unsettled[delivery_id] = sent
         self.session.outgoing_window -= 1
         if sent.tag:
@@ -153,28 +158,31 @@ class SendingLink(Link):
         else:
             self._send(head, body, _UNSETTLED)
 
+    def next_tag(self) -> int:
+        return (self.first_tag + self.delivery_count) & MASK
+
     def send_settled(self, head: bytes, body: bytes) -> None:
         """One delivery, settled when sent: the peer's word on it is not wanted."""
         self._send(head, body, _SETTLED)
 
     def _send(self, head: bytes, body: bytes, flags: bytes) -> None:
         session = self.session
-        count = self.delivery_count
+        number = (self.first_tag + self.delivery_count) & MASK
         delivery_id = session.next_delivery_id
         size = self._fixed_size + len(head) + len(body)
         if size > session.frame_max:
-            transfer = Transfer(delivery_tag=_U32.pack(count), settled=flags is _SETTLED)
+            transfer = Transfer(delivery_tag=_U32.pack(number), settled=flags is _SETTLED)
             self.send_as(transfer, head + body)
             return
         assert self.credit > 0, "sent without credit"
         assert session.remote_incoming_window > 0, "sent without room in the window"
-        if delivery_id >> 8 != self._upper_id or count >> 8 != self._upper_count:
-            self._compose(delivery_id, count)
+        if delivery_id >> 8 != self._upper_id or number >> 8 != self._upper_number:
+            self._compose(delivery_id, number)
         if size != self._size:
             self._size = size
             self._size_octets = _U32.pack(size)
         self.credit -= 1
-        self.delivery_count = (count + 1) & MASK
+        self.delivery_count = (self.delivery_count + 1) & MASK
         session.next_delivery_id = (delivery_id + 1) & MASK
         session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
         session.remote_incoming_window -= 1
@@ -186,17 +194,17 @@ class SendingLink(Link):
         pieces.append(self._head)
         pieces.append(LAST_OCTETS[delivery_id & 0xFF])
         pieces.append(self._middle)
-        pieces.append(LAST_OCTETS[count & 0xFF])
+        pieces.append(LAST_OCTETS[number & 0xFF])
         pieces.append(flags)
         if head:
             pieces.append(head)
         pieces.append(body)
         outgoing.size += size
 
-    def _compose(self, delivery_id: int, count: int) -> None:
+    def _compose(self, delivery_id: int, number: int) -> None:
         """Keep the parts of the frame for all ids and tags that differ in the last octet."""
         self._upper_id = delivery_id >> 8
-        self._upper_count = count >> 8
+        self._upper_number = number >> 8
         # Of the list: its count, the handle, delivery id, delivery tag, format and settled.
         list_size = 1 + len(self._handle_octets) + 5 + 6 + 2
         self._head = b"".join(
@@ -210,11 +218,12 @@ class SendingLink(Link):
                 self._upper_id.to_bytes(3, "big"),
             ]
         )
-        self._middle = b"\xa0\x04" + self._upper_count.to_bytes(3, "big")
+        self._middle = b"\xa0\x04" + self._upper_number.to_bytes(3, "big")
 
     def send_as(self, transfer: Transfer, payload: bytes) -> None:
         """The general way: any fields, in as many frames as it takes. Handle, delivery id and
-        more are filled in; the tag, settled, state, format and resume are the caller's.
+        more are filled in; the tag, settled, state, format and resume are the caller's. The
+        first frame must name a format, which is AMQP's own where the caller names none.
         """
         assert self.credit > 0, "sent without credit"
         assert self._rest_id < 0, "sent while another delivery is half sent"
@@ -222,6 +231,8 @@ class SendingLink(Link):
         self.delivery_count = advance(self.delivery_count, 1)
         transfer.handle = self.handle
         transfer.delivery_id = self._rest_id = self.session.next_delivery()
+        if transfer.message_format is None:
+            transfer.message_format = 0
         self._rest_first = transfer
         self._rest = payload
         self._rest_at = 0
@@ -231,7 +242,7 @@ class SendingLink(Link):
     def send_again(self, sent: Sent, transfer: Transfer, payload: bytes) -> None:
         """A delivery of an earlier attachment, unsettled, with its old tag."""
         sent.delivery_id = self.session.next_delivery_id
-        sent.count = self.delivery_count
+        sent.number = self.next_tag()
         self.unsettled[sent.delivery_id] = sent
         self.session.outgoing_window -= 1
         self.send_as(transfer, payload)
@@ -291,10 +302,11 @@ class SendingLink(Link):
         """There is no more to send: the credit that is left is used up at once."""
         if not self.is_draining or not self.is_attached or self._rest_id >= 0:
             return
-        self.is_draining = False
         self.delivery_count = advance(self.delivery_count, max(self.credit, 0))
         self.credit = 0
+        # It says `drain`: some clients know the answer by that alone.
         self.send_flow(False)
+        self.is_draining = False
 
     def send_flow(self, echo: bool) -> None:
         flow = Flow(
@@ -308,6 +320,8 @@ class SendingLink(Link):
         self.session.send_flow(flow)
 
     def flow_from_receiver(self, flow: Flow) -> None:
+        if flow.properties is not None:
+            self.flow_properties = flow.properties
         if flow.link_credit is None:
             return
         count = flow.delivery_count

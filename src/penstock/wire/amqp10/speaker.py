@@ -225,7 +225,7 @@ class Speaker:
 
     def attach(self, session: Session, link: Link, attach: Attach) -> None:
         """Our attach: begins a link, or answers the peer's. The caller says source, target, modes,
-        unsettled map, properties and, of a sender that resumes, the initial delivery-count.
+        unsettled map, properties and, of a sender, the initial delivery-count if it is not 0.
         """
         if not session.is_open or link.state in {LinkState.DETACH_SENT, LinkState.ENDED}:
             return

@@ -1,0 +1,24 @@
+"""`penstock pipeline`: the data jobs, on Spark. One module per job, imported when it is called."""
+
+from typing import Final
+
+import typer
+
+from penstock.cli import (
+    pipeline_archive,
+    pipeline_audit,
+    pipeline_capacity,
+    pipeline_flow,
+    pipeline_replay,
+)
+
+app: Final = typer.Typer(
+    help="Jobs on Spark: what became of every message, how much flowed, how far it goes, archives.",
+    no_args_is_help=True,
+)
+
+app.command("audit")(pipeline_audit.command)
+app.command("flow")(pipeline_flow.command)
+app.command("capacity")(pipeline_capacity.command)
+app.command("archive")(pipeline_archive.command)
+app.command("replay")(pipeline_replay.command)

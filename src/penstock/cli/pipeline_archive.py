@@ -1,0 +1,123 @@
+"""`penstock pipeline archive`: streams to Parquet, each message once."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+
+from penstock.cli.pipeline_session import (
+    JsonOption,
+    MasterOption,
+    MemoryOption,
+    Tell,
+    print_json,
+    progress,
+    refusals,
+    spark,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+# How long one look at a running query waits.
+LOOK_SECONDS: Final = 1
+
+
+ArchiveArgument = Annotated[
+    str, typer.Argument(metavar="ARCHIVE", help="A directory, or hdfs:// or s3a://.")
+]
+StreamOption = Annotated[str, typer.Option("--stream", help="Names with commas between them.")]
+PatternOption = Annotated[
+    str, typer.Option("--pattern", help="A regular expression of stream names instead.")
+]
+UriOption = Annotated[str, typer.Option("--uri", help="The broker's HTTP address, with /VHOST.")]
+StartingOption = Annotated[
+    str, typer.Option("--starting", help="Where a new archive begins: earliest, an offset, 15m.")
+]
+ContinuousOption = Annotated[
+    float | None,
+    typer.Option("--continuous", min=0.1, help="Go on for ever, a batch every so many seconds."),
+]
+CompactOption = Annotated[
+    bool, typer.Option("--compact", help="Afterwards, make few files of many.")
+]
+RetainOption = Annotated[
+    int | None, typer.Option("--retain", min=0, help="Afterwards, remove days older than this.")
+]
+
+
+def command(
+    to: ArchiveArgument,
+    stream: StreamOption = "",
+    pattern: PatternOption = "",
+    uri: UriOption = "http://guest:guest@localhost:15672/",
+    starting: StartingOption = "",
+    continuous: ContinuousOption = None,
+    compact: CompactOption = False,
+    retain: RetainOption = None,
+    master: MasterOption = "local[*]",
+    memory: MemoryOption = "1g",
+    as_json: JsonOption = False,
+) -> None:
+    """Copy streams into a lake of Parquet files, by stream and date.
+
+    Each message is written exactly once, also when this is killed and started again: how far it
+    came is kept in the archive itself. Without --continuous it ends when it has caught up. Without
+    --stream and --pattern it only compacts and retains.
+    """
+    with refusals():
+        from penstock.spark.jobs import archive_care
+        from penstock.spark.jobs.archive import ArchiveRefused, archive
+        from penstock.spark.jobs.lake_files import LakeFiles
+
+        options = chosen_options(uri, stream, pattern, starting)
+        copies = bool(stream or pattern)
+        if not copies and not compact and retain is None:
+            raise ArchiveRefused("Nothing to do: give --stream, --pattern, --compact or --retain.")
+        rows = compacted = removed = 0
+        with progress(as_json) as tell, spark(master, memory, "archive", tell) as session:
+            archive_care.finish(LakeFiles(session, to))
+            if copies:
+                rows = _watch(archive(session, to, options, continuous), tell)
+            if compact:
+                tell("compacting")
+                compacted = archive_care.compact(session, to)
+            if retain is not None:
+                tell("removing old days")
+                removed = archive_care.retain(session, to, retain, datetime.now(UTC).date())
+    if as_json:
+        print_json({"archived": rows, "folders_compacted": compacted, "days_removed": removed})
+    else:
+        Console().print(
+            f"{rows:,} messages archived, {compacted:,} folders compacted, {removed:,} days removed"
+        )
+
+
+def chosen_options(uri: str, stream: str, pattern: str, starting: str) -> dict[str, str]:
+    """Those of the data source."""
+    given = {
+        "uri": uri,
+        "stream": stream,
+        "streamPattern": pattern,
+        "startingOffsets": starting,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _watch(query: "StreamingQuery", tell: Tell) -> int:
+    """Until it ends, or Ctrl-C; returns how many messages were archived."""
+    counted: dict[int, int] = {}
+    try:
+        while not query.awaitTermination(LOOK_SECONDS):
+            _count(query, counted)
+            tell(f"archiving, {sum(counted.values()):,} messages")
+    except KeyboardInterrupt:
+        query.stop()
+    _count(query, counted)
+    return sum(counted.values())
+
+
+def _count(query: "StreamingQuery", counted: dict[int, int]) -> None:
+    for told in query.recentProgress:
+        counted[told["batchId"]] = max(counted.get(told["batchId"], 0), told["numInputRows"])

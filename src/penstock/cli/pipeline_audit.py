@@ -1,0 +1,212 @@
+"""`penstock pipeline audit`: what became of every message."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.pipeline_session import (
+    FINE,
+    FOUND,
+    REFUSED,
+    JsonOption,
+    MasterOption,
+    MemoryOption,
+    PlotOption,
+    print_json,
+    progress,
+    refusals,
+    spark,
+)
+
+if TYPE_CHECKING:
+    from penstock.spark.jobs.verdict import Audit, QueueVerdict
+
+# What --fail-on understands; `FAILURES` in the job's verdict, repeated here so that --help needs
+# no Spark. A test holds them together.
+FAILURES: Final = ("lost", "duplicated", "unflagged", "phantom", "unconfirmed", "missing")
+
+Ledgers = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="DIR...",
+        help="Data directories of servers started with --ledger, and directories that "
+        "`penstock load --ledger` wrote to.",
+    ),
+]
+
+
+def command(
+    ledgers: Ledgers,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on",
+            help="End with code 1 when there are such messages, with commas between: "
+            f"{', '.join(FAILURES)}; or none.",
+        ),
+    ] = "lost",
+    examples: Annotated[
+        int, typer.Option("--examples", min=0, help="Messages named per queue and finding.")
+    ] = 20,
+    plot: PlotOption = None,
+    master: MasterOption = "local[*]",
+    memory: MemoryOption = "1g",
+    as_json: JsonOption = False,
+) -> None:
+    """Say for each queue what became of its messages: delivered, dropped, still there, lost.
+
+    Reads the ledgers of brokers and, when given, of clients. With both, a message counts as lost
+    when a publisher holds a confirm for it, no consumer received it, and the broker neither has it
+    nor dropped it for a reason. With the broker's alone, a persistent message counts as lost when
+    it was in a durable queue before a restart and not after it.
+
+    Exit code 0: nothing that --fail-on names. 1: there is. 2: the ledgers cannot be read.
+    """
+    wanted = failures_wanted(fail_on)
+    with refusals():
+        from penstock.spark.jobs.audit import audit
+        from penstock.spark.jobs.charts import check_plot
+        from penstock.spark.jobs.ledger_catalog import find_places
+        from penstock.spark.jobs.ledger_reading import open_ledgers
+
+        if plot is not None:
+            check_plot(plot)
+        find_places(ledgers)
+        with progress(as_json) as tell, spark(master, memory, "audit", tell) as session:
+            began = time.monotonic()
+            tell("looking at the files")
+            found = audit(open_ledgers(session, ledgers), examples, tell)
+            seconds = time.monotonic() - began
+        failures = found.failures(wanted)
+        if plot is not None:
+            draw_audit(plot, found)
+    if as_json:
+        print_json(described(found, failures, seconds))
+    else:
+        show(found, failures, seconds)
+    raise typer.Exit(FOUND if failures else FINE)
+
+
+def failures_wanted(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if names == ["none"]:
+        return []
+    unknown = [name for name in names if name not in FAILURES]
+    if unknown:
+        typer.echo(
+            f"--fail-on: there is no '{unknown[0]}'. There are: {', '.join(FAILURES)}, none.",
+            err=True,
+        )
+        raise typer.Exit(REFUSED)
+    return names
+
+
+def described(found: "Audit", failures: dict[str, int], seconds: float) -> dict[str, object]:
+    totals = ("enqueued", "confirmed", "received", "lost", "duplicated_flagged")
+    rest = ("duplicated_unflagged", "phantom", "unconfirmed", "still_queued")
+    return {
+        "totals": {name: found.total(name) for name in totals + rest},
+        "failures": failures,
+        "queues": [asdict(verdict) for verdict in found.verdicts],
+        "offences": [asdict(offence) for offence in found.offences],
+        "restarts": found.restarts,
+        "torn_files": found.torn_files,
+        "truncated": found.truncated,
+        "events": found.events,
+        "records": found.records,
+        "blocks": found.blocks,
+        "dirty_blocks": found.dirty_blocks,
+        "seconds": round(seconds, 3),
+        "events_per_second": round(found.events / seconds),
+    }
+
+
+_COLUMNS: Final = (
+    ("queue", ""),
+    ("enqueued", "the broker took it into the queue"),
+    ("confirmed", "publishers hold a confirm"),
+    ("delivered", "given to consumers, or received by them"),
+    ("still there", "in the queue, or out with a consumer"),
+    ("dropped", "with the broker's reason"),
+    ("lost", ""),
+    ("dup. flagged", "came again, flagged as redelivered"),
+    ("dup. unflagged", "came again as if it were new"),
+    ("phantom", "came from nowhere"),
+    ("unconfirmed", "published and never answered"),
+    ("in queue p50/p99 ms", ""),
+)
+
+
+def cells(verdict: "QueueVerdict", with_server: bool) -> list[str]:
+    name = f"{verdict.server}: {verdict.queue}" if with_server else verdict.queue
+    taken = verdict.time_in_queue_ms
+    there = verdict.still_queued + verdict.unacknowledged
+    delivered = verdict.received if verdict.has_clients else verdict.delivered
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in verdict.dropped.items())
+    if verdict.gone_with_process:
+        dropped = f"{dropped}, {verdict.gone_with_process:,} with the process".strip(", ")
+    return [
+        f"{name} (stream)" if verdict.is_stream else name,
+        f"{verdict.enqueued:,}" if verdict.has_broker else "",
+        f"{verdict.confirmed:,}" if verdict.has_clients else "",
+        f"{delivered:,}",
+        "" if verdict.is_stream else f"{there:,}",
+        dropped,
+        f"{verdict.lost:,}",
+        f"{verdict.duplicated_flagged:,}",
+        f"{verdict.duplicated_unflagged:,}",
+        f"{verdict.phantom:,}",
+        f"{verdict.unconfirmed:,}" if verdict.has_clients else "",
+        f"{taken['p50']:,} / {taken['p99']:,}" if taken else "",
+    ]
+
+
+def show(found: "Audit", failures: dict[str, int], seconds: float) -> None:
+    console = Console()
+    table = Table(title="penstock audit")
+    for index, (name, _) in enumerate(_COLUMNS):
+        table.add_column(name, justify="right" if index else "left")
+    servers = {verdict.server for verdict in found.verdicts if verdict.server}
+    for verdict in found.verdicts:
+        table.add_row(*cells(verdict, len(servers) > 1), style="red" if verdict.lost else None)
+    console.print(table)
+    for offence in found.offences:
+        console.print(f"  {offence.finding.replace('_', ' ')}: {offence}", highlight=False)
+    for server, count in found.restarts.items():
+        if count:
+            console.print(f"{server} was started again {count} times.")
+    for server in found.truncated:
+        console.print(
+            f"{server}: the oldest files are gone, so messages from before them are not judged."
+        )
+    for path in found.torn_files:
+        console.print(f"{path} ends in the middle of a record; what is whole was read.")
+    console.print(
+        f"{found.events:,} events in {found.records:,} records, {found.dirty_blocks:,} of "
+        f"{found.blocks:,} blocks looked into, {seconds:.1f} s, {found.events / seconds:,.0f} "
+        "events/s"
+    )
+    if failures:
+        told = ", ".join(f"{count:,} {name}" for name, count in failures.items())
+        console.print(f"Found: {told}.", style="bold red")
+    else:
+        console.print("Nothing lost.", style="bold green")
+
+
+def draw_audit(path: Path, found: "Audit") -> None:
+    from penstock.spark.jobs.charts import Chart, draw
+
+    names = ("enqueued", "confirmed", "delivered", "acknowledged", "received", "still_queued")
+    wrong = ("lost", "duplicated_flagged", "duplicated_unflagged", "phantom", "unconfirmed")
+    charts = [
+        Chart("what happened", "messages", bars={n: float(found.total(n)) for n in names}),
+        Chart("what is wrong", "messages", bars={n: float(found.total(n)) for n in wrong}),
+    ]
+    servers = {verdict.server for verdict in found.verdicts if verdict.server}
+    rows = [cells(verdict, len(servers) > 1) for verdict in found.verdicts]
+    draw(path, "penstock audit", charts, [[name for name, _ in _COLUMNS], *rows])

@@ -1,0 +1,198 @@
+"""`penstock pipeline capacity`: how far a cluster goes, and what stops it there."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.pipeline_session import (
+    JsonOption,
+    MasterOption,
+    MemoryOption,
+    PlotOption,
+    print_json,
+    progress,
+    refusals,
+    spark,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.spark.jobs.capacity import Capacity, Site
+
+# Receivers for which a cluster is planned: a team, a company, a city, a country, everybody.
+RECEIVERS: Final = (100, 10_000, 1_000_000, 100_000_000, 5_000_000_000)
+
+
+BrokersOption = Annotated[int, typer.Option("--brokers", "-B", min=1, help="B of the seed.")]
+QueuesOption = Annotated[int, typer.Option("--queues", "-Q", min=1, help="Q of the seed.")]
+LevelsOption = Annotated[
+    int, typer.Option("--levels", min=0, help="Relays in a row; 0 is a single broker.")
+]
+SizeOption = Annotated[int, typer.Option("--size", min=1, help="Octets of a message.")]
+RateOption = Annotated[
+    float, typer.Option("--rate", min=0.001, help="Publishes per second of the faucet.")
+]
+GigabitsOption = Annotated[
+    float, typer.Option("--gigabits", min=0.001, help="Of a broker's network, each way.")
+]
+EfficiencyOption = Annotated[
+    float, typer.Option("--efficiency", min=0.01, max=1.0, help="Of the network to clients.")
+]
+CoresOption = Annotated[
+    float, typer.Option("--cores", min=0.1, help="Cores that a broker computes on.")
+]
+# As `RECEIVE_US` and `SEND_US` in the job, repeated so that --help needs no Spark.
+ReceiveOption = Annotated[
+    float, typer.Option("--receive-us", min=0, help="Microseconds of CPU for a message in.")
+]
+SendOption = Annotated[
+    float, typer.Option("--send-us", min=0, help="Microseconds of CPU for a message out.")
+]
+
+
+def command(
+    brokers: BrokersOption = 12,
+    queues: QueuesOption = 12,
+    levels: LevelsOption = 1,
+    size: SizeOption = 1000,
+    rate: RateOption = 10_000.0,
+    gigabits: GigabitsOption = 1.0,
+    efficiency: EfficiencyOption = 1.0,
+    cores: CoresOption = 1.0,
+    receive_us: ReceiveOption = 0.25,
+    send_us: SendOption = 0.20,
+    plot: PlotOption = None,
+    master: MasterOption = "local[*]",
+    memory: MemoryOption = "512m",
+    as_json: JsonOption = False,
+) -> None:
+    """Compute what a cluster of B brokers with Q queues each does, and which limit binds it.
+
+    A faucet publishes at --rate into a root that feeds B brokers, each of which serves Q clients.
+    With --levels 2 or more every broker feeds B more. The costs of a message are those that were
+    measured on Penstock; --receive-us and --send-us set others. Beside the cluster that was asked
+    for, a table shows the smallest cluster for up to five thousand million receivers, and a grid of
+    sizes is computed on Spark.
+    """
+    with refusals():
+        from penstock.spark.jobs import capacity as job
+        from penstock.spark.jobs.charts import check_plot
+
+        if plot is not None:
+            check_plot(plot)
+        site = job.Site(
+            message_bytes=size,
+            offered=rate,
+            internal_bits=gigabits * job.GIGABIT,
+            external_bits=gigabits * job.GIGABIT * efficiency,
+            receive_us=receive_us,
+            send_us=send_us,
+            cores=cores,
+        )
+        asked = job.evaluate(site, job.Shape(brokers, queues, levels))
+        with progress(as_json) as tell, spark(master, memory, "capacity", tell) as session:
+            tell("computing the grid")
+            rows = [row.asDict() for row in job.capacity_grid(session, site, job.Grid()).collect()]
+        if plot is not None:
+            draw_capacity(plot, rows, size)
+    told = described(site, asked)
+    if as_json:
+        print_json({**told, "scale": _scale(site), "grid": rows})
+    else:
+        show(told, f"{brokers} brokers x {queues} queues", _scale(site), rows)
+
+
+def described(site: "Site", asked: "Capacity") -> dict[str, Any]:
+    from penstock.spark.jobs.capacity import streams_max
+
+    return {
+        **asdict(asked),
+        "queues_max": streams_max(site, site.external_bits),
+        "brokers_max": streams_max(site, site.internal_bits),
+    }
+
+
+def _scale(site: "Site") -> list[dict[str, Any]]:
+    from penstock.spark.jobs.capacity import best_shape
+
+    found = []
+    for receivers in RECEIVERS:
+        shape, capacity = best_shape(site, receivers)
+        found.append(
+            {
+                "receivers": receivers,
+                "brokers": shape.brokers,
+                "queues": shape.queues,
+                "levels": shape.levels,
+                "nodes": capacity.nodes,
+                "publishes": capacity.publishes,
+                "xsr": capacity.publishes * receivers,
+                "binding": capacity.binding,
+            }
+        )
+    return found
+
+
+def show(
+    told: dict[str, Any], title: str, scale: list[dict[str, Any]], rows: list[dict[str, Any]]
+) -> None:
+    console = Console()
+    table = Table(title=f"penstock capacity, {title}")
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_row("publishes it keeps up with", f"{told['publishes']:,.0f} /s")
+    table.add_row("ISR", f"{told['isr']:,.0f} /s")
+    table.add_row("XSR", f"{told['xsr']:,.0f} /s")
+    table.add_row("servers", f"{told['nodes']:,}")
+    table.add_row("what binds", told["binding"])
+    table.add_row("queues at the full rate, at most", f"{told['queues_max']:,}")
+    table.add_row("brokers at the full rate, at most", f"{told['brokers_max']:,}")
+    console.print(table)
+    wide = Table(title="the smallest cluster that gives each receiver the highest rate")
+    names = ("receivers", "servers", "B", "Q", "levels", "publishes /s", "XSR /s", "what binds")
+    for name in names:
+        wide.add_column(name, justify="left" if name == "what binds" else "right")
+    for row in scale:
+        wide.add_row(
+            f"{row['receivers']:,}",
+            f"{row['nodes']:,}",
+            f"{row['brokers']:,}",
+            f"{row['queues']:,}",
+            str(row["levels"]),
+            f"{row['publishes']:,.0f}",
+            f"{row['xsr']:,.0f}",
+            row["binding"],
+        )
+    console.print(wide)
+    bound: dict[str, int] = {}
+    for row in rows:
+        bound[row["binding"]] = bound.get(row["binding"], 0) + 1
+    spread = ", ".join(f"{count} by {name}" for name, count in sorted(bound.items()))
+    console.print(f"Of {len(rows)} clusters in the grid, bound: {spread}.")
+
+
+def draw_capacity(path: Path, rows: list[dict[str, Any]], size: int) -> None:
+    from penstock.spark.jobs.charts import Chart, draw, text_cell
+
+    sizes = sorted({row["message_bytes"] for row in rows})
+    nearest = min(sizes, key=lambda known: abs(known - size))
+    mine = [row for row in rows if row["message_bytes"] == nearest and row["levels"] == 1]
+    charts = []
+    for name, title in (("xsr", "XSR, one level"), ("publishes", "publishes, one level")):
+        queues = sorted({row["queues"] for row in mine})
+        lines: dict[str, Sequence[float]] = {
+            f"B = {brokers}": [
+                next(r[name] for r in mine if (r["brokers"], r["queues"]) == (brokers, count))
+                for count in queues
+            ]
+            for brokers in sorted({row["brokers"] for row in mine})
+        }
+        charts.append(Chart(title, "messages /s", "Q", queues, lines, is_logarithmic=True))
+    head = list(rows[0])
+    table = [head, *([text_cell(row[name]) for name in head] for row in rows)]
+    draw(path, f"penstock capacity, messages of {nearest} octets", charts, table)

@@ -1,0 +1,95 @@
+"""`penstock pipeline replay`: from an archive back to an exchange."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from penstock.cli.pipeline_session import (
+    JsonOption,
+    MasterOption,
+    MemoryOption,
+    print_json,
+    progress,
+    refusals,
+    spark,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def command(
+    archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="What `archive` wrote.")],
+    uri: Annotated[
+        str, typer.Option("--uri", help="The broker to publish to.")
+    ] = "amqp://guest:guest@localhost:5672",
+    exchange: Annotated[
+        str | None,
+        typer.Option("--exchange", help="Publish here. [default: where each message came from]"),
+    ] = None,
+    routing_key: Annotated[
+        str | None, typer.Option("--routing-key", help="Of every message. [default: its own]")
+    ] = None,
+    stream: Annotated[str | None, typer.Option("--stream", help="Only this stream.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Not before this time, as 2026-11-16T12:00:00Z.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Before this time.")] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", help="A condition in SQL, as \"routing_key like 'eu.%' and offset > 10\"."
+        ),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option("--rate", min=0, help="Messages per second; 0 is no limit.")
+    ] = 0.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be published.")
+    ] = False,
+    master: MasterOption = "local[*]",
+    memory: MemoryOption = "1g",
+    as_json: JsonOption = False,
+) -> None:
+    """Publish archived messages again, in the order of their times, with their properties.
+
+    Ends when the broker has confirmed every one. Killed before that, it has published some of them.
+    """
+    with refusals():
+        from penstock.spark.jobs.archive import read_archive
+        from penstock.spark.jobs.replay import replay
+
+        with progress(as_json) as tell, spark(master, memory, "replay", tell) as session:
+            tell("reading the archive")
+            rows = chosen_rows(read_archive(session, archive), stream, since, until, where)
+            if dry_run:
+                count = rows.count()
+            else:
+                tell("publishing")
+                count = replay(rows, uri, exchange, routing_key, rate)
+    if as_json:
+        print_json({"messages": count, "published": not dry_run})
+    else:
+        what = "would be published" if dry_run else "published and confirmed"
+        Console().print(f"{count:,} messages {what}")
+
+
+def chosen_rows(
+    rows: "DataFrame",
+    stream: str | None,
+    since: str | None,
+    until: str | None,
+    where: str | None,
+) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    if stream is not None:
+        rows = rows.where(f.col("stream") == stream)
+    if since is not None:
+        rows = rows.where(f.col("timestamp") >= f.to_timestamp(f.lit(since)))
+        rows = rows.where(f.col("date") >= since[:10])
+    if until is not None:
+        rows = rows.where(f.col("timestamp") < f.to_timestamp(f.lit(until)))
+        rows = rows.where(f.col("date") <= until[:10])
+    return rows if where is None else rows.where(where)

@@ -1,0 +1,128 @@
+"""What all jobs of `penstock pipeline` have in common: options, Spark, progress, errors."""
+
+import importlib.util
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FINE: Final = 0
+FOUND: Final = 1
+# A wrong option, an input that cannot be read, a missing package.
+REFUSED: Final = 2
+
+_NEEDED: Final = ("pyspark", "pyarrow", "numpy", "pandas")
+
+MasterOption = Annotated[
+    str,
+    typer.Option(
+        "--master", help="Spark's master: local[*] is this machine, spark://HOST:7077 a cluster."
+    ),
+]
+MemoryOption = Annotated[
+    str, typer.Option("--memory", help="Memory of Spark's driver, such as 1g or 512m.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", help="Draw into this file: .png, or .html with the table.")
+]
+
+Tell = Callable[[str], None]
+errors: Final = Console(stderr=True)
+
+
+def need_spark(needed: tuple[str, ...] = _NEEDED) -> None:
+    """Say at once what is missing, instead of a traceback later."""
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        errors.print(
+            f"The pipeline runs on Spark, and {', '.join(missing)} is not installed here.\n"
+            "Install it with: pip install 'penstock[spark]'",
+            style="red",
+            highlight=False,
+            markup=False,
+        )
+        raise typer.Exit(REFUSED)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """What the user can put right is told in a sentence, and ends with code 2."""
+    need_spark()
+    from pyspark.errors import PySparkException
+
+    from penstock.spark.errors import PipelineError
+
+    try:
+        yield
+    except (PipelineError, OSError) as error:
+        _say(str(error))
+        raise typer.Exit(REFUSED) from error
+    except PySparkException as error:
+        _say(told_by_spark(str(error)))
+        raise typer.Exit(REFUSED) from error
+
+
+def _say(text: str) -> None:
+    errors.print(text, style="red", highlight=False, markup=False)
+
+
+def told_by_spark(text: str) -> str:
+    """The sentence of ours in what Spark says, which is many lines long."""
+    for line in reversed(text.splitlines()):
+        name, mark, rest = line.strip().partition(": ")
+        if mark and name.startswith("penstock.spark."):
+            return rest
+    return "\n".join(text.splitlines()[:8])
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Tell]:
+    """A line on the terminal that says what is being done."""
+    if quiet or not errors.is_terminal:
+        yield _silent
+        return
+    with errors.status("starting") as status:
+        yield status.update
+
+
+def _silent(text: str) -> None:
+    """For those who read the output with a program."""
+
+
+@contextmanager
+def spark(master: str, memory: str, name: str, tell: Tell) -> Iterator["SparkSession"]:
+    from penstock.spark.session import spark_session
+
+    tell("starting Spark")
+    # What Spark says about itself is no business of who runs a job.
+    warnings.simplefilter("ignore")
+    session = spark_session(
+        master,
+        f"penstock {name}",
+        spark__driver__memory=memory,
+        spark__sql__shuffle__partitions=_partitions(master),
+        spark__log__level="ERROR",
+    )
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _partitions(master: str) -> str:
+    """Two hundred, Spark's default, are too many for the cores of one machine."""
+    return "8" if master.startswith("local") else "200"
+
+
+def print_json(told: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(told) + "\n")

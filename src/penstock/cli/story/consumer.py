@@ -1,0 +1,107 @@
+"""A consumer that outlives its broker, of a queue or of a stream, and keeps books.
+
+A queue gives again what was not acknowledged, flagged. A stream is asked to go on behind the last
+offset that was read.
+"""
+
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from penstock.cli.loading.client_ledger import ClientLedger, WrittenLedger
+from penstock.cli.loading.ledger import Ledger
+from penstock.cli.story.marked_body import read_body
+from penstock.cli.story.publisher import AWAY_SECONDS_MAX, RETRY_SECONDS, Errand, hang_up
+from penstock.client import blocking
+from penstock.client.blocking_channel import BlockingChannel
+from penstock.client.calls import consume, limit_prefetch
+from penstock.client.errors import ClientError
+from penstock.client.events import Delivered
+
+PREFETCH: Final = 1000
+LOOK_SECONDS: Final = 0.05
+OFFSET: Final = "x-stream-offset"
+
+
+class Consumer(threading.Thread):
+    """Held by the crash, which tells it to stop."""
+
+    def __init__(self, errand: Errand, queue: str, is_stream: bool) -> None:
+        super().__init__(name=f"consumer of {queue}", daemon=True)
+        self._errand: Errand = errand
+        self.queue: str = queue
+        self._is_stream: bool = is_stream
+        self._next_offset: int = 0
+        self._stopping: threading.Event = threading.Event()
+        self.ledgers: dict[int, Ledger] = {}
+        self._written: list[WrittenLedger] = []
+        # First arrivals, and everything that came.
+        self.distinct: int = 0
+        self.received: int = 0
+        self.fault: str | None = None
+        path: Path = errand.ledger / f"{errand.run:08x}-consumer-{queue}.led"
+        self._book: ClientLedger = ClientLedger(path)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def run(self) -> None:
+        deadline = time.monotonic() + AWAY_SECONDS_MAX
+        while not self._stopping.is_set():
+            before = self.received
+            try:
+                self._consume_while_it_lasts()
+            except ClientError as error:
+                if self.received > before:
+                    deadline = time.monotonic() + AWAY_SECONDS_MAX
+                elif time.monotonic() > deadline:
+                    self.fault = str(error)
+                    break
+                time.sleep(RETRY_SECONDS)
+        self._book.close()
+
+    def _consume_while_it_lasts(self) -> None:
+        connection = blocking.connect(self._errand.uri, name=self.name)
+        try:
+            channel = connection.channel()
+            channel.call(limit_prefetch(PREFETCH))
+            self._begin(channel)
+            while not self._stopping.is_set():
+                batch = channel.receive_batch(LOOK_SECONDS)
+                if batch:
+                    self._enter(batch)
+                    channel.ack(batch[-1], multiple=True)
+        finally:
+            hang_up(connection)
+
+    def _begin(self, channel: BlockingChannel) -> None:
+        arguments: dict[str, object] = {}
+        if self._is_stream:
+            arguments[OFFSET] = self._next_offset
+        channel.call(consume(self.queue, arguments=arguments))
+
+    def _enter(self, batch: list[Delivered]) -> None:
+        for message in batch:
+            publisher, sequence, again = read_body(message.body)
+            ledger = self.ledgers.get(publisher) or self._open_ledger(publisher)
+            self.distinct += ledger.enter(sequence, message.redelivered or again)
+        self.received += len(batch)
+        if self._is_stream:
+            self._next_offset = offset_of(batch[-1]) + 1
+        for written in self._written:
+            written.end_run()
+
+    def _open_ledger(self, publisher: int) -> Ledger:
+        name = f"{self._errand.run:08x}.{publisher}"
+        ledger = WrittenLedger(self._book, self._book.name("/", self.queue, name))
+        self._written.append(ledger)
+        self.ledgers[publisher] = ledger
+        return ledger
+
+
+def offset_of(message: Delivered) -> int:
+    headers = message.properties.headers or {}
+    offset = headers[OFFSET]
+    assert isinstance(offset, int)
+    return offset

@@ -1,0 +1,185 @@
+"""The second act: publishing into queues and a stream, and the broker is killed in the middle.
+
+Every publish reaches two queues and a stream. The broker dies by SIGKILL when about half of the
+messages are confirmed, and is started again on the same data and the same ports; the clients find
+it by themselves.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from penstock.cli.loading.ledger import Account
+from penstock.cli.story.broker import StoryBroker
+from penstock.cli.story.consumer import Consumer
+from penstock.cli.story.publisher import Errand, Publisher
+from penstock.client import blocking
+from penstock.client.calls import bind_queue, declare_exchange, declare_queue
+
+EXCHANGE: Final = "demo"
+QUEUES: Final = ("demo.orders", "demo.invoices")
+STREAM: Final = "demo.events"
+PUBLISHERS: Final = 2
+
+LOOK_SECONDS: Final = 0.1
+
+# When nothing has come for this long, what is missing counts as lost. Longer than a restart of the
+# broker takes on a busy machine.
+DRAIN_SECONDS_MAX: Final = 20.0
+
+
+class CrashFailed(Exception):
+    """The act could not be played to its end; the text is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The act so far, for whoever watches. `wanted` messages are to come to each sink."""
+
+    phase: str
+    wanted: int
+    confirmed: int
+    received: int
+
+
+Watcher = Callable[[Moment], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CrashOutcome:
+    """What the clients know of the act, by their own books."""
+
+    published: int
+    confirmed: int
+    sent_again: int
+    received: int
+    account: Account
+    # From the kill until the new process served, and until the last publisher had a confirm again.
+    restart_seconds: float
+    recovery_seconds: float
+    seconds: float
+    # When the broker was killed, by the count of confirms.
+    confirmed_at_kill: int
+    broker_cpu_seconds: float | None
+
+    @property
+    def sinks(self) -> int:
+        return len(QUEUES) + 1
+
+
+def set_up(uri: str) -> None:
+    with blocking.connect(uri, name="demo") as connection, connection.channel() as channel:
+        channel.call(declare_exchange(EXCHANGE, "topic", durable=True))
+        stream: dict[str, object] = {"x-queue-type": "stream"}
+        for name, arguments in (*((queue, {}) for queue in QUEUES), (STREAM, stream)):
+            channel.call(declare_queue(name, durable=True, arguments=arguments))
+            channel.call(bind_queue(name, EXCHANGE, "demo.#"))
+
+
+class Crash:
+    """One performance. Held by the demo."""
+
+    def __init__(
+        self, broker: StoryBroker, ledger: Path, run: int, messages: int, size: int
+    ) -> None:
+        self._broker: StoryBroker = broker
+        errand = Errand(broker.amqp_uri, run, EXCHANGE, (*QUEUES, STREAM), ledger)
+        shares = [messages // PUBLISHERS] * PUBLISHERS
+        shares[0] += messages % PUBLISHERS
+        self._messages: int = messages
+        self._publishers = [Publisher(errand, i, share, size) for i, share in enumerate(shares)]
+        self._consumers = [Consumer(errand, queue, is_stream=False) for queue in QUEUES]
+        self._consumers.append(Consumer(errand, STREAM, is_stream=True))
+
+    def play(self, watch: Watcher) -> CrashOutcome:
+        set_up(self._broker.amqp_uri)
+        cpu_before = self._broker.cpu_seconds()
+        began = time.monotonic()
+        for client in (*self._consumers, *self._publishers):
+            client.start()
+        try:
+            self._wait(lambda: self._confirmed() * 2 >= self._messages, "publishing", watch)
+            confirmed_at_kill = self._confirmed()
+            killed = time.monotonic()
+            self._broker.kill()
+            watch(self._moment("the broker is killed"))
+            self._broker.start()
+            served = time.monotonic()
+            self._wait(self._all_are_back, "recovering", watch)
+            self._wait(lambda: not any(p.is_alive() for p in self._publishers), "publishing", watch)
+            self._drain(watch)
+            seconds = time.monotonic() - began
+        finally:
+            for consumer in self._consumers:
+                consumer.stop()
+        for consumer in self._consumers:
+            consumer.join()
+        cpu_after = self._broker.cpu_seconds()
+        return CrashOutcome(
+            published=sum(p.published for p in self._publishers),
+            confirmed=self._confirmed(),
+            sent_again=sum(p.sent_again for p in self._publishers),
+            received=sum(c.received for c in self._consumers),
+            account=self._settle(),
+            restart_seconds=served - killed,
+            recovery_seconds=max(served, *(p.back_at for p in self._publishers)) - killed,
+            seconds=seconds,
+            confirmed_at_kill=confirmed_at_kill,
+            broker_cpu_seconds=(
+                None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
+            ),
+        )
+
+    def _all_are_back(self) -> bool:
+        """A publisher that had finished before the kill has nothing to come back for."""
+        return all([p.back_at > 0 or not p.is_alive() for p in self._publishers])
+
+    def _confirmed(self) -> int:
+        return sum(publisher.confirmed for publisher in self._publishers)
+
+    def _moment(self, phase: str) -> Moment:
+        return Moment(
+            phase,
+            self._messages,
+            self._confirmed(),
+            sum(consumer.distinct for consumer in self._consumers),
+        )
+
+    def _wait(self, done: Callable[[], bool], phase: str, watch: Watcher) -> None:
+        while not done():
+            self._check_clients()
+            time.sleep(LOOK_SECONDS)
+            watch(self._moment(phase))
+
+    def _check_clients(self) -> None:
+        for name, fault in [
+            *((publisher.name, publisher.fault) for publisher in self._publishers),
+            *((consumer.name, consumer.fault) for consumer in self._consumers),
+        ]:
+            if fault is not None:
+                raise CrashFailed(f"{name}: {fault}")
+
+    def _drain(self, watch: Watcher) -> None:
+        """Until every sink has everything, or nothing has come for a while."""
+        received = -1
+        changed = time.monotonic()
+        while any(consumer.distinct < self._messages for consumer in self._consumers):
+            moment = self._moment("draining")
+            watch(moment)
+            if moment.received != received:
+                received, changed = moment.received, time.monotonic()
+            elif time.monotonic() - changed > DRAIN_SECONDS_MAX:
+                return
+            time.sleep(LOOK_SECONDS)
+
+    def _settle(self) -> Account:
+        account = Account()
+        for consumer in self._consumers:
+            for number, publisher in enumerate(self._publishers):
+                ledger = consumer.ledgers.get(number)
+                pages = [] if ledger is None else [ledger.page()]
+                unpromised = publisher.unpromised()
+                account.settle(consumer.queue, number, publisher.published, unpromised, pages)
+        return account

@@ -1,0 +1,144 @@
+"""What came of the story: one table, and what is wrong, if anything is."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from penstock.cli.loading.outcome import Outcome
+from penstock.cli.story.crash import CrashOutcome
+from penstock.cli.story.spark_steps import Archived
+
+if TYPE_CHECKING:
+    from penstock.spark.jobs.verdict import Audit
+
+
+@dataclass(slots=True)
+class Story:
+    """Everything that is known at the end. Spark's parts are None when it had no part in it."""
+
+    first: Outcome
+    # Broker CPU of the first act.
+    broker_microseconds: float | None
+    crash: CrashOutcome
+    archived: Archived | None = None
+    audit: "Audit | None" = None
+    audit_seconds: float = 0.0
+    # Why there is no archive and no audit.
+    without_spark: str = ""
+
+    @property
+    def lost(self) -> int:
+        return self.first.account.lost + self.crash.account.lost
+
+    @property
+    def duplicates_flagged(self) -> int:
+        return self.first.account.duplicates_flagged + self.crash.account.duplicates_flagged
+
+    @property
+    def duplicates_unflagged(self) -> int:
+        return self.first.account.duplicates_unflagged + self.crash.account.duplicates_unflagged
+
+    def complaints(self) -> list[str]:
+        """In sentences; none when the broker kept its word."""
+        found = []
+        if self.lost:
+            found.append(f"{self.lost:,} confirmed messages were not received.")
+        if self.duplicates_unflagged:
+            found.append(f"{self.duplicates_unflagged:,} messages came twice without a flag.")
+        if self.crash.confirmed != self.crash.published:
+            unconfirmed = self.crash.published - self.crash.confirmed
+            found.append(f"{unconfirmed:,} messages were never confirmed.")
+        found += [f"A client failed: {fault}" for fault in self.first.faults]
+        if self.archived is not None and self.archived.distinct != self.crash.confirmed:
+            found.append(
+                f"The archive holds {self.archived.distinct:,} different messages, and "
+                f"{self.crash.confirmed:,} were confirmed into the stream."
+            )
+        if self.audit is not None:
+            for kind, count in self.audit.failures(("lost", "unflagged", "phantom")).items():
+                found.append(f"The audit found {count:,} messages {kind}.")
+        return found
+
+
+def verdict_table(story: Story) -> Table:
+    table = Table(title="verdict", title_justify="left")
+    table.add_column("", style="bold")
+    table.add_column("clients' books", justify="right")
+    table.add_column("audit by Spark", justify="right")
+    crash, audit = story.crash, story.audit
+    published = story.first.published + crash.published
+    table.add_row("published", f"{published:,}", "")
+    table.add_row("confirmed", f"{story.first.confirmed + crash.confirmed:,}", "")
+    table.add_row(
+        "confirmed by sink",
+        f"{story.first.confirmed + crash.confirmed * crash.sinks:,}",
+        "" if audit is None else f"{audit.total('confirmed'):,}",
+    )
+    table.add_row("lost", alarming(story.lost), _audited(audit, "lost", alarms=True))
+    table.add_row(
+        "duplicated, flagged",
+        f"{story.duplicates_flagged:,}",
+        _audited(audit, "duplicated_flagged", alarms=False),
+    )
+    table.add_row(
+        "duplicated, not flagged",
+        alarming(story.duplicates_unflagged),
+        _audited(audit, "duplicated_unflagged", alarms=True),
+    )
+    _add_recovery(table, crash)
+    _add_rates(table, story)
+    _add_spark(table, story)
+    return table
+
+
+def _add_recovery(table: Table, crash: CrashOutcome) -> None:
+    table.add_row("confirmed at the kill", f"{crash.confirmed_at_kill:,}", "")
+    table.add_row("in doubt, sent again", f"{crash.sent_again:,}", "")
+    table.add_row("serving again after", f"{crash.restart_seconds:.2f} s", "")
+    table.add_row("recovery time", f"{crash.recovery_seconds:.2f} s", "")
+
+
+def _add_rates(table: Table, story: Story) -> None:
+    first, crash = story.first, story.crash
+    table.add_row("ISR, first act", f"{first.internal_switching_rate:,.0f} /s", "")
+    table.add_row("XSR, first act", f"{first.external_switching_rate:,.0f} /s", "")
+    switched = crash.confirmed * crash.sinks / crash.seconds
+    table.add_row("ISR over the kill", f"{switched:,.0f} /s", "")
+    table.add_row("XSR over the kill", f"{crash.received / crash.seconds:,.0f} /s", "")
+    table.add_row("CPU /message, first act", _cpu(story.broker_microseconds), "")
+    spent = crash.broker_cpu_seconds
+    each = None if spent is None else spent * 1e6 / (crash.confirmed * crash.sinks)
+    # A message counts once for each sink; starting again and reading the journal are in it.
+    table.add_row("CPU /message, over the kill", _cpu(each), "")
+
+
+def _add_spark(table: Table, story: Story) -> None:
+    if story.archived is not None:
+        kept = story.archived
+        table.add_row("confirmed to the stream", f"{story.crash.confirmed:,}", "")
+        table.add_row("archive, messages", "", f"{kept.distinct:,}")
+        again = f"{kept.rows:,} ({kept.sent_again:,} sent again)"
+        table.add_row("archive, rows", "", again)
+        size = f"{kept.octets / 1e6:.1f} MB in {kept.seconds:.1f} s"
+        table.add_row("archive, Parquet", "", size)
+    if story.audit is not None:
+        events = f"{story.audit.events:,} in {story.audit_seconds:.1f} s"
+        table.add_row("audit, events", "", events)
+    if story.without_spark:
+        table.add_row("archive and audit", "", f"[yellow]{story.without_spark}[/yellow]")
+
+
+def _audited(audit: "Audit | None", name: str, *, alarms: bool) -> str:
+    if audit is None:
+        return "[yellow]not asked[/yellow]"
+    count = audit.total(name)
+    return alarming(count) if alarms else f"{count:,}"
+
+
+def alarming(count: int) -> str:
+    return f"[red]{count:,}[/red]" if count else "0"
+
+
+def _cpu(microseconds: float | None) -> str:
+    return "n/a" if microseconds is None else f"{microseconds:.2f} µs"

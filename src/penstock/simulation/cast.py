@@ -1,0 +1,158 @@
+"""Who plays in a scenario: the clients of one node, and the jobs beside it."""
+
+from typing import Final
+
+from penstock.client.uri import Address
+from penstock.simulation.book import Book
+from penstock.simulation.book_publisher import BookPublisher
+from penstock.simulation.careless_consumer import CarelessConsumer
+from penstock.simulation.clock import VirtualClock
+from penstock.simulation.consumer import Consumer
+from penstock.simulation.dice import Dice
+from penstock.simulation.durable_host import DurableHost
+from penstock.simulation.host import Host
+from penstock.simulation.job import Job
+from penstock.simulation.lease_book import LeaseBook
+from penstock.simulation.lease_job import LeaseJob
+from penstock.simulation.ledger import Ledger
+from penstock.simulation.network import Network
+from penstock.simulation.offset_reader import OffsetReader
+from penstock.simulation.operator import Operator
+from penstock.simulation.program import HEARTBEAT_SECONDS, Program
+from penstock.simulation.publisher import Order, Publisher
+from penstock.simulation.scenarios import (
+    LEASED,
+    PARTITIONED_STREAM,
+    STREAM,
+    STREAM_NAMES,
+    Scenario,
+)
+from penstock.simulation.sink_book import SinkBook
+from penstock.simulation.sink_job import SinkJob
+from penstock.simulation.stream_book import StreamBook, stream_of
+from penstock.simulation.transactional import TransactionalPublisher
+from penstock.simulation.transactional_consumer import TransactionalConsumer
+
+NUMBERS_CHANCE: Final = 0.6
+# Routing keys that spread over the partitions of a stream.
+KEYS: Final = ("red", "green", "blue", "grey")
+STREAM_ROUTES: Final = [("", STREAM), *[(PARTITIONED_STREAM, key) for key in KEYS]]
+
+
+class Cast:
+    """Held by the stage, one for each node."""
+
+    def __init__(
+        self, scenario: Scenario, clock: VirtualClock, dice: Dice, network: Network,
+        ledger: Ledger, host: Host,
+    ) -> None:  # fmt: skip
+        self._scenario = scenario
+        self._clock = clock
+        self._dice = dice
+        self._network = network
+        self._ledger = ledger
+        self._host = host
+        self._address = Address(
+            host.name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS
+        )
+        self.publishers: list[Publisher] = []
+        self.programs: list[Program] = []
+        self.jobs: list[Job] = []
+        self._add_operators()
+        self._add_publishers()
+        self._add_consumers()
+        if scenario.stream_publisher_count:
+            self._add_readers(StreamBook(ledger, STREAM_NAMES))
+        if isinstance(host, DurableHost):
+            self._add_jobs(host)
+
+    def connect(self) -> None:
+        for program in self.programs:
+            program.connect()
+
+    def _add_operators(self) -> None:
+        for number in range(self._scenario.operator_count):
+            name = f"{self._host.name}o{number}"
+            dice = self._dice.fork(name)
+            self.programs.append(
+                Operator(
+                    name, self._address, self._clock, dice, self._network, self._ledger, self._host
+                )
+            )
+
+    def _add_publishers(self) -> None:
+        kinds: list[type[Publisher]] = [Publisher] * self._scenario.publisher_count
+        kinds += [TransactionalPublisher] * self._scenario.transactional_count
+        for number, make in enumerate(kinds):
+            name = f"{self._host.name}p{number}"
+            dice = self._dice.fork(name)
+            self._add_publisher(
+                make(
+                    name, self._address, self._clock, dice, self._network, self._ledger,
+                    self._scenario,
+                )
+            )  # fmt: skip
+
+    def _add_publisher(self, publisher: Publisher) -> None:
+        self.publishers.append(publisher)
+        self.programs.append(publisher)
+
+    def _add_consumers(self) -> None:
+        scenario = self._scenario
+        kinds: list[type[Consumer]] = [Consumer] * scenario.consumers_per_queue
+        kinds += [TransactionalConsumer] * scenario.transactional_consumers_per_queue
+        kinds += [CarelessConsumer] * scenario.careless_consumers_per_queue
+        for plan in scenario.topology.queues:
+            for number, make in enumerate(kinds if not plan.is_unread else ()):
+                name = f"{self._host.name}c{plan.name}{number}"
+                dice = self._dice.fork(name)
+                self.programs.append(
+                    make(
+                        name, self._address, self._clock, dice, self._network, self._ledger,
+                        scenario, plan.name,
+                    )
+                )  # fmt: skip
+
+    def _add_readers(self, book: StreamBook) -> None:
+        for number in range(self._scenario.stream_publisher_count):
+            name = f"{self._host.name}s{number}"
+            if self._dice.fork(f"{name} numbers").chance(NUMBERS_CHANCE):
+                book.numbering.add(name)
+            self._add_book_publisher(name, book, STREAM_ROUTES)
+        for stream in STREAM_NAMES:
+            for number in range(self._scenario.readers_per_stream):
+                name = f"{self._host.name}r{stream}{number}"
+                dice = self._dice.fork(name)
+                reader = OffsetReader(
+                    name, self._address, self._clock, dice, self._network, self._ledger, book,
+                    stream,
+                )  # fmt: skip
+                self.programs.append(reader)
+                opened = stream_of(self._host.node, stream)
+                if reader.cursor and opened is not None:
+                    opened.set_cursor(reader.cursor, 0, self._host.now())
+                    self._host.schedule_flush()
+
+    def _add_book_publisher(self, name: str, book: Book, routes: list[Order]) -> None:
+        self._add_publisher(
+            BookPublisher(
+                name, self._address, self._clock, self._dice.fork(name), self._network,
+                self._ledger, self._scenario, book, routes,
+            )
+        )  # fmt: skip
+
+    def _add_jobs(self, host: DurableHost) -> None:
+        scenario = self._scenario
+        if scenario.lease_job_count:
+            leases = LeaseBook(self._ledger, host)
+            for number in range(scenario.lease_job_count):
+                name = f"{host.name}l{number}"
+                self._add_book_publisher(f"{name}p", leases, [("", LEASED)])
+                dice = self._dice.fork(name)
+                self.jobs.append(LeaseJob(name, self._clock, dice, self._ledger, host, leases))
+        if scenario.sink_job_count:
+            sinks = SinkBook(self._ledger)
+            for number in range(scenario.sink_job_count):
+                name = f"{host.name}b{number}"
+                dice = self._dice.fork(name)
+                self.jobs.append(SinkJob(name, self._clock, dice, self._ledger, host, sinks))

@@ -1,0 +1,102 @@
+"""A job beside the broker: it asks one thing at a time and knows it happened when that is safe.
+
+As the pages of the HTTP server do, it acts on a virtual host within a tick and is answered when the
+journal has become safe. A node that goes down in between takes the answer along.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+from penstock.broker.state import DEFAULT_VHOST
+from penstock.broker.vhost import VirtualHost
+from penstock.dialects.confirming import Confirming
+from penstock.node.node import Node
+from penstock.simulation.clock import VirtualClock
+from penstock.simulation.dice import Dice
+from penstock.simulation.durable_host import DurableHost
+from penstock.simulation.ledger import Ledger
+
+INTERVAL_US_MAX: Final = 80_000
+
+
+class SafeWord(Confirming):
+    """Answers once everything that was written by now is safe. Held by the node's lists."""
+
+    def __init__(self, node: Node, answer: Callable[[], None]) -> None:
+        self._node = node
+        self._answer = answer
+        self._position = -1
+        self._is_answered = False
+        node.container.confirm_list.append(self)
+
+    def flush(self) -> None:
+        durability = self._node.durability
+        if self._position < 0:
+            self._position = durability.written
+        if not self._is_answered and durability.safe >= self._position:
+            self._is_answered = True
+            self._answer()
+
+    def is_waiting(self) -> bool:
+        return not self._is_answered
+
+    def list_again(self) -> None:
+        self._node.container.confirm_list.append(self)
+
+
+class Job(ABC):
+    """Held by the stage."""
+
+    def __init__(
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost
+    ) -> None:
+        self.name = name
+        self.clock = clock
+        self.dice = dice
+        self.ledger = ledger
+        self.history = ledger.history
+        self._host = host
+        # Which life of the host was asked, while it has not answered.
+        self._asked_life = 0
+        self.is_calm = False
+        self.is_leaving = False
+        clock.after(dice.between(0, INTERVAL_US_MAX), self._work)
+
+    @abstractmethod
+    def turn(self, vhost: VirtualHost, now: int) -> None:
+        """Do the next thing; nothing is waited for."""
+
+    @abstractmethod
+    def answer_lost(self) -> None:
+        """What was asked last may have happened or not."""
+
+    def _work(self) -> None:
+        if self.is_leaving:
+            return
+        self.clock.after(self.dice.between(0, INTERVAL_US_MAX), self._work)
+        host = self._host
+        if not host.is_up:
+            return
+        if self._asked_life:
+            if self._asked_life == host.life:
+                return
+            self._asked_life = 0
+            self.history.sighted("the answer to a job is lost")
+            self.history.add(f"{self.name} hears no answer")
+            self.answer_lost()
+        self.turn(host.node.state.vhost(DEFAULT_VHOST), host.now())
+        host.schedule_flush()
+
+    @property
+    def node(self) -> Node:
+        return self._host.node
+
+    def when_safe(self, then: Callable[[], None]) -> None:
+        """What this turn did will be answered by a call."""
+        self._asked_life = self._host.life
+        SafeWord(self._host.node, lambda: self._answered(then))
+
+    def _answered(self, then: Callable[[], None]) -> None:
+        self._asked_life = 0
+        then()

@@ -1,0 +1,128 @@
+"""What was published into a queue that leases are taken of, and what jobs did with the leases.
+
+At every moment each message is in the queue, in one lease, or settled, and never in two of these.
+"""
+
+from penstock.broker.leases import NEVER_EXPIRES, LeaseFacts, facts_of, number_of
+from penstock.broker.queues.queue import Queue
+from penstock.broker.set_apart import LEASE_OF
+from penstock.node.node import Node
+from penstock.simulation.book import Book
+from penstock.simulation.checkers import BROWSE_MAX, queues_of
+from penstock.simulation.copies import Fate, name_in
+from penstock.simulation.host import Host
+from penstock.simulation.ledger import Ledger
+from penstock.simulation.scenarios import LEASED
+
+
+class KnownLease:
+    """A lease as its owner knows it. Held by the book."""
+
+    def __init__(self, facts: LeaseFacts, names: list[bytes]) -> None:
+        self.facts = facts
+        self.names = names
+        # Its owner was answered that it is safe, and has not asked for its end.
+        self.is_safe = False
+
+
+class LeaseBook(Book):
+    """Held by the ledger, the publishers and the jobs."""
+
+    def __init__(self, ledger: Ledger, host: Host) -> None:
+        super().__init__(ledger)
+        self._host = host
+        self.leases: dict[tuple[str, int], KnownLease] = {}
+        # Numbers whose leases are settled or given back, by the broker's word.
+        self.ended: set[tuple[str, int]] = set()
+        # Names that somebody asked to settle, and those that the broker said are settled.
+        self.settling: set[bytes] = set()
+        self.settled: set[bytes] = set()
+        # Names that were ever in a lease; they come back to the end of their queue.
+        self._leased: set[bytes] = set()
+
+    def taken(self, lease: Queue, facts: LeaseFacts) -> KnownLease:
+        """The broker says that this lease is out, or is out already."""
+        names = names_in(lease)
+        key = (facts.owner, facts.number)
+        known = self.leases.get(key)
+        if known is not None and known.is_safe and not self.may_be_over(known):
+            if facts.created or known.names != names:
+                self._ledger.violated(f"lease {key} was {known.names}, and is now {names}")
+            return known
+        known = KnownLease(facts, names)
+        self.leases[key] = known
+        if facts.created:
+            self._check_order(lease)
+        return known
+
+    def _check_order(self, lease: Queue) -> None:
+        """What was never out before comes as it was published."""
+        last: dict[tuple[str, int], int] = {}
+        for entry in lease.browse(BROWSE_MAX):
+            copy = self.copies[name_in(entry.message.body)]
+            key = (copy.publisher, copy.epoch)
+            if copy.name not in self._leased:
+                if copy.serial <= last.get(key, -1):
+                    self._ledger.violated(f"{copy.name!r} came out of order into {lease.name}")
+                last[key] = copy.serial
+            self._leased.add(copy.name)
+
+    def ends(self, owner: str, number: int) -> None:
+        """Somebody asks for the end of a lease: from now on it may be there or not."""
+        known = self.leases.get((owner, number))
+        if known is not None:
+            known.is_safe = False
+
+    def may_be_over(self, known: KnownLease) -> bool:
+        expires_at = known.facts.expires_at
+        return expires_at != NEVER_EXPIRES and self._host.clock.wall() >= expires_at
+
+    # What must hold.
+
+    def broken(self, node: Node) -> list[str]:
+        complaints: list[str] = []
+        places: dict[bytes, str] = {}
+        for queue in [queues_of(node)[LEASED], *leases_in(node)]:
+            for name, body in bodies_in(queue):
+                if not self.knows(name, body):
+                    complaints.append(f"{queue.name} holds what nobody published: {name!r}")
+                if name in places:
+                    complaints.append(f"{name!r} is in {places[name]} and in {queue.name}")
+                places[name] = queue.name
+        for name in self.settled & places.keys():
+            complaints.append(f"{name!r} was settled, and is back in {places[name]}")
+        for copy in self.copies.values():
+            if copy.fate is Fate.CONFIRMED and copy.name not in places.keys() | self.settling:
+                complaints.append(f"confirmed {copy.name!r} is in no lease and not in {LEASED}")
+        return complaints + self._differing(node)
+
+    def _differing(self, node: Node) -> list[str]:
+        complaints: list[str] = []
+        found: dict[tuple[str, int], list[bytes]] = {}
+        for queue in leases_in(node):
+            owner = facts_of(queue, False).owner
+            found[owner, number_of(queue)] = names_in(queue)
+        for key, known in self.leases.items():
+            if known.is_safe and not self.may_be_over(known) and found.get(key) != known.names:
+                complaints.append(f"lease {key} held {known.names}, and now {found.get(key)}")
+        complaints += [f"lease {key} was over, and is back" for key in self.ended & found.keys()]
+        return complaints
+
+    def unfinished(self, node: Node) -> list[str]:
+        left = queues_of(node)[LEASED].message_count
+        complaints = [f"{LEASED} still holds {left}"] if left else []
+        return complaints + [f"{queue.name} is still out" for queue in leases_in(node)]
+
+
+def leases_in(node: Node) -> list[Queue]:
+    return [queue for queue in queues_of(node).values() if LEASE_OF in queue.arguments]
+
+
+def bodies_in(queue: Queue) -> list[tuple[bytes, bytes]]:
+    """Names and bodies, in order."""
+    bodies = [entry.message.body for entry in queue.browse(BROWSE_MAX)]
+    return [(name_in(body), body) for body in bodies]
+
+
+def names_in(queue: Queue) -> list[bytes]:
+    return [name for name, _ in bodies_in(queue)]

@@ -1,0 +1,139 @@
+"""The broker's pages about streams, asked and read (docs/HTTP.md)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.spark.errors import BrokerRefused, OptionError
+from penstock.spark.http_client import BrokerClient
+
+# Beyond any offset: asks for a stream without its segments.
+_NO_SEGMENTS: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream as it stands at one moment; a partition of one, or by itself.
+
+    `identity` tells it from one of the same name that was deleted before. Offsets from `first` up
+    to but not including `end` can be read.
+    """
+
+    name: str
+    parent: str
+    number: int
+    identity: str
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    first: int
+    end: int
+    first_timestamp: int
+    last_timestamp: int
+    log_bytes: int
+
+    def mean_bytes(self) -> float:
+        return self.log_bytes / max(1, self.end - self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What the options name. Resolved anew for every micro-batch, so that what is added is seen."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+
+    def resolve(self, client: BrokerClient) -> dict[str, Stream]:
+        """By name, in order; raises `OptionError` when something named is not there."""
+        found: dict[str, Stream] = {}
+        if self.pattern is not None:
+            for facts in client.get_json(client.path("streams", client.access.vhost))["streams"]:
+                if re.fullmatch(self.pattern, facts["name"]):
+                    found.update(_streams_in(facts))
+        for name in self.names:
+            found.update(_streams_in(_describe(client, name, _NO_SEGMENTS)))
+        return dict(sorted(found.items()))
+
+
+def segments_of(client: BrokerClient, stream: Stream, start: int, end: int) -> list[Segment]:
+    """Those that hold offsets of a range, as far as they are still there."""
+    found: list[Segment] = []
+    at: int | None = start
+    while at is not None and at < end:
+        facts = _describe(client, stream.name, at)
+        found += [_segment(segment) for segment in facts["segments"]]
+        at = facts["segments_from"]
+    return [segment for segment in found if segment.first < end]
+
+
+def offset_at(client: BrokerClient, stream: Stream, timestamp_ms: int) -> int:
+    """The first message that is not older; the end when all are."""
+    path = client.path(
+        "streams", client.access.vhost, stream.name, "offset", timestamp=max(0, timestamp_ms)
+    )
+    return int(client.get_json(path)["offset"])
+
+
+def segment_path(client: BrokerClient, stream: str, segment: int, kind: str) -> str:
+    return client.path("streams", client.access.vhost, stream, "segments", segment, kind)
+
+
+def segment_tag(identity: str, segment: int, kind: str) -> str:
+    """As the broker names the file in its ETag."""
+    return f"{identity}-{segment}-{kind}"
+
+
+def move_cursor(client: BrokerClient, stream: str, cursor: str, offset: int) -> None:
+    path = client.path("streams", client.access.vhost, stream, "cursors", cursor)
+    client.send_json("PUT", path, {"offset": offset})
+
+
+def _describe(client: BrokerClient, name: str, from_offset: int) -> dict[str, Any]:
+    path = client.path("streams", client.access.vhost, name, from_offset=from_offset)
+    try:
+        facts: dict[str, Any] = client.get_json(path)
+    except BrokerRefused as refusal:
+        if refusal.status == 404:
+            raise OptionError(
+                "stream",
+                str(refusal.facts.get("reason", f"'{name}' is not there")),
+                "Declare it first, or correct the name or the virtual host of 'uri'. "
+                "A classic queue is read with the option 'queue'.",
+            ) from None
+        raise
+    return facts
+
+
+def _streams_in(facts: dict[str, Any]) -> dict[str, Stream]:
+    if facts["kind"] == "partitioned":
+        return {
+            part["name"]: _stream(part, facts["name"], number)
+            for number, part in enumerate(facts["partitions"])
+        }
+    return {facts["name"]: _stream(facts, facts["name"], 0)}
+
+
+def _stream(facts: dict[str, Any], parent: str, number: int) -> Stream:
+    return Stream(
+        facts["name"],
+        parent,
+        number,
+        facts["id"],
+        int(facts["first_offset"]),
+        int(facts["safe_end_offset"]),
+    )
+
+
+def _segment(facts: dict[str, Any]) -> Segment:
+    return Segment(
+        int(facts["first_offset"]),
+        int(facts["end_offset"]),
+        int(facts["first_timestamp"]),
+        int(facts["last_timestamp"]),
+        int(facts["log_bytes"]),
+    )

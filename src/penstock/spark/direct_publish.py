@@ -1,0 +1,84 @@
+"""Publishing directly over AMQP with confirms: at least once. A task that is tried again publishes
+again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from penstock.client import blocking
+from penstock.client.errors import ClientError, PublishReturned
+from penstock.client.uri import PLAIN_PORT
+from penstock.spark.address import resolve_secret
+from penstock.spark.errors import OptionError, PipelineError
+from penstock.spark.rows_encoding import encode_rows, sizes_of
+from penstock.spark.staging import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from penstock.client.blocking_channel import BlockingChannel
+    from penstock.spark.write_options import WriteOptions
+
+# Messages whose frames are made at once; the window counts in these.
+STEP_ROWS: Final = 1_000
+# Octets of a frame beside its payload.
+_FRAME_OVERHEAD: Final = 8
+
+
+def amqp_address(options: WriteOptions) -> str:
+    """As given, or the default port on the hosts of the HTTP addresses."""
+    if options.amqp_uri is not None:
+        return options.amqp_uri
+    access = options.access
+    if any(address.secure for address in access.addresses):
+        raise OptionError(
+            "amqpUri",
+            "publishing directly goes over AMQP, and where that is with TLS nothing says",
+            "Write amqps://HOST:5671/VHOST.",
+        )
+    user = quote(resolve_secret("user", access.user), safe="")
+    password = quote(resolve_secret("password", access.password), safe="")
+    host = access.addresses[0].host
+    host = f"[{host}]" if ":" in host else host
+    return f"amqp://{user}:{password}@{host}:{PLAIN_PORT}/{quote(access.vhost, safe='')}"
+
+
+def publish_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> int:
+    """On an executor. Returns when everything is confirmed."""
+    count = 0
+    try:
+        with (
+            blocking.connect(amqp_address(options)) as connection,
+            connection.channel() as channel,
+        ):
+            channel.select_confirms(options.window)
+            room = connection.frame_max - _FRAME_OVERHEAD
+            for gathered in gather(batches):
+                for first in range(0, gathered.num_rows, min(STEP_ROWS, options.window)):
+                    part = gathered.slice(first, min(STEP_ROWS, options.window))
+                    rows = encode_rows(part, options.exchange, options.routing_key)
+                    if connection.frame_max and sizes_of(rows.body).max() > room:
+                        raise PipelineError(
+                            f"a message's body is larger than a frame of {connection.frame_max} "
+                            "octets; leave deduplicate=false out"
+                        )
+                    frames = rows.frames(channel.number, options.mandatory)
+                    channel.publish_encoded(b"".join(frames.to_pylist()), len(rows))
+                    count += len(rows)
+            _wait(channel)
+    except ClientError as error:
+        raise PipelineError(f"publishing directly failed: {error}") from None
+    return count
+
+
+def _wait(channel: BlockingChannel) -> None:
+    """Raises with the number of messages that came back."""
+    try:
+        channel.wait_for_confirms()
+    except PublishReturned as error:
+        count = 1 + len(channel.take_returned())
+        raise PipelineError(f"{count} messages reach no queue, one of them: {error}") from None

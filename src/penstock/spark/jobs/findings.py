@@ -1,0 +1,155 @@
+"""What an audit can find, and how a stretch of positions is judged.
+
+The broker's ledger is judged start by start: what entered a queue has left it, or was there when
+the next start began, or is there still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.spark.jobs import kinds as k
+from penstock.spark.jobs.sweep import ENTERED, LEFT, Stretches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+
+class Finding(IntEnum):
+    """What is counted beside the plain numbers of events."""
+
+    # Of the broker's ledger.
+    READY = 0  # still in the queue
+    UNACKNOWLEDGED = 1  # still out with a consumer
+    MISSING_AFTER_RESTART = 2  # persistent, in a queue that came back, and not there
+    GONE_WITH_PROCESS = 3  # transient, or of a queue that was not kept
+    CAME_BACK = 4  # settled before a restart and there after it; flagged as redelivered
+    RETURNED_BY_RESTART = 5  # out with a consumer at the restart, and in the queue after it
+    SETTLED_TWICE = 6
+    ENTERED_TWICE = 7
+    PHANTOM = 8  # left, or was delivered, or restored, and never entered
+    EARLIER = 9  # entered before the ledger begins: not judged
+    REDELIVERED_FLAGGED = 10
+    REDELIVERED_UNFLAGGED = 11  # delivered again without having been given back
+    # Of clients' ledgers.
+    LOST = 12  # confirmed, and never received
+    UNCONFIRMED = 13  # published, never answered
+    UNPROMISED_MISSING = 14  # not confirmed, and not received: nothing was promised
+    DUPLICATE_FLAGGED = 15
+    DUPLICATE_UNFLAGGED = 16
+    NEVER_PUBLISHED = 17  # received, and its publisher knows nothing of it
+    REFUSED_YET_RECEIVED = 18
+    # Milliseconds in the queue, as a histogram.
+    TIME_IN_QUEUE = 19
+
+
+# Findings whose messages are worth naming.
+NAMED: Final = frozenset(
+    {
+        Finding.MISSING_AFTER_RESTART,
+        Finding.SETTLED_TWICE,
+        Finding.ENTERED_TWICE,
+        Finding.PHANTOM,
+        Finding.REDELIVERED_UNFLAGGED,
+        Finding.LOST,
+        Finding.DUPLICATE_UNFLAGGED,
+        Finding.DUPLICATE_FLAGGED,
+        Finding.NEVER_PUBLISHED,
+        Finding.REFUSED_YET_RECEIVED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a ledger's records alone do not say; arrays by queue. Travels to executors."""
+
+    # The last start of the queue's broker.
+    last_start: npt.NDArray[np.int32]
+    # By queue and start: whether the queue was there when the next start began.
+    kept: npt.NDArray[np.bool_]
+    # The first start of the broker is known only from its middle on.
+    truncated: npt.NDArray[np.bool_]
+    stream: npt.NDArray[np.bool_]
+    client: npt.NDArray[np.bool_]
+
+
+Judged = tuple[Finding, "npt.NDArray[np.int64]"]
+
+
+def judge(found: Stretches, known: Circumstances) -> Iterator[Judged]:
+    """Findings with how often they were for each position of each stretch."""
+    of_client = known.client[found.queue]
+    of_queue = ~of_client & ~known.stream[found.queue]
+    for finding, times in _judge_queue(found, known):
+        yield finding, np.where(of_queue, times, 0)
+    for finding, times in _judge_client(found):
+        yield finding, np.where(of_client, times, 0)
+
+
+def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
+    entered, left = found.total(*k.ENTERED), found.total(*k.LEFT)
+    survived = found.counts[:, k.SURVIVED]
+    requeued = found.counts[:, k.REQUEUED]
+    given = found.total(k.DELIVERED, k.TAKEN)
+    is_known = entered > 0
+    is_earlier = ~is_known & known.truncated[found.queue] & (found.start == 0)
+    yield Finding.EARLIER, _flag(is_earlier)
+    never_given = is_known & (found.counts[:, k.ACKNOWLEDGED] > found.counts[:, k.DELIVERED])
+    yield Finding.PHANTOM, _flag((~is_known & ~is_earlier) | never_given)
+    yield Finding.ENTERED_TWICE, _flag(entered > 1) * (entered - 1)
+    yield Finding.SETTLED_TWICE, _flag(is_known & (left > entered)) * (left - entered)
+    again = np.maximum(given - np.maximum(entered, 1), 0) * is_known
+    flagged = np.minimum(again, requeued)
+    yield Finding.REDELIVERED_FLAGGED, flagged
+    yield Finding.REDELIVERED_UNFLAGGED, again - flagged
+    is_there = is_known & (left < entered)
+    is_out = found.counts[:, k.DELIVERED] > requeued
+    is_last = found.start >= known.last_start[found.queue]
+    yield Finding.READY, _flag(is_there & is_last & ~is_out)
+    yield Finding.UNACKNOWLEDGED, _flag(is_there & is_last & is_out)
+    is_gone = is_there & ~is_last & (survived == 0)
+    kept = known.kept[found.queue, found.start]
+    persistent = found.counts[:, k.ENQUEUED_TRANSIENT] == 0
+    yield Finding.MISSING_AFTER_RESTART, _flag(is_gone & kept & persistent)
+    yield Finding.GONE_WITH_PROCESS, _flag(is_gone & ~(kept & persistent))
+    yield Finding.CAME_BACK, _flag(is_known & (survived > 0) & (left > 0))
+    yield Finding.RETURNED_BY_RESTART, _flag(is_there & (survived > 0) & is_out)
+
+
+def _judge_client(found: Stretches) -> Iterator[Judged]:
+    published, confirmed = found.counts[:, k.PUBLISHED], found.counts[:, k.CONFIRMED]
+    refused = found.counts[:, k.REFUSED]
+    flagged = found.counts[:, k.RECEIVED_AGAIN]
+    received = found.total(k.RECEIVED, k.RECEIVED_AGAIN)
+    is_promised = confirmed > 0
+    is_unanswered = (published > 0) & ~is_promised & (refused == 0)
+    yield Finding.LOST, _flag(is_promised & (received == 0))
+    yield Finding.UNCONFIRMED, _flag(is_unanswered)
+    missing = (published > 0) & ~is_promised & (received == 0)
+    yield Finding.UNPROMISED_MISSING, _flag(missing)
+    again = np.maximum(received - 1, 0)
+    yield Finding.DUPLICATE_FLAGGED, np.minimum(again, flagged)
+    yield Finding.DUPLICATE_UNFLAGGED, again - np.minimum(again, flagged)
+    yield Finding.NEVER_PUBLISHED, _flag((received > 0) & (published == 0))
+    yield Finding.REFUSED_YET_RECEIVED, _flag((received > 0) & (refused > 0) & ~is_promised)
+
+
+def _flag(which: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    return which.astype(np.int64)
+
+
+def times_in_queue(found: Stretches) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Milliseconds from entering to leaving, and for which stretches they are known."""
+    is_known = (
+        (found.total(*ENTERED) == 1)
+        & (found.counts[:, k.RESTORED] == 0)
+        & (found.total(*LEFT) == 1)
+    )
+    return np.maximum(found.left_at - found.entered_at, 0), is_known

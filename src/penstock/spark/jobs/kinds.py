@@ -1,0 +1,81 @@
+"""What can happen to a message: an event and its detail as one small number.
+
+The audit counts per kind, so kinds are columns of its arrays. Names are what people see in the
+columns `event` and `detail` of a ledger's rows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.spark.jobs import ledger_form as form
+
+RESTORED: Final = 0
+ENQUEUED_TRANSIENT: Final = 1
+ENQUEUED_PERSISTENT: Final = 2
+DELIVERED: Final = 3
+REQUEUED: Final = 4
+ACKNOWLEDGED: Final = 5
+TAKEN: Final = 6
+# As many as there are reasons.
+DROPPED_FIRST: Final = 7
+# Of the next start of the broker: what of this start's messages was there then.
+SURVIVED: Final = 12
+PUBLISHED: Final = 13
+CONFIRMED: Final = 14
+REFUSED: Final = 15
+RECEIVED: Final = 16
+RECEIVED_AGAIN: Final = 17
+ROUTED: Final = 18
+KIND_COUNT: Final = 19
+
+EXPIRED, MAXLEN, REJECTED, DELIVERY_LIMIT, PURGED = range(7, 12)
+DROPPED: Final = tuple(range(DROPPED_FIRST, DROPPED_FIRST + len(form.REASONS)))
+ENTERED: Final = (RESTORED, ENQUEUED_TRANSIENT, ENQUEUED_PERSISTENT)
+LEFT: Final = (ACKNOWLEDGED, TAKEN, *DROPPED)
+
+# Event and detail of each kind, for people.
+KIND_NAMES: Final[tuple[tuple[str, str], ...]] = (
+    ("restored", ""),
+    ("enqueued", "transient"),
+    ("enqueued", "persistent"),
+    ("delivered", ""),
+    ("requeued", ""),
+    ("acknowledged", ""),
+    ("taken", ""),
+    *(("dropped", reason) for reason in form.REASONS),
+    ("survived", ""),
+    ("published", ""),
+    ("confirmed", ""),
+    ("refused", ""),
+    ("received", ""),
+    ("received", "redelivered"),
+    ("routed", ""),
+)
+
+UNKNOWN: Final = 255
+
+
+def kind_table() -> list[int]:
+    """Kind by `event * 8 + detail`; UNKNOWN where there is none."""
+    table = [UNKNOWN] * (256 * 8)
+
+    def put(event: int, detail: int, kind: int) -> None:
+        table[event * 8 + detail] = kind
+
+    put(form.RESTORED, 0, RESTORED)
+    put(form.ENQUEUED, 0, ENQUEUED_TRANSIENT)
+    put(form.ENQUEUED, 1, ENQUEUED_PERSISTENT)
+    put(form.DELIVERED, 0, DELIVERED)
+    put(form.REQUEUED, 0, REQUEUED)
+    put(form.ACKNOWLEDGED, 0, ACKNOWLEDGED)
+    put(form.TAKEN, 0, TAKEN)
+    for reason, kind in enumerate(DROPPED):
+        put(form.DROPPED, reason, kind)
+    put(form.ROUTED, 0, ROUTED)
+    put(form.PUBLISHED, 0, PUBLISHED)
+    put(form.CONFIRMED, 0, CONFIRMED)
+    put(form.REFUSED, 0, REFUSED)
+    put(form.RECEIVED, 0, RECEIVED)
+    put(form.RECEIVED, 1, RECEIVED_AGAIN)
+    return table

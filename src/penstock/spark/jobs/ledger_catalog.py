@@ -1,0 +1,249 @@
+"""All ledgers of an audit together: which queue a number in a file means, and which start.
+
+A queue is known by its server, its name and its *life*: deleted and declared again, it begins
+another one, with positions from the beginning. A *start* is one run of the broker's process;
+within one, a position of a queue's life is never used twice.
+
+Limits of what a ledger tells: a queue that was deleted and declared again just as its broker began
+another file is taken for the old one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.errors import PipelineError
+from penstock.spark.jobs import ledger_form as form
+from penstock.spark.jobs.ledger_survey import FileFacts, LedgerDamaged, Named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# Where a broker keeps its ledger within its data directory.
+FOLDER: Final = "ledger"
+# What one task reads: half a second of work.
+SLICE_RECORDS: Final = 1 << 20
+
+
+class NoLedger(PipelineError):
+    """A place that was named holds no ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory that somebody named, and its files."""
+
+    server: str
+    paths: tuple[str, ...]
+
+
+class Role(Enum):
+    """What a name in a ledger stands for."""
+
+    QUEUE = auto()
+    CLIENT = auto()
+    ROUTE = auto()
+
+
+@dataclass(slots=True)
+class KnownQueue:
+    """One life of a queue; of a client's ledger, what one publisher sent to one queue; of routes,
+    an exchange and a routing key.
+    """
+
+    number: int
+    server: str
+    vhost: str
+    queue: str
+    # The publisher or the routing key.
+    third: str = ""
+    role: Role = Role.QUEUE
+    life: int = 0
+    flags: int = 0
+    # Starts of its broker in which it was there, found at the beginning or declared.
+    starts: set[int] = field(default_factory=set)
+    # Starts that it survived: it was there when the next one began.
+    survived: set[int] = field(default_factory=set)
+
+    @property
+    def is_stream(self) -> bool:
+        return bool(self.flags & form.IS_STREAM)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """What one task reads. Travels to executors."""
+
+    server: str
+    path: str
+    start: int
+    begin: int
+    end: int
+    # Queues by the number of the name in the file: `owners[offsets[n]:offsets[n + 1]]`.
+    offsets: tuple[int, ...]
+    owners: tuple[int, ...]
+    # Records that are texts of names, as pairs of begin and end.
+    texts: tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class Catalog:
+    """Held by the driver."""
+
+    queues: list[KnownQueue] = field(default_factory=list)
+    slices: list[FileSlice] = field(default_factory=list)
+    # By server: how many starts are known; the last one may still run.
+    start_counts: dict[str, int] = field(default_factory=dict)
+    # Servers whose oldest files are gone, so that the first start's begin is not known.
+    truncated: set[str] = field(default_factory=set)
+    records: int = 0
+    torn_files: list[str] = field(default_factory=list)
+
+
+def find_places(paths: Sequence[str | Path]) -> list[Place]:
+    """Data directories, folders of ledgers, or single files; raises `NoLedger`."""
+    places: list[Place] = []
+    used: set[str] = set()
+    for given in paths:
+        path = Path(given)
+        inner = path / FOLDER
+        folder = inner if inner.is_dir() else path
+        files = [folder] if folder.is_file() else sorted(folder.glob(f"*{form.SUFFIX}"))
+        if not files:
+            raise NoLedger(
+                f"{path} holds no ledger. Name the data directory of a server that was started "
+                "with --ledger, or the directory that `penstock load --ledger` wrote to."
+            )
+        name = path.resolve().stem if folder.is_file() else path.resolve().name
+        server = name
+        while server in used:
+            server = f"{name}-{len(used) + 1}"
+        used.add(server)
+        places.append(Place(server, tuple(str(file) for file in files)))
+    return places
+
+
+def build_catalog(places: Iterable[Place], facts: dict[str, FileFacts]) -> Catalog:
+    """Raises `LedgerDamaged`, which names every file that is."""
+    damaged = [known for known in facts.values() if known.damage]
+    if damaged:
+        told = "\n".join(f"  {known.path}: {known.damage}" for known in damaged)
+        raise LedgerDamaged(
+            f"These files cannot be read as ledgers:\n{told}\n"
+            "Move them away, or name only what is to be read."
+        )
+    builder = _Builder()
+    for place in places:
+        builder.add(place.server, [facts[path] for path in place.paths])
+    return builder.catalog
+
+
+class _Builder:
+    """Held while a catalog is made."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        # The living queue of a name, and what clients speak of.
+        self._living: dict[tuple[str, str, str], KnownQueue] = {}
+        self._pairs: dict[tuple[str, str, str, str], KnownQueue] = {}
+        self._reached: dict[str, list[int]] = defaultdict(list)
+
+    def add(self, server: str, files: list[FileFacts]) -> None:
+        for known in files:
+            if known.torn_bytes:
+                self.catalog.torn_files.append(known.path)
+        written = [known for known in files if not known.is_client and known.records > 1]
+        start = 0
+        for index, known in enumerate(written):
+            if index == 0 and known.started_at < 0:
+                self.catalog.truncated.add(server)
+            if index and known.started_at >= 0:
+                start += 1
+            self._add_slices(server, known, start, self._owners_in_broker(server, known, start))
+        if written:
+            self.catalog.start_counts[server] = start + 1
+        for known in files:
+            if known.is_client and known.records > 1:
+                self._add_slices(server, known, 0, self._owners_in_client(known))
+
+    def _owners_in_broker(
+        self, server: str, known: FileFacts, start: int
+    ) -> dict[int, tuple[int, ...]]:
+        owners: dict[int, tuple[int, ...]] = {}
+        named_before: set[tuple[str, str]] = set()
+        for named in known.names:
+            if named.is_route:
+                route = (server, named.vhost, named.queue, named.third)
+                owners[named.number] = (self._pair(route, Role.ROUTE),)
+                continue
+            key = (server, named.vhost, named.queue)
+            queue = self._living.get(key)
+            is_recovered = known.started_at >= 0 and named.time == known.started_at
+            goes_on = known.started_at < 0 and named.is_in_head and key[1:] not in named_before
+            if queue is None or not (is_recovered or goes_on):
+                queue = self._new_queue(key, queue)
+            elif is_recovered:
+                queue.survived.add(start - 1)
+            named_before.add(key[1:])
+            queue.flags |= named.flags
+            queue.starts.add(start)
+            owners[named.number] = (queue.number,)
+        return owners
+
+    def _new_queue(self, key: tuple[str, str, str], before: KnownQueue | None) -> KnownQueue:
+        server, vhost, name = key
+        life = 0 if before is None else before.life + 1
+        queue = KnownQueue(len(self.catalog.queues), server, vhost, name, life=life)
+        self.catalog.queues.append(queue)
+        self._living[key] = queue
+        return queue
+
+    def _owners_in_client(self, known: FileFacts) -> dict[int, tuple[int, ...]]:
+        names = {named.number: named for named in known.names}
+        for number in known.reaches:
+            pair = self._pair(_client_key(names[number]), Role.CLIENT)
+            reached = self._reached[names[number].third]
+            if pair not in reached:
+                reached.append(pair)
+        owners: dict[int, tuple[int, ...]] = {}
+        for named in known.names:
+            if named.queue:
+                owners[named.number] = (self._pair(_client_key(named), Role.CLIENT),)
+                continue
+            reached = self._reached[named.third]
+            if not reached:
+                reached.append(self._pair(_client_key(named), Role.CLIENT))
+            owners[named.number] = tuple(reached)
+        return owners
+
+    def _pair(self, key: tuple[str, str, str, str], role: Role) -> int:
+        pair = self._pairs.get(key)
+        if pair is None:
+            pair = KnownQueue(len(self.catalog.queues), *key, role)
+            self.catalog.queues.append(pair)
+            self._pairs[key] = pair
+        return pair.number
+
+    def _add_slices(
+        self, server: str, known: FileFacts, start: int, owners: dict[int, tuple[int, ...]]
+    ) -> None:
+        self.catalog.records += known.records
+        flat: list[int] = []
+        offsets = [0]
+        for number in range(max(owners, default=-1) + 1):
+            flat.extend(owners.get(number, ()))
+            offsets.append(len(flat))
+        texts = tuple((named.at, named.at + named.rows) for named in known.names)
+        for begin in range(1, known.records, SLICE_RECORDS):
+            end = min(begin + SLICE_RECORDS, known.records)
+            self.catalog.slices.append(
+                FileSlice(server, known.path, start, begin, end, tuple(offsets), tuple(flat), texts)
+            )
+
+
+def _client_key(named: Named) -> tuple[str, str, str, str]:
+    return ("", named.vhost, named.queue, named.third)

@@ -1,0 +1,205 @@
+"""One look at a ledger's file: whose it is, what it names, whether it is whole.
+
+A file that a broker is writing, or that a machine lost power on, ends in the middle of something:
+that tail is left out. Anything else that does not fit makes the file damaged, and it is named.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from penstock.spark.errors import PipelineError
+from penstock.spark.jobs import ledger_form as form
+from penstock.spark.jobs.kinds import UNKNOWN, kind_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+RECORD_TYPE: Final = np.dtype(
+    [
+        ("time", "<u8"),
+        ("event", "u1"),
+        ("detail", "u1"),
+        ("zero", "<u2"),
+        ("name", "<u4"),
+        ("first", "<u8"),
+        ("count", "<u4"),
+        ("spare", "<u4"),
+    ]
+)
+KINDS: Final = np.array(kind_table(), dtype=np.uint8)
+# Events that are not about messages.
+_ASIDE: Final = (form.NAME, form.STARTED, form.REACHES)
+_KNOWN: Final = np.isin(np.arange(256), [row // 8 for row in np.flatnonzero(KINDS != UNKNOWN)])
+_KNOWN[list(_ASIDE)] = True
+
+
+class LedgerDamaged(PipelineError):
+    """A file that is no ledger, or not a whole one. Says which, where, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name record: its number in the file, where it stands and how many records it fills."""
+
+    number: int
+    at: int
+    rows: int
+    time: int
+    flags: int
+    vhost: str
+    queue: str
+    # Of a client's ledger the publisher; of a route in the broker's, its routing key.
+    third: str
+    is_route: bool
+    # Before anything that happened: a queue that was there when the file was begun.
+    is_in_head: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What a file tells about itself; made by a task, sent to the driver as JSON."""
+
+    path: str
+    is_client: bool
+    # Of the STARTED record it begins with; -1 when it goes on from the file before.
+    started_at: int
+    # Records that are whole, the head among them.
+    records: int
+    torn_bytes: int
+    names: tuple[Named, ...] = ()
+    # Numbers of names that REACHES records speak of.
+    reaches: tuple[int, ...] = ()
+    damage: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> FileFacts:
+        told = json.loads(text)
+        told["names"] = tuple(Named(**named) for named in told["names"])
+        told["reaches"] = tuple(told["reaches"])
+        return FileFacts(**told)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Names found so far, and the records that their texts fill."""
+
+    names: list[Named] = field(default_factory=list)
+    # Where a name's text is cut off, or the number of records.
+    end: int = 0
+
+
+def map_records(path: Path | str, count: int) -> npt.NDArray[np.void]:
+    return np.memmap(path, dtype=RECORD_TYPE, mode="r", shape=(count,))
+
+
+def survey(path: Path) -> FileFacts:
+    """Never raises for what is in the file: that is told in `damage`."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        begin = file.read(form.RECORD_SIZE)
+    if len(begin) < form.RECORD_SIZE and form.BROKER_MAGIC[: len(begin)] == begin[:8]:
+        # Killed in the very moment in which it was begun.
+        return FileFacts(str(path), False, -1, 0, len(begin))
+    if begin[:8] not in {form.BROKER_MAGIC, form.CLIENT_MAGIC}:
+        return _damaged(path, "it does not begin as a ledger does")
+    if begin != form.head(begin[:8]):
+        return _damaged(path, "it is of another version than this program reads")
+    records = map_records(path, size // form.RECORD_SIZE)
+    events = np.ascontiguousarray(records["event"])
+    is_client = begin[:8] == form.CLIENT_MAGIC
+    walk = _walk(records, events, is_client)
+    end = _whole_end(records, events, walk)
+    if end < 0:
+        return _damaged(path, f"record {-end} is of no known kind")
+    told = np.unique(records["name"][1:end][_about_messages(events, walk, end)])
+    known = {named.number for named in walk.names}
+    unknown = [number for number in told.tolist() if number not in known]
+    if unknown:
+        return _damaged(path, f"it speaks of a queue {unknown[0]} that it does not name")
+    started = end > 1 and events[1] == form.STARTED
+    reaching = np.flatnonzero(events[:end] == form.REACHES)
+    return FileFacts(
+        path=str(path),
+        is_client=is_client,
+        started_at=int(records["time"][1]) if started else -1,
+        records=end,
+        torn_bytes=size - end * form.RECORD_SIZE,
+        names=tuple(walk.names),
+        reaches=tuple(records["name"][reaching].tolist()),
+    )
+
+
+def _damaged(path: Path, damage: str) -> FileFacts:
+    return FileFacts(str(path), False, -1, 0, 0, damage=damage)
+
+
+def _walk(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], is_client: bool) -> _Walk:
+    """Follow the name records: what lies in a name's text is no record."""
+    walk = _Walk(end=len(records))
+    free = 1
+    # The first record that tells of something new.
+    happened = ~np.isin(events, [form.NAME, form.STARTED, form.RESTORED, form.REACHES])
+    is_in_head = True
+    for at in np.flatnonzero(events == form.NAME).tolist():
+        if at < free:
+            continue
+        if is_in_head and happened[free:at].any():
+            is_in_head = False
+        length = int(records["count"][at])
+        rows = 1 - (-length // form.RECORD_SIZE)
+        if at + rows > len(records):
+            walk.end = at
+            break
+        free = at + rows
+        text = records[at + 1 : free].tobytes()[:length].decode(errors="surrogateescape")
+        parts = text.split("\0", 2)
+        vhost, queue, third = (*parts, "", "")[:3]
+        walk.names.append(
+            Named(
+                number=int(records["name"][at]),
+                at=at,
+                rows=rows,
+                time=int(records["time"][at]),
+                flags=int(records["detail"][at]),
+                vhost=vhost,
+                queue=queue,
+                third=third,
+                is_route=len(parts) == 3 and not is_client,
+                is_in_head=is_in_head,
+            )
+        )
+    return walk
+
+
+def _without_texts(mask: npt.NDArray[np.bool_], walk: _Walk) -> npt.NDArray[np.bool_]:
+    for named in walk.names:
+        mask[named.at + 1 : named.at + named.rows] = False
+    return mask
+
+
+def _whole_end(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], walk: _Walk) -> int:
+    """Where the whole records end; below 0, the record that is damaged."""
+    strange = _without_texts(~_KNOWN[events], walk)
+    strange[0] = False
+    strange[walk.end :] = False
+    found = np.flatnonzero(strange)
+    if not len(found):
+        return walk.end
+    first = int(found[0])
+    # A file system may fill the end of a file that lost its data with zeros.
+    return first if not records[first:].tobytes().strip(b"\0") else -first
+
+
+def _about_messages(events: npt.NDArray[np.uint8], walk: _Walk, end: int) -> npt.NDArray[np.bool_]:
+    mask = ~np.isin(events, _ASIDE)
+    return _without_texts(mask, walk)[1:end]

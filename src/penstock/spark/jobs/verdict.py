@@ -1,0 +1,321 @@
+"""The outcome of an audit: a line per queue, and the messages that something is wrong with.
+
+Broker and clients number messages differently: by position in the queue, and by publisher and
+sequence. So the two are brought together by counts: of what clients miss, as much is explained as
+the broker says is still there, was dropped, or was never promised to outlive a restart; the rest is
+lost. Without the broker's ledger everything confirmed and not received is lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.jobs import kinds as k
+from penstock.spark.jobs.findings import NAMED, Finding
+from penstock.spark.jobs.ledger_catalog import Catalog, KnownQueue, Role
+from penstock.spark.jobs.ledger_form import REASONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PERCENTILES: Final = (50.0, 90.0, 99.0, 100.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row of the sweep: a total, or messages in question."""
+
+    queue: int
+    start: int
+    finding: int
+    is_total: bool
+    first: int
+    count: int
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """Messages that something is wrong with, for people: ids from `first` on."""
+
+    finding: str
+    server: str
+    vhost: str
+    queue: str
+    publisher: str
+    start: int
+    first: int
+    count: int
+    time: str
+
+    def __str__(self) -> str:
+        last = self.first + self.count - 1
+        ids = f"{self.first}" if self.count == 1 else f"{self.first}..{last}"
+        if self.publisher:
+            return f"{self.queue}: publisher {self.publisher}, sequence {ids}"
+        server = f"{self.server}: " if self.server else ""
+        return f"{server}{self.queue}: position {ids}, start {self.start} {self.time}".rstrip()
+
+
+@dataclass(slots=True)
+class QueueVerdict:
+    """One queue on one server, with what clients say of it."""
+
+    server: str
+    vhost: str
+    queue: str
+    is_stream: bool = False
+    has_broker: bool = False
+    has_clients: bool = False
+    # The broker's ledger.
+    enqueued: int = 0
+    delivered: int = 0
+    acknowledged: int = 0
+    requeued: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    still_queued: int = 0
+    unacknowledged: int = 0
+    gone_with_process: int = 0
+    missing_after_restart: int = 0
+    came_back: int = 0
+    redelivered_by_restart: int = 0
+    not_judged: int = 0
+    # Clients' ledgers.
+    published: int = 0
+    confirmed: int = 0
+    received: int = 0
+    unconfirmed: int = 0
+    refused: int = 0
+    missing_confirmed: int = 0
+    # Both.
+    lost: int = 0
+    duplicated_flagged: int = 0
+    duplicated_unflagged: int = 0
+    phantom: int = 0
+    time_in_queue_ms: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def duplicated(self) -> int:
+        return self.duplicated_flagged + self.duplicated_unflagged
+
+
+# Names for --fail-on.
+FAILURES: Final = (
+    "lost",
+    "duplicated",
+    "unflagged",
+    "phantom",
+    "unconfirmed",
+    "missing",
+)
+
+
+@dataclass(slots=True)
+class Audit:
+    """What an audit returns."""
+
+    verdicts: list[QueueVerdict]
+    offences: list[Offence]
+    # Moments of messages that the ledgers tell of.
+    events: int
+    records: int
+    blocks: int
+    dirty_blocks: int
+    restarts: dict[str, int]
+    torn_files: list[str]
+    truncated: list[str]
+
+    def total(self, name: str) -> int:
+        return sum(int(getattr(verdict, name)) for verdict in self.verdicts)
+
+    def failures(self, wanted: Iterable[str]) -> dict[str, int]:
+        """How many messages there are of each kind that must not be."""
+        columns = {
+            "lost": "lost",
+            "duplicated": "duplicated",
+            "unflagged": "duplicated_unflagged",
+            "phantom": "phantom",
+            "unconfirmed": "unconfirmed",
+            "missing": "missing_after_restart",
+        }
+        found = {name: self.total(columns[name]) for name in wanted}
+        return {name: count for name, count in found.items() if count}
+
+
+Counts = dict[tuple[int, int], tuple[int, ...]]
+
+
+def conclude(
+    catalog: Catalog,
+    counts: Counts,
+    found: list[Example],
+    examples_max: int,
+    blocks: int,
+    dirty_blocks: int,
+) -> Audit:
+    verdicts: dict[tuple[str, str, str], QueueVerdict] = {}
+    owners: list[tuple[KnownQueue, QueueVerdict]] = []
+    for role in (Role.QUEUE, Role.CLIENT):
+        for queue in catalog.queues:
+            if queue.role is role:
+                key = _key_of(queue, verdicts)
+                verdict = verdicts.setdefault(key, QueueVerdict(*key))
+                owners.append((queue, verdict))
+                _enter_counts(verdict, queue, counts, catalog)
+    by_queue: dict[int, list[Example]] = defaultdict(list)
+    for row in found:
+        by_queue[row.queue].append(row)
+    times: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for queue, verdict in owners:
+        for row in by_queue[queue.number]:
+            if row.finding != Finding.TIME_IN_QUEUE:
+                if row.is_total:
+                    _enter(verdict, Finding(row.finding), row.count)
+            elif queue.role is Role.QUEUE or not verdict.has_broker:
+                # What the broker measured stands above what clients did.
+                times[id(verdict)][row.first] += row.count
+    for verdict in verdicts.values():
+        verdict.time_in_queue_ms = percentiles(times[id(verdict)])
+        _settle(verdict)
+    return Audit(
+        verdicts=sorted(verdicts.values(), key=lambda v: (v.vhost, v.queue, v.server)),
+        offences=_offences(catalog, found, examples_max),
+        events=sum(sum(numbers) for numbers in counts.values())
+        - sum(numbers[k.SURVIVED] for numbers in counts.values()),
+        records=catalog.records,
+        blocks=blocks,
+        dirty_blocks=dirty_blocks,
+        restarts={server: starts - 1 for server, starts in catalog.start_counts.items()},
+        torn_files=catalog.torn_files,
+        truncated=sorted(catalog.truncated),
+    )
+
+
+def _key_of(
+    queue: KnownQueue, verdicts: dict[tuple[str, str, str], QueueVerdict]
+) -> tuple[str, str, str]:
+    """What clients say belongs to the one server that has the queue, if it is one."""
+    if queue.role is Role.CLIENT:
+        same = [key for key in verdicts if key[1:] == (queue.vhost, queue.queue)]
+        if same:
+            return same[0]
+    return (queue.server, queue.vhost, queue.queue)
+
+
+def _enter_counts(
+    verdict: QueueVerdict, queue: KnownQueue, counts: Counts, catalog: Catalog
+) -> None:
+    verdict.is_stream = verdict.is_stream or queue.is_stream
+    verdict.has_broker = verdict.has_broker or queue.role is Role.QUEUE
+    verdict.has_clients = verdict.has_clients or queue.role is Role.CLIENT
+    for start in range(max(catalog.start_counts.values(), default=1)):
+        numbers = counts.get((queue.number, start))
+        if numbers is None:
+            continue
+        verdict.enqueued += numbers[k.ENQUEUED_TRANSIENT] + numbers[k.ENQUEUED_PERSISTENT]
+        verdict.delivered += numbers[k.DELIVERED] + numbers[k.TAKEN]
+        verdict.acknowledged += numbers[k.ACKNOWLEDGED]
+        verdict.requeued += numbers[k.REQUEUED]
+        for reason, kind in zip(REASONS, k.DROPPED, strict=True):
+            if numbers[kind]:
+                verdict.dropped[reason] = verdict.dropped.get(reason, 0) + numbers[kind]
+        verdict.published += numbers[k.PUBLISHED]
+        verdict.confirmed += numbers[k.CONFIRMED]
+        verdict.refused += numbers[k.REFUSED]
+        verdict.received += numbers[k.RECEIVED] + numbers[k.RECEIVED_AGAIN]
+
+
+_COLUMNS: Final = {
+    Finding.READY: "still_queued",
+    Finding.UNACKNOWLEDGED: "unacknowledged",
+    Finding.MISSING_AFTER_RESTART: "missing_after_restart",
+    Finding.GONE_WITH_PROCESS: "gone_with_process",
+    Finding.CAME_BACK: "came_back",
+    Finding.RETURNED_BY_RESTART: "redelivered_by_restart",
+    Finding.SETTLED_TWICE: "duplicated_unflagged",
+    Finding.ENTERED_TWICE: "duplicated_unflagged",
+    Finding.PHANTOM: "phantom",
+    Finding.EARLIER: "not_judged",
+    Finding.LOST: "missing_confirmed",
+    Finding.UNCONFIRMED: "unconfirmed",
+    Finding.NEVER_PUBLISHED: "phantom",
+    Finding.REFUSED_YET_RECEIVED: "phantom",
+    Finding.DUPLICATE_FLAGGED: "duplicated_flagged",
+    Finding.DUPLICATE_UNFLAGGED: "duplicated_unflagged",
+}
+# What the broker says of redeliveries counts where no client says what it received.
+_BROKER_DUPLICATES: Final = {
+    Finding.REDELIVERED_FLAGGED: "duplicated_flagged",
+    Finding.REDELIVERED_UNFLAGGED: "duplicated_unflagged",
+}
+
+
+def _enter(verdict: QueueVerdict, finding: Finding, count: int) -> None:
+    name = _COLUMNS.get(finding)
+    if name is None and not verdict.has_clients:
+        name = _BROKER_DUPLICATES.get(finding)
+    if name is not None:
+        setattr(verdict, name, getattr(verdict, name) + count)
+
+
+def _settle(verdict: QueueVerdict) -> None:
+    if not verdict.has_clients:
+        verdict.lost = verdict.missing_after_restart
+        return
+    explained = 0
+    if verdict.has_broker:
+        explained = (
+            verdict.still_queued
+            + verdict.unacknowledged
+            + verdict.gone_with_process
+            + sum(verdict.dropped.values())
+        )
+    verdict.lost = max(0, verdict.missing_confirmed - explained)
+
+
+def percentiles(histogram: dict[int, int]) -> dict[str, int]:
+    """Of milliseconds by how many messages."""
+    total = sum(histogram.values())
+    found: dict[str, int] = {}
+    for percent in PERCENTILES if total else ():
+        seen = 0
+        for value in sorted(histogram):
+            seen += histogram[value]
+            if seen * 100 >= percent * total:
+                found["max" if percent == 100 else f"p{percent:g}"] = value
+                break
+    return found
+
+
+def _offences(catalog: Catalog, found: list[Example], examples_max: int) -> list[Offence]:
+    offences: list[Offence] = []
+    kept: dict[tuple[int, int], int] = defaultdict(int)
+    for row in sorted(found, key=lambda row: (row.finding, row.queue, row.start, row.first)):
+        finding = Finding(row.finding)
+        if row.is_total or finding not in NAMED or kept[row.queue, finding] >= examples_max:
+            continue
+        kept[row.queue, finding] += 1
+        queue = catalog.queues[row.queue]
+        offences.append(
+            Offence(
+                finding=finding.name.lower(),
+                server=queue.server,
+                vhost=queue.vhost,
+                queue=queue.queue,
+                publisher=queue.third,
+                start=row.start,
+                first=row.first,
+                count=row.count,
+                time=_shown(row.time_ms),
+            )
+        )
+    return offences
+
+
+def _shown(time_ms: int) -> str:
+    if time_ms <= 0:
+        return ""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,287 @@
+"""The options of a read: all of them named here, checked together, before any job starts."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.spark.address import BrokerAccess, TlsFiles, read_access
+from penstock.spark.broker_streams import Subscription
+from penstock.spark.columns import chosen_columns
+from penstock.spark.errors import OptionError
+from penstock.spark.offset_choice import EARLIEST, LATEST, OffsetChoice, read_choice, read_time
+from penstock.spark.row_filter import RowFilter, read_filter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# How the broker is reached; writers have them too.
+ACCESS_OPTIONS: Final = (
+    "uri",
+    "user",
+    "password",
+    "tlsCaFile",
+    "tlsCertFile",
+    "tlsKeyFile",
+    "tlsVerify",
+    "retryTimeout",
+)
+_STREAM_OPTIONS: Final = (
+    "stream",
+    "streamPattern",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "minPartitions",
+    "rowsPerPartition",
+    "failOnDataLoss",
+    "cursor",
+    "filterPushdown",
+)
+_QUEUE_OPTIONS: Final = ("queue", "owner", "leaseTimeout")
+_TRIGGER_OPTIONS: Final = ("maxMessagesPerTrigger", "maxBytesPerTrigger")
+READ_OPTIONS: Final = (
+    *ACCESS_OPTIONS,
+    *_STREAM_OPTIONS,
+    *_QUEUE_OPTIONS,
+    *_TRIGGER_OPTIONS,
+    "columns",
+    "filter",
+    "verify",
+)
+
+# A broker restarts within seconds; a machine within a minute.
+RETRY_SECONDS: Final = 60.0
+# A quarter of a second of work for one core: enough to pay for a task.
+ROWS_PER_PARTITION: Final = 250_000
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|m|h|d)?", re.ASCII)
+_DURATION_SECONDS: Final = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a reader is told. Travels to executors."""
+
+    access: BrokerAccess
+    columns: tuple[str, ...]
+    subscription: Subscription
+    queue: str | None = None
+    owner: str | None = None
+    lease_seconds: float = 0.0
+    # None is the default, which differs between batch and streaming.
+    starting: OffsetChoice | None = None
+    ending: OffsetChoice | None = None
+    messages_max: int | None = None
+    bytes_max: int | None = None
+    partitions_min: int = 1
+    rows_per_partition: int = ROWS_PER_PARTITION
+    fail_on_loss: bool = True
+    row_filter: RowFilter | None = None
+    verify: bool = False
+    cursor: str | None = None
+    pushes_filters: bool = False
+
+    def for_batch(self) -> ReadOptions:
+        """Raises `OptionError` for what makes no sense in a batch."""
+        if self.queue is not None:
+            raise OptionError(
+                "queue",
+                "a batch has nothing that says when its messages are done with",
+                "Use readStream, with .trigger(availableNow=True) to read what is there and end.",
+            )
+        if self.messages_max is not None or self.bytes_max is not None:
+            raise OptionError(
+                "maxMessagesPerTrigger",
+                "a batch has no triggers",
+                "Bound it with endingOffsets or endingTimestamp.",
+            )
+        if self.cursor is not None:
+            raise OptionError(
+                "cursor", "a batch moves no cursor", "Use readStream, or leave it out."
+            )
+        return self
+
+    def for_streaming(self) -> ReadOptions:
+        """Raises `OptionError` for what makes no sense in a stream."""
+        if self.ending is not None:
+            raise OptionError(
+                self.ending.option,
+                "a streaming query does not end",
+                "Use read instead of readStream, or .trigger(availableNow=True).",
+            )
+        if self.pushes_filters:
+            raise OptionError(
+                "filterPushdown",
+                "Spark pushes filters down in batches only",
+                "Use the option 'filter'.",
+            )
+        return self
+
+    def starting_or(self, word: str) -> OffsetChoice:
+        return self.starting or OffsetChoice("startingOffsets", word=word)
+
+    def ending_or_latest(self) -> OffsetChoice:
+        return self.ending or OffsetChoice("endingOffsets", word=LATEST)
+
+
+class Given:
+    """Options as somebody gave them; names are compared without regard to case, as Spark does."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._names = list(options)
+
+    def check_names(self, known: Iterable[str]) -> None:
+        by_lower = {name.lower(): name for name in known}
+        for name in self._names:
+            if name.lower() not in by_lower:
+                near = difflib.get_close_matches(name.lower(), by_lower, 1)
+                remedy = f"There are: {', '.join(by_lower.values())}."
+                if near:
+                    remedy = f"Did you mean '{by_lower[near[0]]}'? {remedy}"
+                raise OptionError(name, "there is no such option", remedy)
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name.lower())
+        if value is not None and not value.strip():
+            raise OptionError(name, "it is empty", "Give it a value or leave it out.")
+        return value
+
+    def number(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.strip().isdigit() and int(text) > 0):
+            raise OptionError(name, f"{text!r} is no positive number", "Write it in digits.")
+        return int(text)
+
+    def truth(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in {"true", "false"}:
+            raise OptionError(name, f"{text!r} is neither true nor false", "Write one of them.")
+        return text.strip().lower() == "true"
+
+    def seconds(self, name: str, default: float) -> float:
+        text = self.text(name)
+        if text is None:
+            return default
+        form = _DURATION.fullmatch(text.strip())
+        if form is None:
+            raise OptionError(name, f"{text!r} is no duration", "Write seconds, or 90s, 15m, 2h.")
+        return float(form.group(1)) * _DURATION_SECONDS[form.group(2)]
+
+    def exclude(self, one: str, others: Iterable[str], why: str) -> None:
+        """The option `one` is there; none of the others may be."""
+        for other in others:
+            if other.lower() in self._values:
+                raise OptionError(other, f"it goes not with '{one}': {why}", "Leave one out.")
+
+
+def access_of(given: Given) -> BrokerAccess:
+    """Also for writers. Raises `OptionError`."""
+    uri = given.text("uri")
+    if uri is None:
+        raise OptionError(
+            "uri", "it is missing", "Write http://HOST:15672/VHOST, the broker's HTTP port."
+        )
+    tls = TlsFiles(
+        given.text("tlsCaFile"),
+        given.text("tlsCertFile"),
+        given.text("tlsKeyFile"),
+        given.truth("tlsVerify", True),
+    )
+    return read_access(
+        uri,
+        given.text("user"),
+        given.text("password"),
+        tls,
+        given.seconds("retryTimeout", RETRY_SECONDS),
+    )
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """Raises `OptionError`; asks nobody."""
+    given = Given(options)
+    if given.truth("asyncProgressTrackingEnabled", False):
+        raise OptionError(
+            "asyncProgressTrackingEnabled",
+            "with it Spark asks for more before what it has is safe",
+            "Leave it out.",
+        )
+    given.check_names(READ_OPTIONS)
+    queue = given.text("queue")
+    if queue is not None:
+        given.exclude("queue", _STREAM_OPTIONS, "a queue has neither offsets nor history")
+        if given.text("owner") is None:
+            raise OptionError(
+                "owner",
+                "it is missing, and it is what a restarted query finds its leases by",
+                "Give the query a name that is its own, and the same whenever it starts.",
+            )
+    else:
+        for name in ("owner", "leaseTimeout"):
+            if given.text(name) is not None:
+                raise OptionError(name, "it is for queues", "Name one with 'queue'.")
+    return ReadOptions(
+        access_of(given),
+        chosen_columns(given.text("columns")),
+        _subscription(given),
+        queue,
+        given.text("owner"),
+        given.seconds("leaseTimeout", 0.0),
+        _bound(given, "startingOffsets", "startingTimestamp"),
+        _bound(given, "endingOffsets", "endingTimestamp"),
+        given.number("maxMessagesPerTrigger"),
+        given.number("maxBytesPerTrigger"),
+        given.number("minPartitions") or 1,
+        given.number("rowsPerPartition") or ROWS_PER_PARTITION,
+        given.truth("failOnDataLoss", True),
+        read_filter(given.text("filter")),
+        given.truth("verify", False),
+        given.text("cursor"),
+        given.truth("filterPushdown", False),
+    )
+
+
+def _subscription(given: Given) -> Subscription:
+    names = given.text("stream")
+    pattern = given.text("streamPattern")
+    if names is not None and pattern is not None:
+        raise OptionError("streamPattern", "it goes not with 'stream'", "Leave one out.")
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise OptionError(
+                "streamPattern", f"it is no regular expression: {error}", "It must match a name."
+            ) from None
+        return Subscription(pattern=pattern)
+    if names is not None:
+        parts = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+        return Subscription(parts)
+    if given.text("queue") is None:
+        raise OptionError(
+            "stream",
+            "nothing says what to read",
+            "Name a stream with 'stream', several with commas between them or with "
+            "'streamPattern', or a classic queue with 'queue'.",
+        )
+    return Subscription()
+
+
+def _bound(given: Given, by_offset: str, by_time: str) -> OffsetChoice | None:
+    offsets = given.text(by_offset)
+    moment = given.text(by_time)
+    if offsets is not None and moment is not None:
+        raise OptionError(by_time, f"it goes not with '{by_offset}'", "Leave one out.")
+    if offsets is not None:
+        choice = read_choice(by_offset, offsets)
+        if by_offset == "endingOffsets" and choice.word == EARLIEST:
+            raise OptionError(by_offset, "nothing lies before the earliest", "Write latest.")
+        return choice
+    return None if moment is None else read_time(by_time, moment)

@@ -1,0 +1,389 @@
+"""Octets of a stream's index and log into Arrow record batches, without a loop over messages.
+
+An entry of the index has a fixed width (`storage/stream_index.py` draws it), so numpy reads a
+whole range of it as columns and computes from them where exchange, routing key, head and body of
+each message lie. Arrow then copies them out of the log. Leased rows have the same form.
+
+What is checked: that each payload lies in the log and behind its predecessor, and that the lengths
+in the log agree with those of the index in their lowest octet. That notices a wrong range or a
+shifted index, not a flipped bit in a body: TCP has a checksum and the broker has checked its own
+files. `verify` checks the CRC of each message as well, one call per message.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.spark.columns import COLUMNS, PROPERTIES_ARROW, arrow_schema
+from penstock.spark.errors import SegmentDamaged
+from penstock.spark.heads import (
+    AMQP091_CLASS,
+    AMQP091_FIXED_SIZE,
+    Head,
+    decode_body,
+    decode_head,
+    decode_property_list,
+)
+from penstock.spark.repeats import repeated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Octets = Any  # bytes, bytearray or memoryview: mypy's Buffer needs Python 3.12
+Column = np.ndarray[Any, Any]
+
+ENTRY: Final = np.dtype(
+    [
+        ("timestamp", "<u8"),
+        ("header_size", "<u4"),
+        ("body_size", "<u4"),
+        ("exchange_size", "u1"),
+        ("key_size", "u1"),
+        ("flags", "<u2"),
+        ("position", "<u4"),
+        ("crc", "<u4"),
+        ("unsynced", "<u4"),
+    ]
+)
+ENTRY_SIZE: Final = 32
+# Of a payload, beside its four parts.
+FRAMING_SIZE: Final = 10
+# What the CRC covers of an entry.
+_FIXED_SIZE: Final = 20
+_WAS_DELIVERED: Final = 4
+
+# Batches of 1 k to 16 k rows go to Spark equally fast, larger ones more slowly.
+BATCH_ROWS: Final = 10_000
+# Large messages make smaller batches, so that a task's memory does not depend on them much.
+BATCH_BYTES: Final = 8 * 1024 * 1024
+# Arrow's view of at most this many octets holds them itself, a longer one points into the log.
+_INLINE_MAX: Final = 12
+# Up to this length octets of equal length are copied by numpy, more quickly than by views.
+_WINDOW_MAX: Final = 256
+# Octets that must be readable behind the log, so that a window at its end does not leave it.
+SPARE_BYTES: Final = _WINDOW_MAX
+# Distinct heads that are remembered between batches; heads that never repeat must not pile up.
+_HEADS_MAX: Final = 4096
+
+
+def read_index(octets: Octets) -> Column:
+    if len(octets) % ENTRY_SIZE:
+        raise SegmentDamaged(f"an index of {len(octets)} octets ends within an entry")
+    return np.frombuffer(octets, dtype=ENTRY)
+
+
+def payload_ends(index: Column) -> Column:
+    """Positions in the log behind each payload."""
+    parts: Column = index["header_size"].astype(np.int64) + index["body_size"]
+    parts += index["exchange_size"]
+    parts += index["key_size"]
+    parts += index["position"]
+    parts += FRAMING_SIZE
+    return parts
+
+
+class Places:
+    """Where the parts of some messages lie in a log. `at` counts from the log's first octet."""
+
+    def __init__(self, index: Column, log_position: int) -> None:
+        self.index = index
+        self.start = index["position"].astype(np.int64) - log_position
+        self.exchange = self.start + 1
+        self.key = self.exchange + index["exchange_size"] + 1
+        self.head = self.key + index["key_size"] + 4
+        self.body = self.head + index["header_size"] + 4
+        self.end = self.body + index["body_size"]
+
+    def check(self, log: Column, log_size: int) -> None:
+        """Raises `SegmentDamaged` when index and log do not belong together."""
+        if self.start[0] < 0 or self.end[-1] > log_size or (self.start[1:] < self.end[:-1]).any():
+            raise SegmentDamaged("the index points outside the log that it belongs to")
+        index = self.index
+        agree = (
+            (log[self.start] == index["exchange_size"])
+            & (log[self.key - 1] == index["key_size"])
+            & (log[self.head - 4] == (index["header_size"] & 0xFF))
+            & (log[self.body - 4] == (index["body_size"] & 0xFF))
+        )
+        if not agree.all():
+            raise SegmentDamaged(f"index and log disagree about message {int(agree.argmin())}")
+
+    def chosen(self, rows: Column) -> Places:
+        chosen = object.__new__(Places)
+        for name, value in vars(self).items():
+            setattr(chosen, name, value[rows])
+        return chosen
+
+
+class RowChoice(ABC):
+    """Which rows are wanted. Held by a decoder."""
+
+    @abstractmethod
+    def matches(self, rows: Rows) -> Column:
+        """A truth value for each row."""
+
+
+class RowDecoder:
+    """Makes batches of the chosen columns. Held by one task; knows the stream's name and number."""
+
+    def __init__(
+        self,
+        columns: tuple[str, ...],
+        stream: str,
+        partition: int,
+        row_filter: RowChoice | None = None,
+        verify: bool = False,
+    ) -> None:
+        self._columns = columns
+        self._schema = arrow_schema(columns)
+        self._stream = stream
+        self._partition = partition
+        self._filter = row_filter
+        self._verify = verify
+        self._heads: dict[tuple[bool, bytes], Head] = {}
+
+    def batches(
+        self, index: Column, log: Octets, log_size: int, log_position: int, first_offset: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Of messages in a row. The log has `SPARE_BYTES` behind its `log_size` octets."""
+        assert len(log) >= log_size + SPARE_BYTES
+        octets = np.frombuffer(log, dtype=np.uint8)
+        buffer = pa.py_buffer(log)
+        for start, end in batch_extents(index):
+            rows = index[start:end]
+            places = Places(rows, log_position)
+            places.check(octets, log_size)
+            if self._verify:
+                _verify(rows, log, places, first_offset + start)
+            offsets = np.arange(first_offset + start, first_offset + end, dtype=np.int64)
+            batch = self._batch(octets, buffer, places, offsets)
+            if batch.num_rows:
+                yield batch
+
+    def _batch(
+        self, log: Column, buffer: pa.Buffer, places: Places, offsets: Column
+    ) -> pa.RecordBatch:
+        rows = Rows(log, buffer, places, offsets, self._heads)
+        if self._filter is not None:
+            wanted = np.flatnonzero(self._filter.matches(rows))
+            rows = Rows(log, buffer, places.chosen(wanted), offsets[wanted], self._heads)
+        arrays = [self._column(name, rows) for name in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _column(self, name: str, rows: Rows) -> pa.Array:
+        if name == "stream":
+            return pa.repeat(pa.scalar(self._stream), rows.count)
+        if name == "partition":
+            return pa.repeat(pa.scalar(self._partition, pa.int32()), rows.count)
+        return _MAKERS[name](rows)
+
+
+class Rows:
+    """The rows of one batch; makes columns of them. Heads are decoded once, for all who ask."""
+
+    def __init__(
+        self,
+        log: Column,
+        buffer: pa.Buffer,
+        places: Places,
+        offsets: Column,
+        heads: dict[tuple[bool, bytes], Head],
+    ) -> None:
+        self.count = len(offsets)
+        self._log = log
+        self._buffer = buffer
+        self._places = places
+        self._offsets = offsets
+        self._known_heads = heads
+        self._distinct: tuple[list[Head], pa.Array] | None = None
+        self._class_basic: Column | None = None
+        self._key: pa.Array | None = None
+
+    def offset(self) -> pa.Array:
+        return _from_numbers(self._offsets, pa.int64())
+
+    def timestamp(self) -> pa.Array:
+        microseconds = self._places.index["timestamp"].astype(np.int64) * 1000
+        return _from_numbers(microseconds, COLUMNS["timestamp"][1])
+
+    def exchange(self) -> pa.Array:
+        return _text(self._octets(self._places.exchange, self._places.index["exchange_size"]))
+
+    def routing_key(self) -> pa.Array:
+        if self._key is None:
+            self._key = _text(self._octets(self._places.key, self._places.index["key_size"]))
+        return self._key
+
+    def redelivered(self) -> pa.Array:
+        return pa.array((self._places.index["flags"] & _WAS_DELIVERED) != 0)
+
+    def headers(self) -> pa.Array:
+        return self.spread([head.headers for head in self.heads()], COLUMNS["headers"][1])
+
+    def properties(self) -> pa.Array:
+        return self.spread([head.properties for head in self.heads()], PROPERTIES_ARROW)
+
+    def id(self) -> pa.Array:
+        return self.spread([head.id for head in self.heads()], pa.string())
+
+    def body(self) -> pa.Array:
+        starts = self._places.body
+        sizes = self._places.index["body_size"].astype(np.int64)
+        is_10 = ~self._is_091()
+        if not is_10.any():
+            return self._octets(starts, sizes)
+        framing = _data_framing(self._log, starts, sizes)
+        framing[~is_10] = 0
+        bodies = self._octets(starts + framing, sizes - framing)
+        others = np.flatnonzero(is_10 & (framing == 0)).tolist()
+        if others:
+            values = bodies.to_pylist()
+            for row in others:
+                values[row] = decode_body(values[row])
+            bodies = pa.array(values, pa.binary())
+        return bodies
+
+    def heads(self) -> list[Head]:
+        """The distinct heads of these rows."""
+        return self._heads()[0]
+
+    def spread(self, values: list[Any], kind: pa.DataType) -> pa.Array:
+        """One value per distinct head to one per row."""
+        if len(values) == 1:
+            return repeated(values[0], kind, self.count)
+        return pa.array(values, kind).take(self._heads()[1])
+
+    def _heads(self) -> tuple[list[Head], pa.Array]:
+        if self._distinct is None:
+            starts = self._places.head
+            sizes = self._places.index["header_size"].astype(np.int64)
+            # Without the size of the body in it, many heads are the same.
+            is_cut = bool(self._is_091().all())
+            if is_cut:
+                starts = starts + AMQP091_FIXED_SIZE
+                sizes = sizes - AMQP091_FIXED_SIZE
+            encoded = pc.dictionary_encode(self._octets(starts, sizes))
+            heads = [self._head(is_cut, octets) for octets in encoded.dictionary.to_pylist()]
+            self._distinct = (heads, encoded.indices)
+        return self._distinct
+
+    def _head(self, is_cut: bool, octets: bytes) -> Head:
+        known = self._known_heads.get((is_cut, octets))
+        if known is None:
+            known = decode_property_list(octets) if is_cut else decode_head(octets)
+            if len(self._known_heads) >= _HEADS_MAX:
+                self._known_heads.clear()
+            self._known_heads[is_cut, octets] = known
+        return known
+
+    def _is_091(self) -> Column:
+        if self._class_basic is None:
+            at = self._places.head
+            first, second = AMQP091_CLASS
+            is_class = (self._log[at] == first) & (self._log[at + 1] == second)
+            is_class &= self._places.index["header_size"] >= AMQP091_FIXED_SIZE
+            self._class_basic = is_class
+        return self._class_basic
+
+    def _octets(self, starts: Column, sizes: Column) -> pa.Array:
+        return copied(self._log, self._buffer, starts, sizes.astype(np.int64, copy=False))
+
+
+_MAKERS: Final[dict[str, Callable[[Rows], pa.Array]]] = {
+    "offset": Rows.offset,
+    "timestamp": Rows.timestamp,
+    "exchange": Rows.exchange,
+    "routing_key": Rows.routing_key,
+    "headers": Rows.headers,
+    "properties": Rows.properties,
+    "body": Rows.body,
+    "id": Rows.id,
+    "redelivered": Rows.redelivered,
+}
+
+
+def batch_extents(index: Column) -> Iterator[tuple[int, int]]:
+    """Where to cut: at most BATCH_ROWS, and at most BATCH_BYTES unless one message has more."""
+    ends = payload_ends(index)
+    start = 0
+    while start < len(index):
+        limit = int(index["position"][start]) + BATCH_BYTES
+        end = int(np.searchsorted(ends, limit, side="right"))
+        end = max(start + 1, min(end, start + BATCH_ROWS))
+        yield start, end
+        start = end
+
+
+def copied(log: Column, buffer: pa.Buffer, starts: Column, sizes: Column) -> pa.Array:
+    """A plain binary array of pieces of the log."""
+    count = len(starts)
+    if count == 0:
+        return pa.array([], pa.binary())
+    size = int(sizes[0])
+    if size <= _WINDOW_MAX and (sizes == size).all():
+        offsets = np.arange(count + 1, dtype=np.int32) * np.int32(size)
+        data = _pieces(log, starts, size) if size else np.empty(0, np.uint8)
+        return pa.Array.from_buffers(
+            pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
+    views = np.zeros((count, 4), dtype=np.int32)
+    views[:, 0] = sizes
+    # The prefix, views[:, 1], and the number of the buffer stay 0: a cast reads neither's content.
+    views[:, 3] = starts
+    short = np.flatnonzero(sizes <= _INLINE_MAX)
+    if len(short):
+        inline = _pieces(log, starts[short], _INLINE_MAX)
+        inline[np.arange(_INLINE_MAX) >= sizes[short, None]] = 0
+        views[short, 1:] = inline.view(np.int32)
+    array = pa.Array.from_buffers(pa.binary_view(), count, [None, pa.py_buffer(views), buffer])
+    return array.cast(pa.binary())
+
+
+def _pieces(log: Column, starts: Column, size: int) -> Column:
+    """Pieces of equal length, one per row. As items of a type of that length they are copied
+    twice as fast as by numpy's windows.
+    """
+    shape = (len(log) - size + 1,)
+    items: Column = np.ndarray(shape, dtype=f"V{size}", buffer=log, strides=(1,))
+    return items[starts].view(np.uint8).reshape(len(starts), size)
+
+
+def _data_framing(log: Column, starts: Column, sizes: Column) -> Column:
+    """Octets before the data in bodies that are one data section of AMQP 1.0; 0 for others."""
+    opening = _pieces(log, starts, 8).astype(np.int64)
+    is_data = (opening[:, :3] == (0x00, 0x53, 0x75)).all(axis=1)
+    is_short = is_data & (opening[:, 3] == 0xA0) & (opening[:, 4] == sizes - 5)
+    size = opening[:, 4] << 24 | opening[:, 5] << 16 | opening[:, 6] << 8 | opening[:, 7]
+    is_long = is_data & (opening[:, 3] == 0xB0) & (size == sizes - 8)
+    framing: Column = np.where(is_short, 5, 0) + np.where(is_long, 8, 0)
+    return framing
+
+
+def _from_numbers(numbers: Column, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _text(octets: pa.Array) -> pa.Array:
+    try:
+        return octets.cast(pa.string())
+    except pa.ArrowInvalid:
+        # Names that are no UTF-8 are rare; they are shown with the replacement character.
+        return pa.array([name.decode(errors="replace") for name in octets.to_pylist()], pa.string())
+
+
+def _verify(index: Column, log: Octets, places: Places, first_offset: int) -> None:
+    view = memoryview(log)
+    fixed = index.tobytes()
+    extents = zip(places.start.tolist(), places.end.tolist(), index["crc"].tolist(), strict=True)
+    for row, (start, end, crc) in enumerate(extents):
+        at = row * ENTRY_SIZE
+        if zlib.crc32(view[start:end], zlib.crc32(fixed[at : at + _FIXED_SIZE])) != crc:
+            raise SegmentDamaged(
+                f"the checksum of the message at offset {first_offset + row} is wrong"
+            )

@@ -1,0 +1,91 @@
+"""The data source `penstock`, as Spark sees it: options in, readers and writers out.
+
+Spark makes one of these in a Python process of its own whenever it plans something, so nothing is
+kept here. What is wrong with the options is said here or in the readers' first calls: in the
+driver, before a job starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+    from penstock.spark.options import ReadOptions
+    from penstock.spark.write_options import WriteOptions
+
+
+class PenstockDataSource(DataSource):
+    """Registered by `penstock.spark.register`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock"
+
+    def schema(self) -> StructType:
+        from penstock.spark.columns import spark_schema
+        from penstock.spark.http_client import client_for
+
+        options = self._read_options()
+        # Says at once when the broker, the login or a stream is not there.
+        options.subscription.resolve(client_for(options.access))
+        return spark_schema(options.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from penstock.spark.batch_reader import BatchReader, FilteringBatchReader
+
+        options = self._read_options(schema).for_batch()
+        return FilteringBatchReader(options) if options.pushes_filters else BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = self._read_options(schema).for_streaming()
+        if options.queue is not None:
+            from penstock.spark.lease_reader import LeaseReader
+
+            return LeaseReader(options)
+        from penstock.spark.stream_reader import StreamReader
+
+        return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from penstock.spark.writer import BatchWriter, DirectWriter
+
+        options = self._write_options(schema, overwrite)
+        return BatchWriter(options) if options.deduplicate else DirectWriter(options)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from penstock.spark.stream_writer import DirectStreamWriter, StreamWriter
+
+        options = self._write_options(schema, overwrite)
+        return StreamWriter(options) if options.deduplicate else DirectStreamWriter(options)
+
+    def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+        from penstock.spark.errors import OptionError
+        from penstock.spark.staging import check_target
+        from penstock.spark.write_options import write_options
+
+        if overwrite:
+            raise OptionError("mode", "what was published cannot be taken back", "Use append.")
+        options = write_options(dict(self.options), schema)
+        check_target(options)
+        return options
+
+    def _read_options(self, schema: StructType | None = None) -> ReadOptions:
+        """A schema that somebody gave stands above the option `columns`."""
+        from penstock.spark.columns import columns_of
+        from penstock.spark.options import read_options
+
+        options = read_options(dict(self.options))
+        return options if schema is None else replace(options, columns=columns_of(schema))

@@ -1,0 +1,132 @@
+"""A batch of rows by way of a sink: tasks stage, the driver commits, the broker publishes once.
+
+An attempt has a number of its own, drawn when a task begins: Spark counts attempts anew when a
+driver starts again, and rows of another order must not be mixed with those of a dead task.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from penstock.spark.errors import PipelineError
+from penstock.spark.http_client import BrokerClient, client_for
+from penstock.spark.rows_encoding import encode_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.spark.write_options import WriteOptions
+
+log = logging.getLogger(__name__)
+
+# Octets of one request: half of what the broker takes. More would hold its loop for longer.
+REQUEST_BYTES: Final = 4 * 1024 * 1024
+# What the broker takes: a single message may be this large.
+REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
+# Arrow's octets that are encoded at once.
+GATHERED_BYTES: Final = 2 * 1024 * 1024
+_ATTEMPT_BITS: Final = 62
+_NO_ROWS: Final = bytes(8)
+
+
+@dataclass(frozen=True)
+class StagedPartition(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    sink: str
+    partition: int
+    attempt: int
+    count: int
+
+
+def check_target(options: WriteOptions) -> None:
+    """In the driver, before a job starts: is the broker there, may we, is the exchange there?"""
+    client = client_for(options.access)
+    query = {} if options.exchange is None else {"exchange": options.exchange}
+    path = client.path(
+        "sinks", client.access.vhost, options.sink or "spark", "batches", 0,
+        "partitions", 0, "attempts", 0, **query,
+    )  # fmt: skip
+    client.ask("POST", path, _NO_ROWS)
+
+
+def stage_rows(
+    options: WriteOptions, sink: str, batch: int, batches: Iterator[pa.RecordBatch]
+) -> StagedPartition:
+    """On an executor. Returns when the broker has everything safe."""
+    task = TaskContext.get()
+    partition = 0 if task is None else task.partitionId()
+    attempt = secrets.randbits(_ATTEMPT_BITS)
+    client = client_for(options.access)
+    count = 0
+    for gathered in gather(batches):
+        rows = encode_rows(gathered, options.exchange, options.routing_key)
+        for size, octets in rows.blocks(REQUEST_BYTES, options.window):
+            if len(octets) > REQUEST_BYTES_MAX:
+                raise PipelineError(
+                    f"a message takes {len(octets)} octets; a sink takes {REQUEST_BYTES_MAX}"
+                )
+            path = client.path(
+                "sinks", client.access.vhost, sink, "batches", batch, "partitions", partition,
+                "attempts", attempt, first=count, mandatory=int(options.mandatory),
+            )  # fmt: skip
+            client.ask("POST", path, octets)
+            count += size
+    return StagedPartition(sink, partition, attempt, count)
+
+
+def commit_rows(options: WriteOptions, batch: int, staged: list[Any]) -> None:
+    """In the driver. Returns when everything is published, now or before."""
+    partitions = [part for part in staged if isinstance(part, StagedPartition) and part.count]
+    if not partitions:
+        return
+    client = client_for(options.access)
+    sink = partitions[0].sink
+    attempts = [[part.partition, part.attempt, part.count] for part in partitions]
+    path = client.path("sinks", client.access.vhost, sink, "batches", batch, "commit")
+    answer = client.send_json("POST", path, {"attempts": attempts})
+    while not answer["published"]:
+        log.info("sink '%s' is still publishing batch %d", sink, batch)
+        answer = client.send_json("POST", path, {"attempts": attempts})
+    if batch < answer["last_batch"]:
+        raise PipelineError(
+            f"sink '{sink}' has committed batch {answer['last_batch']} already, and this is batch "
+            f"{batch}: another query uses the sink, or this one has lost its checkpoint. Nothing "
+            "of this batch was published. Name another sink, or forget this one: "
+            f"DELETE {client.path('sinks', client.access.vhost, sink)}"
+        )
+    if answer["unroutable"]:
+        log.warning("%d messages of batch %d reached no queue", answer["unroutable"], batch)
+
+
+def forget(options: WriteOptions, sink: str) -> None:
+    client: BrokerClient = client_for(options.access)
+    client.ask("DELETE", client.path("sinks", client.access.vhost, sink))
+
+
+def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of some size: Spark's may be small, and a request each would be many."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= GATHERED_BYTES:
+            yield _together(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

@@ -1,0 +1,174 @@
+"""The options and columns of a write: checked together in the driver, before any job starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from penstock.spark.errors import OptionError
+from penstock.spark.options import ACCESS_OPTIONS, Given, access_of
+from penstock.spark.rows_encoding import PROPERTY_NAMES, SHORT_STRING_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.spark.address import BrokerAccess
+
+WRITE_OPTIONS: Final = (
+    *ACCESS_OPTIONS,
+    "exchange",
+    "routingKey",
+    "mandatory",
+    "window",
+    "deduplicate",
+    "sink",
+    "amqpUri",
+)
+# Spark hands its own to us too.
+_SPARKS_OPTIONS: Final = ("checkpointLocation", "path", "queryName")
+# As people call the exchange without a name.
+DEFAULT_EXCHANGE: Final = "amq.default"
+# Messages on their way at once: with sinks those of one request, directly those unconfirmed.
+WINDOW: Final = 20_000
+# Rows of the source that mean nothing to whoever publishes.
+_OF_READERS: Final = frozenset({"stream", "partition", "offset", "id", "redelivered"})
+# The broker takes it from the login, and refuses another.
+_LOGIN_PROPERTY: Final = "user_id"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a writer is told. Travels to executors."""
+
+    access: BrokerAccess
+    # None: the column says it.
+    exchange: str | None
+    routing_key: str | None
+    mandatory: bool
+    window: int
+    deduplicate: bool
+    sink: str | None
+    amqp_uri: str | None
+
+
+def write_options(options: Mapping[str, str], schema: StructType) -> WriteOptions:
+    """Raises `OptionError`; asks nobody."""
+    # These two may be empty: the default exchange, and a key that nothing looks at.
+    exchange = _constant(options, "exchange")
+    routing_key = _constant(options, "routingKey")
+    rest = {n: v for n, v in options.items() if n.lower() not in {"exchange", "routingkey"}}
+    given = Given(rest)
+    given.check_names((*WRITE_OPTIONS, *_SPARKS_OPTIONS))
+    check_columns(schema)
+    names = set(schema.names)
+    if exchange is None and "exchange" not in names:
+        raise OptionError(
+            "exchange",
+            "nothing says where to publish",
+            f"Name an exchange ('{DEFAULT_EXCHANGE}' is the default one), or give the rows a "
+            "column 'exchange'.",
+        )
+    if routing_key is None and "routing_key" not in names:
+        raise OptionError(
+            "routingKey",
+            "nothing says the routing key",
+            "Give it (it may be empty), or give the rows a column 'routing_key'.",
+        )
+    deduplicate = given.truth("deduplicate", True)
+    if deduplicate:
+        given.exclude("deduplicate", ("amqpUri",), "sinks go over HTTP")
+    else:
+        given.exclude("deduplicate=false", ("sink",), "nothing is staged then")
+    return WriteOptions(
+        access_of(given),
+        "" if exchange == DEFAULT_EXCHANGE else exchange,
+        routing_key,
+        given.truth("mandatory", False),
+        given.number("window") or WINDOW,
+        deduplicate,
+        given.text("sink"),
+        given.text("amqpUri"),
+    )
+
+
+def _constant(options: Mapping[str, str], name: str) -> str | None:
+    for given, value in options.items():
+        if given.lower() == name.lower():
+            if len(value.encode()) > SHORT_STRING_MAX:
+                raise OptionError(
+                    name, "it is too long", f"It has at most {SHORT_STRING_MAX} octets."
+                )
+            return value
+    return None
+
+
+def check_columns(schema: StructType) -> None:
+    """Raises `OptionError` for columns that cannot be written."""
+    names = [name.lower() for name in schema.names]
+    if "body" not in names:
+        raise _wrong("there is no column 'body'")
+    for field in schema.fields:
+        if field.name in _OF_READERS:
+            raise _wrong(
+                f"column '{field.name}' says where a message was read and cannot be written"
+            )
+        if field.name == "properties":
+            _check_properties(field, set(schema.names))
+        elif not _fits(field.name, field.dataType):
+            raise _wrong(f"column '{field.name} {field.dataType.simpleString()}' cannot be written")
+
+
+def _check_properties(field: StructField, others: set[str]) -> None:
+    if not isinstance(field.dataType, StructType):
+        raise _wrong(f"column 'properties {field.dataType.simpleString()}' is no struct")
+    for inner in field.dataType.fields:
+        if inner.name == _LOGIN_PROPERTY:
+            continue
+        if inner.name not in PROPERTY_NAMES or not _fits(inner.name, inner.dataType):
+            raise _wrong(
+                f"'properties.{inner.name} {inner.dataType.simpleString()}' cannot be written"
+            )
+        if inner.name in others:
+            raise _wrong(f"'{inner.name}' is a column and stands in 'properties' too")
+
+
+def _fits(name: str, kind: DataType) -> bool:
+    if name == "body":
+        return isinstance(kind, BinaryType | StringType)
+    if name in {"exchange", "routing_key"}:
+        return isinstance(kind, StringType)
+    if name == "headers":
+        return (
+            isinstance(kind, MapType)
+            and isinstance(kind.keyType, StringType)
+            and isinstance(kind.valueType, StringType)
+        )
+    if name in {"delivery_mode", "priority"}:
+        return isinstance(kind, IntegralType)
+    if name == "timestamp":
+        return isinstance(kind, TimestampType | TimestampNTZType | IntegralType)
+    if name == "expiration":
+        return isinstance(kind, StringType | IntegralType)
+    return name in PROPERTY_NAMES and isinstance(kind, StringType)
+
+
+def _wrong(problem: str) -> OptionError:
+    return OptionError(
+        "schema",
+        problem,
+        "Select what is to be written: body (binary or string) and, as wanted, exchange, "
+        "routing_key, headers (map<string,string>), properties (struct), or single properties: "
+        f"{', '.join(PROPERTY_NAMES)}.",
+    )

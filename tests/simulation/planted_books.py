@@ -1,0 +1,121 @@
+"""Brokers that break what streams, leases, sinks, delays and transactions promise, a defect each."""
+
+from penstock.broker.message import Message
+from penstock.broker.queues.queue import Queue
+from penstock.broker.set_apart import LEASE_OF, STAGE_OF
+from penstock.broker.state import DEFAULT_VHOST
+from penstock.broker.streams.stream import Stream
+from penstock.broker.topology import DeleteQueue
+from penstock.broker.vhost import VirtualHost
+from penstock.dialects.amqp091.transaction import commit
+from penstock.dialects.connection import Connection
+from penstock.node.node import Node
+from penstock.simulation.durable_host import DurableHost
+
+
+def vhost_of(node: Node) -> VirtualHost:
+    return node.state.vhost(DEFAULT_VHOST)
+
+
+def streams_of(node: Node) -> list[Stream]:
+    return [queue for queue in vhost_of(node).queues.values() if isinstance(queue, Stream)]
+
+
+def apart_of(node: Node, argument: str) -> list[Queue]:
+    """Queues that the broker has made for leases or for stages."""
+    return [queue for queue in vhost_of(node).queues.values() if argument in queue.arguments]
+
+
+def copied(message: Message) -> Message:
+    """The journal writes a message in one tick only."""
+    return Message(message.address, message.properties, message.body, message.origin)
+
+
+class PublisherForgettingHost(DurableHost):
+    """A stream does not know after a start who published what last."""
+
+    def start(self) -> None:
+        super().start()
+        for stream in streams_of(self.node):
+            stream.files.publishers.sequences.clear()
+
+
+class CursorPushingHost(DurableHost):
+    """Moves every cursor to the end of what can be read, settled or not."""
+
+    def swept(self) -> None:
+        super().swept()
+        for stream in streams_of(self.node):
+            for name, _, _ in stream.cursors():
+                stream.set_cursor(name, stream.files.readable_offset(), self.now())
+
+
+class DelayLosingHost(DurableHost):
+    """Starts without one of the messages that waited."""
+
+    def start(self) -> None:
+        super().start()
+        line = vhost_of(self.node).delay_line
+        first = line.waiting.first()
+        if first is not None:
+            line.take(first)
+
+
+class HurryingHost(DurableHost):
+    """Lets go what waits half a second too early."""
+
+    def swept(self) -> None:
+        super().swept()
+        self.node.timers.fire_due(self.now() + 500)
+
+
+class CommittingHost(DurableHost):
+    """Commits the transactions of a connection that is lost."""
+
+    def lost(self, connection: Connection) -> None:
+        for channel in connection.amqp091._channels.values():
+            if channel.transaction is not None and channel.transaction.settlements:
+                commit(channel, self.now())
+        super().lost(connection)
+
+
+class LeaseDroppingHost(DurableHost):
+    """Starts without one of the leases."""
+
+    def start(self) -> None:
+        super().start()
+        for lease in apart_of(self.node, LEASE_OF)[:1]:
+            vhost_of(self.node).apply(DeleteQueue(lease.name), self.now())
+
+
+class LeaseCopyingHost(DurableHost):
+    """Puts the first message of a lease into its queue as well."""
+
+    def swept(self) -> None:
+        super().swept()
+        for lease in apart_of(self.node, LEASE_OF)[:1]:
+            for entry in lease.browse(1):
+                origin = vhost_of(self.node).queue(str(lease.arguments[LEASE_OF]))
+                origin.enqueue(copied(entry.message), self.now())
+
+
+class StageLeakingHost(DurableHost):
+    """Publishes the first message of a stage before anybody commits it."""
+
+    def swept(self) -> None:
+        super().swept()
+        for stage in apart_of(self.node, STAGE_OF)[:1]:
+            for entry in stage.browse(1):
+                target = vhost_of(self.node).queues.get(entry.message.address.routing_key)
+                if target is not None:
+                    target.enqueue(copied(entry.message), self.now())
+
+
+class StageDroppingHost(DurableHost):
+    """Starts without one of the stages that are being published."""
+
+    def start(self) -> None:
+        super().start()
+        for sink in vhost_of(self.node).sinks.values():
+            for name in sink.pending[:1]:
+                vhost_of(self.node).apply(DeleteQueue(name), self.now())

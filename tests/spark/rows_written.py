@@ -1,0 +1,51 @@
+"""Index and log as the broker writes them, made by its own code, for tests of the decoder."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+from penstock.spark.segments import SPARE_BYTES
+from penstock.storage.stream_index import FIXED, SIZE, VARIED
+
+
+class Row(NamedTuple):
+    exchange: bytes
+    key: bytes
+    head: bytes
+    body: bytes
+    timestamp: int = 1_700_000_000_000
+    flags: int = 0
+
+
+def written(rows: list[Row], position: int = 32) -> tuple[bytes, bytearray, int]:
+    """Index, log with spare octets, size of the log without them."""
+    index: list[bytes] = []
+    log: list[bytes] = []
+    at = position
+    for row in rows:
+        payload = b"".join(
+            [
+                bytes([len(row.exchange)]),
+                row.exchange,
+                bytes([len(row.key)]),
+                row.key,
+                SIZE.pack(len(row.head)),
+                row.head,
+                SIZE.pack(len(row.body)),
+                row.body,
+            ]
+        )
+        fixed = FIXED.pack(
+            row.timestamp,
+            len(row.head),
+            len(row.body),
+            len(row.exchange),
+            len(row.key),
+            row.flags,
+        )
+        crc = zlib.crc32(payload, zlib.crc32(fixed))
+        index.append(fixed + VARIED.pack(at, crc, 0))
+        log.append(payload)
+        at += len(payload)
+    return b"".join(index), bytearray(b"".join(log) + bytes(SPARE_BYTES)), at - position

@@ -1,0 +1,85 @@
+"""Rows of Arrow become messages, without Spark and without a broker."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from penstock.client.encoding import encode_publish
+from penstock.spark.errors import PipelineError
+from penstock.spark.rows_encoding import encode_rows
+from penstock.wire.amqp091.content import BasicProperties, decode_properties
+from tests.server.http.rows import read_block
+
+TEXTS = pa.map_(pa.string(), pa.string())
+
+
+def batch() -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "routing_key": ["a", "bb", "é", ""],
+            "body": [b"1", None, b"333", b"4444"],
+            "message_id": ["x", None, "zz", "y"],
+            "priority": pa.array([1, None, 0, 255], pa.int32()),
+            "headers": pa.array(
+                [[("k", "v")], None, [("k", None), ("é", "w")], []],
+                TEXTS,
+            ),
+            "timestamp": pa.array([1_999_999, 2_000_000, None, 0], pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+EXPECTED = [
+    ("a", b"1", BasicProperties(None, None, {"k": "v"}, 2, 1, message_id="x", timestamp=1)),
+    ("bb", b"", BasicProperties(delivery_mode=2, timestamp=2)),
+    ("é", b"333", BasicProperties(None, None, {"k": None, "é": "w"}, 2, 0, message_id="zz")),
+    ("", b"4444", BasicProperties(None, None, {}, 2, 255, message_id="y", timestamp=0)),
+]
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_every_column_finds_its_place_also_in_a_slice(first: int) -> None:
+    rows = encode_rows(batch().slice(first), "e", None)
+    [(count, octets)] = rows.blocks(10_000, 100)
+    assert count == 4 - first
+    assert [row[:2] for row in read_block(octets)] == [row[:2] for row in EXPECTED[first:]]
+    headers = [decode_properties(header) for header in rows.header.to_pylist()]
+    assert headers == [row[2] for row in EXPECTED[first:]]
+
+
+def test_frames_are_those_of_the_client() -> None:
+    frames = encode_rows(batch(), "e", None).frames(7, True).to_pylist()
+    assert frames == [
+        encode_publish(7, "e", key, body, 0, properties, True) for key, body, properties in EXPECTED
+    ]
+
+
+def test_a_block_has_no_more_octets_and_rows_than_asked_for() -> None:
+    rows = encode_rows(pa.record_batch({"body": [b"x" * 100] * 100}), "", "k")
+    blocks = list(rows.blocks(1000, 100))
+    assert all(len(octets) <= 1000 for _, octets in blocks)
+    assert sum(count for count, _ in blocks) == 100
+    assert {count for count, _ in blocks[:-1]} == {6}
+    assert [len(read_block(octets)) for _, octets in blocks] == [count for count, _ in blocks]
+    assert [count for count, _ in rows.blocks(100_000, 30)] == [30, 30, 30, 10]
+    # One that is larger than a block stands alone.
+    assert [count for count, _ in rows.blocks(10, 30)] == [1] * 100
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "text"),
+    [
+        ("routing_key", ["a", None], "'routing_key' is null in 1 of 2 rows"),
+        ("routing_key", ["a", "k" * 256], "'routing_key' has a value of 256 octets"),
+        ("type", ["é" * 128, ""], "'type' has a value of 256 octets"),
+        ("priority", [256, 1], "'priority' has a value that is not within 0 and 255"),
+        ("delivery_mode", [-1, 1], "'delivery_mode' has a value"),
+    ],
+)
+def test_values_that_no_message_can_have_are_errors(
+    column: str, values: list[object], text: str
+) -> None:
+    rows = pa.record_batch({"body": [b"", b""], column: values})
+    with pytest.raises(PipelineError, match=text):
+        encode_rows(rows, "", None if column == "routing_key" else "k")
