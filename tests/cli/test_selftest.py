@@ -17,10 +17,10 @@ def names(stages: list[Stage]) -> list[str]:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ("", ["pytest pure", "pytest compiled"]),
-        ("both", ["pytest pure", "pytest compiled"]),
-        ("pure", ["pytest pure"]),
-        ("compiled", ["pytest compiled"]),
+        ("", ["pytest pure", "pytest compiled", "pytest spark"]),
+        ("both", ["pytest pure", "pytest compiled", "pytest spark"]),
+        ("pure", ["pytest pure", "pytest spark"]),
+        ("compiled", ["pytest compiled", "pytest spark"]),
     ],
 )
 def test_the_wanted_builds_are_the_stages(wanted: str, expected: list[str]) -> None:
@@ -35,6 +35,13 @@ def test_each_build_gets_its_switch_and_the_arguments() -> None:
     assert compiled.environment == {"PENSTOCK_REQUIRE_COMPILED": "1", "PYTHONPATH": str(COPY)}
 
 
+def test_spark_runs_once_and_apart_from_both_builds() -> None:
+    pure, compiled, spark = suite_stages("", [], COPY, "")
+    assert pure.command[-1] == compiled.command[-1] == "--ignore=tests/spark"
+    assert spark.command[-1] == "tests/spark"
+    assert spark.environment == {"PYTHONPATH": str(COPY)}
+
+
 @pytest.mark.parametrize(
     ("wanted", "why_pure", "verdict"),
     [
@@ -47,7 +54,7 @@ def test_each_build_gets_its_switch_and_the_arguments() -> None:
 def test_a_missing_compiled_build_is_skipped_only_where_it_cannot_be_had(
     wanted: str, why_pure: str, verdict: str
 ) -> None:
-    stage = suite_stages(wanted, [], None, why_pure)[-1]
+    stage = suite_stages(wanted, [], None, why_pure)[-2]
     assert run_stage(stage) == (f"{verdict}: no compiled build, {why_pure}", 0.0)
 
 

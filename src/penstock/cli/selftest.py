@@ -1,4 +1,4 @@
-"""`penstock test`: style, types, then the suite on the pure and on the compiled build.
+"""`penstock test`: style, types, then the suite on the pure and on the compiled build, then Spark.
 
 Every stage runs even when an earlier one failed, so that one call shows everything; the exit code
 is non-zero when any stage failed. PENSTOCK_TEST_BUILDS=pure|compiled|both chooses the builds.
@@ -26,6 +26,10 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 # One worker per core of a small machine; more only makes the tests wait for one another.
 PYTEST_WORKERS = "2"
+
+# Needs a Java process and both cores to itself, and runs nothing compiled but the broker it drives;
+# so it has a stage of its own and one build.
+SPARK_TESTS = "tests/spark"
 
 BUILD_CHOICES = ("", "pure", "compiled", "both")
 
@@ -73,12 +77,20 @@ def style_stages() -> list[Stage]:
 def suite_stages(
     wanted: str, arguments: Sequence[str], copy: Path | None, why_pure: str
 ) -> list[Stage]:
-    pytest = [sys.executable, "-P", "-m", "pytest", "-n", PYTEST_WORKERS, "--dist", "worksteal"]
+    pytest = [sys.executable, "-P", "-m", "pytest"]
+    spark = [*pytest, SPARK_TESTS]
+    pytest += ["-n", PYTEST_WORKERS, "--dist", "worksteal"]
+    if not arguments:
+        arguments = [f"--ignore={SPARK_TESTS}"]
+    else:
+        spark = []
     stages: list[Stage] = []
     if wanted != "compiled":
         environment = {"PENSTOCK_PURE": "1", "PYTHONPATH": str(CHECKOUT / "src")}
         stages.append(Stage("pytest pure", [*pytest, *arguments], environment))
     if wanted == "pure":
+        if spark:
+            stages.append(Stage("pytest spark", spark, environment))
         return stages
     if copy is not None:
         environment = {"PENSTOCK_REQUIRE_COMPILED": "1", "PYTHONPATH": str(copy)}
@@ -88,6 +100,9 @@ def suite_stages(
         lost = wanted != "" or why_pure.startswith("compilation failed")
         verdict = f"{'FAILED' if lost else 'SKIPPED'}: no compiled build, {why_pure}"
         stages.append(Stage("pytest compiled", verdict=verdict))
+    if spark:
+        path = CHECKOUT / "src" if copy is None else copy
+        stages.append(Stage("pytest spark", spark, {"PYTHONPATH": str(path)}))
     return stages
 
 
