@@ -72,5 +72,15 @@ def amqplib() -> Path:
 
 
 @pytest.fixture(scope="session")
+def proton_examples() -> Path:
+    return foreign_clients.proton_examples("send", "receive", "send-abort")
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_amqp_client() -> Path:
+    return foreign_clients.rabbitmq_amqp_client()
+
+
+@pytest.fixture(scope="session")
 def rhea() -> Path:
     return foreign_clients.node_packages("rhea")

@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +27,13 @@ COMPILE_SECONDS_MAX = 240.0
 
 DEBIAN_INSTALL = (
     "apt-get install -y --no-install-recommends "
-    "amqp-tools golang-go golang-github-rabbitmq-amqp091-go-dev"
+    "amqp-tools golang-go golang-github-rabbitmq-amqp091-go-dev "
+    "gcc libc6-dev libqpid-proton11-dev libqpid-proton11-dev-examples"
 )
 GO_SOURCES = Path("/usr/share/gocode")
+PROTON_EXAMPLES = Path("/usr/share/proton/examples/c")
+# By their full names, because Debian's package has no links to them without a version.
+PROTON_LIBRARIES = ("-l:libqpid-proton-core.so.10", "-l:libqpid-proton-proactor.so.1")
 
 
 def amqp_tools() -> Path:
@@ -55,6 +60,48 @@ def go_client() -> Path:
         # Always called: Go's own cache knows what is stale, and a warm build costs little.
         _run(command, COMPILE_SECONDS_MAX, environment)
     return program
+
+
+def proton_examples(*names: str) -> Path:
+    """The folder of Debian's examples of Qpid Proton's C library, compiled with our login; those
+    without it are in `bare/`.
+    """
+    for name in names:
+        _ensure_debian(PROTON_EXAMPLES / f"{name}.c")
+    _ensure_debian(Path("/usr/include/proton/proactor.h"))
+    _ensure_debian(Path("/usr/bin/gcc"))
+    folder = CACHE / "proton_c"
+    login = [str(HERE / "proton_c" / "login.c"), "-Wl,--wrap=pn_proactor_connect2"]
+    with _one_process_at_a_time("proton_c"):
+        (folder / "bare").mkdir(parents=True, exist_ok=True)
+        for name in names:
+            source = str(PROTON_EXAMPLES / f"{name}.c")
+            for program, more in ((folder / name, login), (folder / "bare" / name, [])):
+                command = ["/usr/bin/gcc", "-o", f"{program}.new", source, *more]
+                _run([*command, *PROTON_LIBRARIES, "-lpthread"], COMPILE_SECONDS_MAX, None)
+                # Another worker may be running the old one.
+                Path(f"{program}.new").replace(program)
+    return folder
+
+
+def rabbitmq_amqp_client() -> Path:
+    """The interpreter of an environment that holds RabbitMQ's AMQP 1.0 client, in the version that
+    `rabbitmq_amqp_client/requirements.txt` pins. Apart, because it brings a Proton of its own.
+    """
+    folder = CACHE / "rabbitmq_amqp_client"
+    requirements = HERE / "rabbitmq_amqp_client" / "requirements.txt"
+    installed = folder / "installed.txt"
+    python = folder / "bin" / "python"
+    with _one_process_at_a_time("rabbitmq_amqp_client"):
+        if not installed.exists() or installed.read_bytes() != requirements.read_bytes():
+            try:
+                _run([sys.executable, "-m", "venv", str(folder)], INSTALL_SECONDS_MAX, None)
+                install = [str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements)]
+                _run(install, INSTALL_SECONDS_MAX, None)
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                pytest.skip(f"RabbitMQ's client cannot be installed here: {str(error)[-300:]}")
+            installed.write_bytes(requirements.read_bytes())
+    return python
 
 
 def node_packages(name: str) -> Path:
@@ -97,7 +144,7 @@ def _ensure_debian(wanted: Path) -> None:
             pytest.skip(reason)
 
 
-def _run(command: list[str], seconds: float, environment: dict[str, str]) -> None:
+def _run(command: list[str], seconds: float, environment: dict[str, str] | None) -> None:
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=seconds, check=False, env=environment
     )

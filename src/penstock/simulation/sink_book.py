@@ -1,5 +1,7 @@
 """What jobs staged and committed, and where it must be published: once, or not at all."""
 
+from typing import Final
+
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import STAGE_OF
 from penstock.broker.state import DEFAULT_VHOST
@@ -17,9 +19,9 @@ from penstock.simulation.scenarios import (
 )
 
 # Where messages may arrive; the partitions of a stream count as one place.
-QUEUES = (LANDED, ALSO_LANDED, *STREAM_NAMES)
+QUEUES: Final = (LANDED, ALSO_LANDED, *STREAM_NAMES)
 # Exchange and routing key of a message, and the places that it must reach.
-PLACES: dict[tuple[str, str], tuple[str, ...]] = {
+PLACES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("", LANDED): (LANDED,),
     ("", STREAM): (STREAM,),
     (SPREAD, ""): (LANDED, ALSO_LANDED, STREAM),

@@ -59,6 +59,7 @@ def test_a_survey_finds_names_whatever_their_text_looks_like(tmp_path: Path) -> 
         (form.BROKER_MAGIC + b"\x02" + bytes(23), "another version"),
         (form.head(form.BROKER_MAGIC) + form.record(0, form.ENQUEUED, 0, 3, 1, 1), "queue 3"),
         (form.head(form.BROKER_MAGIC) + form.record(0, 200, 0, 0, 1, 1), "no known kind"),
+        (form.head(form.BROKER_MAGIC) + form.record(0, form.DROPPED, 9, 0, 1, 1), "no known kind"),
         (form.head(form.BROKER_MAGIC) + bytes(64), ""),
     ],
 )

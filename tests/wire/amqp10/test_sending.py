@@ -260,7 +260,7 @@ def test_a_tag_of_the_owners_choice() -> None:
     sent.tag = b"mine"
     link.send(sent, b"", b"x")
     ((_, said, _),) = decode_frames(machine.flush())
-    assert said == Transfer(0, 0, b"mine", settled=False)
+    assert said == Transfer(0, 0, b"mine", 0, settled=False)
     assert sent.delivery_tag() == b"mine"
     assert link.unsettled == {0: sent}
 
@@ -301,7 +301,7 @@ def test_a_delivery_is_sent_again_with_its_tag() -> None:
     link.send_again(sent, Transfer(delivery_tag=b"old", settled=False, resume=True), b"x")
     assert link.unsettled == {0: sent}
     ((_, said, payload),) = decode_frames(machine.flush())
-    assert said == Transfer(0, 0, b"old", settled=False, resume=True)
+    assert said == Transfer(0, 0, b"old", 0, settled=False, resume=True)
     assert payload == b"x"
 
 

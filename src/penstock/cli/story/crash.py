@@ -24,6 +24,8 @@ STREAM: Final = "demo.events"
 PUBLISHERS: Final = 2
 
 LOOK_SECONDS: Final = 0.1
+# Thousands of messages pass in a tenth of a second, and the kill is to come in their middle.
+AIM_SECONDS: Final = 0.002
 
 # When nothing has come for this long, what is missing counts as lost. Longer than a restart of the
 # broker takes on a busy machine.
@@ -82,9 +84,16 @@ class Crash:
     """One performance. Held by the demo."""
 
     def __init__(
-        self, broker: StoryBroker, ledger: Path, run: int, messages: int, size: int
+        self,
+        broker: StoryBroker,
+        ledger: Path,
+        run: int,
+        messages: int,
+        size: int,
+        drain_seconds: float = DRAIN_SECONDS_MAX,
     ) -> None:
         self._broker: StoryBroker = broker
+        self._drain_seconds: float = drain_seconds
         errand = Errand(broker.amqp_uri, run, EXCHANGE, (*QUEUES, STREAM), ledger)
         shares = [messages // PUBLISHERS] * PUBLISHERS
         shares[0] += messages % PUBLISHERS
@@ -100,7 +109,7 @@ class Crash:
         for client in (*self._consumers, *self._publishers):
             client.start()
         try:
-            self._wait(lambda: self._confirmed() * 2 >= self._messages, "publishing", watch)
+            self._wait(self._is_halfway, "publishing", watch, AIM_SECONDS)
             confirmed_at_kill = self._confirmed()
             killed = time.monotonic()
             self._broker.kill()
@@ -132,6 +141,9 @@ class Crash:
             ),
         )
 
+    def _is_halfway(self) -> bool:
+        return self._confirmed() * 2 >= self._messages
+
     def _all_are_back(self) -> bool:
         """A publisher that had finished before the kill has nothing to come back for."""
         return all([p.back_at > 0 or not p.is_alive() for p in self._publishers])
@@ -147,11 +159,20 @@ class Crash:
             sum(consumer.distinct for consumer in self._consumers),
         )
 
-    def _wait(self, done: Callable[[], bool], phase: str, watch: Watcher) -> None:
+    def _wait(
+        self,
+        done: Callable[[], bool],
+        phase: str,
+        watch: Watcher,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        shown = 0.0
         while not done():
             self._check_clients()
-            time.sleep(LOOK_SECONDS)
-            watch(self._moment(phase))
+            if time.monotonic() - shown >= LOOK_SECONDS:
+                shown = time.monotonic()
+                watch(self._moment(phase))
+            time.sleep(look_seconds)
 
     def _check_clients(self) -> None:
         for name, fault in [
@@ -170,7 +191,7 @@ class Crash:
             watch(moment)
             if moment.received != received:
                 received, changed = moment.received, time.monotonic()
-            elif time.monotonic() - changed > DRAIN_SECONDS_MAX:
+            elif time.monotonic() - changed > self._drain_seconds:
                 return
             time.sleep(LOOK_SECONDS)
 

@@ -157,7 +157,7 @@ def circumstances(catalog: Catalog) -> Circumstances:
     kept = np.zeros((size, starts), dtype=bool)
     for queue in queues:
         for start in queue.survived:
-            kept[queue.number, start] = start >= 0
+            kept[queue.number, start] = True
     last = [catalog.start_counts.get(queue.server, 1) - 1 for queue in queues]
     return Circumstances(
         last_start=np.array(last, dtype=np.int32),

@@ -36,8 +36,7 @@ RECORD_TYPE: Final = np.dtype(
 KINDS: Final = np.array(kind_table(), dtype=np.uint8)
 # Events that are not about messages.
 _ASIDE: Final = (form.NAME, form.STARTED, form.REACHES)
-_KNOWN: Final = np.isin(np.arange(256), [row // 8 for row in np.flatnonzero(KINDS != UNKNOWN)])
-_KNOWN[list(_ASIDE)] = True
+_ASIDE_TABLE: Final = np.isin(np.arange(256), _ASIDE)
 
 
 class LedgerDamaged(PipelineError):
@@ -189,7 +188,9 @@ def _without_texts(mask: npt.NDArray[np.bool_], walk: _Walk) -> npt.NDArray[np.b
 
 def _whole_end(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], walk: _Walk) -> int:
     """Where the whole records end; below 0, the record that is damaged."""
-    strange = _without_texts(~_KNOWN[events], walk)
+    details = np.minimum(records["detail"], 7).astype(np.int64)
+    unknown = KINDS[events.astype(np.int64) * 8 + details] == UNKNOWN
+    strange = _without_texts(unknown & ~_ASIDE_TABLE[events], walk)
     strange[0] = False
     strange[walk.end :] = False
     found = np.flatnonzero(strange)

@@ -117,20 +117,23 @@ def _traffic(traffic: Traffic) -> npt.NDArray[np.void]:
     table[:, :, 0]["detail"] = 1 if traffic.persistent else 0
     records = table.reshape(-1)
     records = records[records["count"] > 0]
-    return _with_faults(records, traffic.faults) if traffic.faults else records
+    return _with_faults(records, traffic) if traffic.faults else records
 
 
-def _with_faults(
-    records: npt.NDArray[np.void], faults: dict[tuple[int, int], Fault]
-) -> npt.NDArray[np.void]:
+def _with_faults(records: npt.NDArray[np.void], traffic: Traffic) -> npt.NDArray[np.void]:
+    times = np.ascontiguousarray(records["time"])
     removed: dict[int, list[int]] = {}
     added: list[tuple[int, int, int, int, int]] = []
-    for (queue, position), fault in faults.items():
+    for (queue, position), fault in traffic.faults.items():
         without = _WITHOUT.get(fault, set())
-        mine = np.flatnonzero(
-            (records["name"] == queue)
-            & (records["first"] <= position)
-            & (records["first"] + records["count"] > position)
+        # From its enqueueing to its acknowledgement, two ticks later.
+        tick = BEGINNING_MS + TICK_MS * ((position - 1) // traffic.run)
+        begin, end = np.searchsorted(times, [tick, tick + 3 * TICK_MS])
+        near = records[begin:end]
+        mine = begin + np.flatnonzero(
+            (near["name"] == queue)
+            & (near["first"] <= position)
+            & (near["first"] + near["count"] > position)
         )
         for at in mine.tolist():
             if int(records["event"][at]) in without:

@@ -158,10 +158,14 @@ def conclude(
 ) -> Audit:
     verdicts: dict[tuple[str, str, str], QueueVerdict] = {}
     owners: list[tuple[KnownQueue, QueueVerdict]] = []
+    # What clients say of a queue belongs to the first server that has it.
+    servers: dict[tuple[str, str], str] = {}
     for role in (Role.QUEUE, Role.CLIENT):
         for queue in catalog.queues:
             if queue.role is role:
-                key = _key_of(queue, verdicts)
+                server = servers.setdefault((queue.vhost, queue.queue), queue.server)
+                is_client = role is Role.CLIENT
+                key = (server if is_client else queue.server, queue.vhost, queue.queue)
                 verdict = verdicts.setdefault(key, QueueVerdict(*key))
                 owners.append((queue, verdict))
                 _enter_counts(verdict, queue, counts, catalog)
@@ -192,17 +196,6 @@ def conclude(
         torn_files=catalog.torn_files,
         truncated=sorted(catalog.truncated),
     )
-
-
-def _key_of(
-    queue: KnownQueue, verdicts: dict[tuple[str, str, str], QueueVerdict]
-) -> tuple[str, str, str]:
-    """What clients say belongs to the one server that has the queue, if it is one."""
-    if queue.role is Role.CLIENT:
-        same = [key for key in verdicts if key[1:] == (queue.vhost, queue.queue)]
-        if same:
-            return same[0]
-    return (queue.server, queue.vhost, queue.queue)
 
 
 def _enter_counts(

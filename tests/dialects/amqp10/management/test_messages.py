@@ -39,6 +39,18 @@ def test_a_request_without_a_body_section_has_the_body_null() -> None:
     assert read_request(PYTHON_RENEWS_A_TOKEN).body == b"tok"
 
 
+def test_the_python_client_puts_the_body_null_in_front() -> None:
+    request = read_request(
+        b"\x00\x53\x77\x40" + Properties("1", None, "/queues/q", "GET", "$me").encode()
+    )
+    assert (request.method, request.to, request.body, request.fault) == (
+        "GET",
+        "/queues/q",
+        None,
+        "",
+    )
+
+
 def test_a_declaration_of_the_python_client_is_answered() -> None:
     conversation = Conversation()
     status, body, correlation = conversation.exchange(PYTHON_DECLARES)
