@@ -19,7 +19,7 @@ from penstock.broker.publishing import enqueue_all
 from penstock.broker.queues.queue import Queue
 from penstock.broker.routing import Route, resolve
 from penstock.broker.streams.publishers import ID_HEADER, SEQUENCE_HEADER
-from penstock.broker.streams.stream import Stream
+from penstock.broker.streams.stream import SAFE_POLL_MS, Stream, are_safe
 from penstock.broker.timers import Timer
 from penstock.broker.topology import DeleteQueue
 from penstock.broker.vhost import VirtualHost
@@ -38,8 +38,6 @@ STAGE_MESSAGES_MAX: Final = (1 << _POSITION_BITS) - 1
 STEP_MESSAGES: Final = 2_048
 # Routes that are kept, one for each address; above the number all are dropped.
 ROUTES_MAX: Final = 4096
-# How soon is asked again whether a stream's appends are safe.
-SAFE_POLL_MS: Final = 1
 
 
 class PublishStep(Timer):
@@ -64,7 +62,7 @@ class PublishStep(Timer):
                 return
             self._begin(now)
         if self._sink.stage is not None:
-            if not self._streams_are_safe():
+            if not are_safe(self._awaited):
                 self._vhost.timers.schedule(self, now + SAFE_POLL_MS)
                 return
             self._finish(self._sink.stage, now)
@@ -100,12 +98,6 @@ class PublishStep(Timer):
                 if isinstance(queue, Stream):
                     queue.enqueue(self._sequenced(stage, entry), now)
                     self._awaited[queue] = queue.end_offset
-
-    def _streams_are_safe(self) -> bool:
-        for stream, end in self._awaited.items():
-            if not stream.is_deleted and stream.files.readable_offset() < end:
-                return False
-        return True
 
     def _finish(self, stage: Queue, now: int) -> None:
         stage.acknowledge_many(self._sink.taken)

@@ -248,7 +248,7 @@ def filters_a_stream(url, name):
     address = AddressHelper.queue_address(name)
     for color in ("red", "blue"):
         annotations = {"x-stream-filter-value": color}
-        publish(connection, address, color, annotations=annotations, properties={"color": color})
+        publish(connection, address, color, annotations=annotations, application_properties={"color": color})
     first = OffsetSpecification.first
     for filters in (
         StreamFilterOptions(values=["blue"]),

@@ -32,6 +32,8 @@ from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
 
 # Messages that a filter may pass over in one tick for one reader, so that nobody else waits long.
 PASSED_OVER_MAX: Final = 4096
+# How soon somebody who waits for appends to be safe asks again.
+SAFE_POLL_MS: Final = 1
 
 
 class _NoProperties(Properties):
@@ -444,3 +446,11 @@ class StreamWakener(SafeListener):
 
     def became_readable(self) -> None:
         self._stream.touch()
+
+
+def are_safe(appended: dict[Stream, int]) -> bool:
+    """Whether each of these streams is safe up to an end that was noted."""
+    for stream, end in appended.items():
+        if not stream.is_deleted and stream.files.readable_offset() < end:
+            return False
+    return True

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Enough messages for percentiles of the time in a queue: half a million at most.
 SAMPLED_BLOCKS: Final = 128
+# And not more records than this, where they tell of single messages.
+SAMPLED_RUNS: Final = 250_000
 # What one task sweeps at once; about 400 octets of memory each.
 RUNS_PER_SWEEP: Final = 1_000_000
 # Enough to look for in a log; more of them have mostly the same cause.
@@ -50,6 +52,7 @@ class _Total:
     queue: int
     start: int
     blocks: int
+    runs: int
     lowest: int
     counts: tuple[int, ...]
 
@@ -68,8 +71,7 @@ def audit(source: RunSource, examples_max: int = EXAMPLES_MAX, tell: Tell | None
         _note_streams(catalog, totals)
         streams = [queue.number for queue in catalog.queues if queue.is_stream]
         wanted = blocks.where(~f.col("queue_id").isin(streams)) if streams else blocks
-        stride = max(1, sum(total.blocks for total in totals) // SAMPLED_BLOCKS)
-        sampled = f.expr(f"block % {stride} = 0")
+        sampled = f.expr(f"block % {_stride(totals)} = 0")
         rows = wanted.where(~f.col("is_clean") | sampled).select(
             "queue_id", "block", "runs", "is_clean"
         )
@@ -113,6 +115,7 @@ def _totals(blocks: DataFrame) -> list[_Total]:
     lowest = f.expr(f"min(if({entered} > 0, block * {BLOCK} + low, null))")
     grouped = blocks.groupBy("queue_id", "start").agg(
         f.count("*").alias("blocks"),
+        f.sum("runs").alias("runs"),
         lowest.alias("lowest"),
         *[f.sum(name).alias(name) for name in COUNTS],
     )
@@ -121,11 +124,19 @@ def _totals(blocks: DataFrame) -> list[_Total]:
             row.queue_id,
             row.start,
             row.blocks,
+            row.runs,
             -1 if row.lowest is None else row.lowest,
             tuple(row[name] for name in COUNTS),
         )
         for row in grouped.collect()
     ]
+
+
+def _stride(totals: list[_Total]) -> int:
+    """One of how many blocks is sampled."""
+    blocks = sum(total.blocks for total in totals)
+    runs = sum(total.runs for total in totals)
+    return max(1, blocks // SAMPLED_BLOCKS, runs // SAMPLED_RUNS)
 
 
 def _note_streams(catalog: Catalog, totals: list[_Total]) -> None:
