@@ -47,7 +47,9 @@ def channel(broker: Broker | None) -> Iterator[BlockingChannel]:
 
 
 @pytest.fixture
-def queue(example: Example, channel: BlockingChannel, unique: Callable[[str], str]) -> Iterator[str]:
+def queue(
+    example: Example, channel: BlockingChannel, unique: Callable[[str], str]
+) -> Iterator[str]:
     name = unique("proton.c")
     channel.queue_declare(name, durable=True)
     yield name
@@ -55,7 +57,8 @@ def queue(example: Example, channel: BlockingChannel, unique: Callable[[str], st
 
 
 def depth(channel: BlockingChannel, queue: str) -> int:
-    return channel.queue_declare(queue, passive=True).method.message_count
+    count: int = channel.queue_declare(queue, passive=True).method.message_count
+    return count
 
 
 def test_the_sender_and_the_receiver_of_the_examples(
