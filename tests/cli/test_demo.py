@@ -20,6 +20,7 @@ from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker, cpu_second
 from penstock.cli.story.crash import CrashOutcome
 from penstock.cli.story.spark_steps import Archived, missing_packages, why_no_java
 from penstock.cli.story.verdict import Story
+from penstock.spark.jobs.verdict import Audit, Offence, QueueVerdict
 
 MISSING = missing_packages()
 
@@ -173,6 +174,36 @@ def test_an_archive_that_lacks_a_confirmed_message_ends_with_code_1() -> None:
     code, said = concluded(story)
     assert code == 1
     assert "holds 99 different messages, and 100 were confirmed" in said
+
+
+def audited(finding: str, **counts: int) -> Audit:
+    verdict = QueueVerdict("a", "/", "q", **counts)
+    offence = Offence(finding, "a", "/", "q", "", 0, 1, 1, "")
+    return Audit([verdict], [offence], 10, 10, 1, 1, {"a": 1}, [], [])
+
+
+@pytest.mark.parametrize(
+    ("audit", "complaint"),
+    [
+        (audited("lost", lost=1), "The audit found 1 messages lost"),
+        (audited("duplicate_unflagged", duplicated_unflagged=2), "found 2 messages unflagged"),
+        (audited("never_published", phantom=1), "found what nobody sent: a: q: position 1"),
+    ],
+)
+def test_what_the_audit_finds_ends_with_code_1(audit: Audit, complaint: str) -> None:
+    story = fine_story()
+    story.audit = audit
+    code, said = concluded(story)
+    assert code == 1
+    assert complaint in said
+
+
+def test_messages_that_a_kill_kept_out_of_the_ledger_are_told_and_break_no_promise() -> None:
+    story = fine_story()
+    story.audit = audited("phantom", phantom=200)
+    code, said = concluded(story)
+    assert code == 0
+    assert row_of(said, "audit, phantom")[1] == "200"
 
 
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:

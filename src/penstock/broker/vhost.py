@@ -230,8 +230,6 @@ class VirtualHost(BoundExchanges):
 
     def _remove_queue(self, queue: Queue, now: int) -> None:
         del self.queues[queue.name]
-        if self.watcher is not None:
-            self.watcher.forget(queue)
         self.generation += 1
         owned = self._exclusive.get(queue.exclusive_owner)
         if owned is not None:
@@ -244,6 +242,8 @@ class VirtualHost(BoundExchanges):
         self.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
         queue.deleted(now)
+        if self.watcher is not None:
+            self.watcher.forget(queue)
 
     def queue_unused(self, queue: Queue, now: int) -> None:
         if self.queues.get(queue.name) is queue:

@@ -25,7 +25,7 @@ def test_events_and_records_are_those_of_the_broker() -> None:
         assert ours == theirs, name
     assert form.head(form.BROKER_MAGIC) == records.head()
     assert form.record(1, 2, 3, 4, 5, 6) == records.record(1, 2, 3, 4, 5, 6)
-    assert form.name_record(1, 2, b"/\0q") == records.name_record(1, 2, b"/\0q")
+    assert form.name_record(1, 2, b"/\0q") == records.name_record(1, 2, 0, b"/\0q")
 
 
 def test_every_kind_has_a_name_and_an_event() -> None:

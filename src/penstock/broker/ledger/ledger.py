@@ -16,6 +16,7 @@ from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
+from penstock.broker.streams.stream import Stream
 from penstock.world.disk import AppendFile, Disk
 
 FOLDER: Final = "ledger"
@@ -66,7 +67,11 @@ class Ledger(QueueWatcher):
         queue.observers.append(known)
 
     def forget(self, queue: Queue) -> None:
-        self._queues.pop(queue, None)
+        ledger = self._queues.pop(queue, None)
+        if ledger is not None:
+            # Its number may come to mean another queue in the next file.
+            ledger.close_run()
+            queue.observers.remove(ledger)
 
     def end_of_tick(self, wall: int) -> None:
         """Write what the tick brought. Raises DiskError."""
@@ -89,7 +94,10 @@ class Ledger(QueueWatcher):
         number = self._name_count
         self._name_count += 1
         text = f"{queue.vhost.name}\0{queue.name}".encode(errors="surrogateescape")
-        self._pages.pieces.append(records.name_record(self._pages.time, number, text))
+        flags = records.IS_STREAM if isinstance(queue, Stream) else 0
+        if queue.durable:
+            flags |= records.IS_DURABLE
+        self._pages.pieces.append(records.name_record(self._pages.time, number, flags, text))
         return number
 
     def _note_restored(self, queue: Queue) -> None:

@@ -35,6 +35,10 @@ ROUTED: Final = (
     10  # name is `vhost NUL exchange NUL key`; count messages since the last such record
 )
 
+# Details of NAME, added up.
+IS_STREAM: Final = 1
+IS_DURABLE: Final = 2
+
 # Details of DROPPED.
 REASONS: Final = ("expired", "maxlen", "rejected", "delivery_limit", "purged")
 
@@ -47,6 +51,6 @@ def record(time: int, event: int, detail: int, name: int, first: int, count: int
     return RECORD.pack(time, event, detail, 0, name, first, count, 0)
 
 
-def name_record(time: int, name: int, text: bytes) -> bytes:
+def name_record(time: int, name: int, flags: int, text: bytes) -> bytes:
     filled = text + bytes(-len(text) % RECORD_SIZE)
-    return RECORD.pack(time, NAME, 0, 0, name, 0, len(text), 0) + filled
+    return RECORD.pack(time, NAME, flags, 0, name, 0, len(text), 0) + filled

@@ -1,7 +1,7 @@
 """What came of the story: one table, and what is wrong, if anything is."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
@@ -11,6 +11,11 @@ from penstock.cli.story.spark_steps import Archived
 
 if TYPE_CHECKING:
     from penstock.spark.jobs.verdict import Audit
+
+# Findings of clients' ledgers. Phantoms of the broker's are told and break no promise: the journal
+# is written before the ledger, and a kill between the two leaves messages that come back without
+# having entered.
+FROM_NOWHERE: Final = ("never_published", "refused_yet_received")
 
 
 @dataclass(slots=True)
@@ -58,6 +63,11 @@ class Story:
         if self.audit is not None:
             for kind, count in self.audit.failures(("lost", "unflagged")).items():
                 found.append(f"The audit found {count:,} messages {kind}.")
+            found += [
+                f"The audit found what nobody sent: {offence}"
+                for offence in self.audit.offences
+                if offence.finding in FROM_NOWHERE
+            ]
         return found
 
 
@@ -127,7 +137,6 @@ def _add_spark(table: Table, story: Story) -> None:
         table.add_row("audit, events", "", events)
         phantom = story.audit.total("phantom")
         if phantom:
-            # A kill between the journal's write and the ledger's leaves such; no promise is broken.
             table.add_row("audit, phantom", "", f"{phantom:,}")
     if story.without_spark:
         table.add_row("archive and audit", "", f"[yellow]{story.without_spark}[/yellow]")
