@@ -177,7 +177,9 @@ def test_an_archive_that_lacks_a_confirmed_message_ends_with_code_1() -> None:
 
 
 def audited(finding: str, **counts: int) -> Audit:
-    verdict = QueueVerdict("a", "/", "q", **counts)
+    verdict = QueueVerdict("a", "/", "q")
+    for name, count in counts.items():
+        setattr(verdict, name, count)
     offence = Offence(finding, "a", "/", "q", "", 0, 1, 1, "")
     return Audit([verdict], [offence], 10, 10, 1, 1, {"a": 1}, [], [])
 

@@ -15,7 +15,7 @@ from tests.spark.written import declare_target, numbers_in, sinks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

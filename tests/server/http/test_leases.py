@@ -27,7 +27,7 @@ def bodies_of(pages: Pages, number: int, query: str = "") -> list[bytes]:
 
 def left_in(broker: Broker) -> int:
     channel = declared(broker, "q", {})
-    return channel.queue_declare("q", passive=True).method.message_count
+    return int(channel.queue_declare("q", passive=True).method.message_count)
 
 
 @pytest.fixture

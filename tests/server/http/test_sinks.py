@@ -40,7 +40,7 @@ def committing(pages: Pages, batch: int, *attempts: tuple[int, int, int]) -> htt
 
 def in_queue(broker: Broker, name: str = "q") -> list[bytes]:
     channel = pika_connection(broker.url).channel()
-    found = []
+    found: list[bytes] = []
     while True:
         method, _, body = channel.basic_get(name, auto_ack=True)
         if method is None:

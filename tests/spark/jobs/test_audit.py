@@ -139,6 +139,22 @@ def test_what_was_settled_before_a_restart_may_come_back_and_is_told(
     assert (found.lost, found.phantom) == (0, 0)
 
 
+def test_messages_that_a_kill_left_in_the_journal_only_are_no_phantoms(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The journal is written before the ledger."""
+    book = Book(tmp_path / "a", form.BROKER_MAGIC)
+    book.add(form.STARTED)
+    name = book.name("/", "q")
+    book.add(form.ENQUEUED, name, 1, 10, 1)
+    book.write()
+    again = Book(tmp_path / "a", form.BROKER_MAGIC, 2, time=2_000)
+    again.add(form.STARTED)
+    again.add(form.RESTORED, again.name("/", "q"), 1, 15)
+    found = only(audit(open_ledgers(spark, [again.write()])))
+    assert (found.phantom, found.lost, found.still_queued) == (0, 0, 15)
+
+
 def test_messages_from_before_the_oldest_file_are_not_judged(
     spark: SparkSession, tmp_path: Path
 ) -> None:

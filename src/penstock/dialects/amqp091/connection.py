@@ -61,9 +61,7 @@ class Connection(ConnectionListener):
         self.peer_host: str = peer_host
         self._peer_is_loopback: bool = peer_is_loopback
         outgoing.listener = ConnectionDrain(self)
-        self.wire: WireConnection = WireConnection(
-            Role.SERVER, self, outgoing, container.limits
-        )
+        self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, container.limits)
         # The time of the event that is being handled.
         self._now: int = now
         self._channels: dict[int, Channel] = {}

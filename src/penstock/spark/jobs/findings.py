@@ -100,6 +100,9 @@ def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     given = found.total(k.DELIVERED, k.TAKEN)
     is_known = entered > 0
     is_earlier = ~is_known & known.truncated[found.queue] & (found.start == 0)
+    # The journal is written before the ledger; a kill between the two leaves messages that are
+    # there after the restart and of which the ledger knows nothing else.
+    is_earlier |= ~is_known & (survived > 0) & (left == 0) & (given == 0)
     yield Finding.EARLIER, _flag(is_earlier)
     never_given = is_known & (found.counts[:, k.ACKNOWLEDGED] > found.counts[:, k.DELIVERED])
     yield Finding.PHANTOM, _flag((~is_known & ~is_earlier) | never_given)
