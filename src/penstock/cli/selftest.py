@@ -27,7 +27,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 # One worker per core of a small machine; more only makes the tests wait for one another.
 PYTEST_WORKERS = "2"
 
-# Needs a Java process and both cores to itself, and runs nothing compiled but the broker it drives;
+# Needs Java processes and both cores to itself, and runs nothing compiled but the broker it drives;
 # so it has a stage of its own and one build.
 SPARK_TESTS = "tests/spark"
 
@@ -78,7 +78,8 @@ def suite_stages(
     wanted: str, arguments: Sequence[str], copy: Path | None, why_pure: str
 ) -> list[Stage]:
     pytest = [sys.executable, "-P", "-m", "pytest"]
-    spark = [*pytest, SPARK_TESTS]
+    # A Java process per worker, so whole files stay together.
+    spark = [*pytest, "-n", PYTEST_WORKERS, "--dist", "loadfile", SPARK_TESTS]
     pytest += ["-n", PYTEST_WORKERS, "--dist", "worksteal"]
     if not arguments:
         arguments = [f"--ignore={SPARK_TESTS}"]
