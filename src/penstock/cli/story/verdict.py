@@ -12,10 +12,7 @@ from penstock.cli.story.spark_steps import Archived
 if TYPE_CHECKING:
     from penstock.spark.jobs.verdict import Audit
 
-# Findings of clients' ledgers. Phantoms of the broker's are told and break no promise: the journal
-# is written before the ledger, and a kill between the two leaves messages that come back without
-# having entered.
-FROM_NOWHERE: Final = ("never_published", "refused_yet_received")
+FROM_NOWHERE: Final = ("never_published", "refused_yet_received", "phantom")
 
 
 @dataclass(slots=True)
