@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sqlite3
@@ -33,22 +32,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).resolve().parents[2]
-CONNECT_PACKAGES = ("grpc", "grpc_status", "google.protobuf", "pandas", "zstandard")
-
-
-def missing(names: tuple[str, ...]) -> list[str]:
-    absent = []
-    for name in names:
-        try:
-            if importlib.util.find_spec(name) is None:
-                absent.append(name)
-        except ModuleNotFoundError:
-            absent.append(name)
-    return absent
-
-
-NOT_FOR_CONNECT = missing(CONNECT_PACKAGES)
-NOT_FOR_REPLAY = missing(("pandas",))
 
 
 def topics_of(broker: BrokerProcess, name: str, counts: dict[str, int]) -> None:
@@ -112,7 +95,6 @@ def test_orders_are_enriched_and_published_once(
     assert json.loads(plum.body) == {"item": "plum", "count": 1}
 
 
-@pytest.mark.skipif(bool(NOT_FOR_REPLAY), reason="Spark's mapInArrow needs pandas")
 def test_a_stream_is_archived_and_a_part_of_it_comes_back(
     spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
 ) -> None:
@@ -162,10 +144,6 @@ def test_topics_are_counted(spark: SparkSession, broker: BrokerProcess, name: st
     assert over_connect.topics(spark, broker.uri, name) == [("b", 5), ("a", 1), ("c", 1)]
 
 
-@pytest.mark.skipif(
-    bool(NOT_FOR_CONNECT),
-    reason=f"Spark Connect needs {', '.join(NOT_FOR_CONNECT)}: pip install 'pyspark[connect]'",
-)
 def test_topics_are_counted_over_spark_connect(broker: BrokerProcess, name: str) -> None:
     stream_of_topics(broker, name)
     topics_of(broker, name, {"a": 2, "b": 3})

@@ -31,6 +31,7 @@ COMMANDS: dict[str, Subcommand] = {
     "pipeline": Subcommand("penstock.cli.pipeline", "Data jobs on Spark: audit, flow, archive."),
     "store": Subcommand("penstock.cli.store", "Check or salvage a data directory."),
     "test": Subcommand("penstock.cli.selftest", "Run the project's whole suite.", True),
+    "matrix": Subcommand("penstock.cli.matrix", "Run Spark's tests on other versions of Spark."),
     "version": Subcommand("penstock.cli.version", "Print version, build and Python."),
 }
 

@@ -1,0 +1,128 @@
+"""`penstock matrix`: the tests of the data source on other versions of Spark.
+
+`penstock test` runs them on the version of constraints.txt. Here each version gets an environment
+of its own in .penstock, made once, with every other package at the version of constraints.txt.
+Works in a checkout of the project; an installed package carries no tests.
+"""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from penstock.cli.selftest import CHECKOUT, PACKAGE, SPARK_TESTS
+
+STATE: Final = CHECKOUT / ".penstock"
+VERSIONS: Final = ("4.0", "4.1", "4.2")
+# What comes with Spark and must fit it.
+PACKAGES_OF_SPARK: Final = ("pyspark==", "py4j==")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one version of Spark said. Held by the table at the end."""
+
+    version: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    trouble: str = ""
+
+
+def command(
+    versions: Annotated[
+        list[str] | None, typer.Argument(help="Versions of Spark, as 4.1 or 4.1.1.")
+    ] = None,
+    tests: Annotated[
+        str, typer.Option(help="Which tests, as pytest's -k takes them; all without it.")
+    ] = "",
+) -> None:
+    """Run the tests of the Spark data source on versions of Spark; 4.0, 4.1 and 4.2 if none is named."""
+    if not (CHECKOUT / "tests").is_dir():
+        typer.echo("penstock: the tests live in a checkout of the project, not here", err=True)
+        raise typer.Exit(2)
+    outcomes = [outcome_of(version, tests) for version in versions or VERSIONS]
+    typer.echo("\nSpark     passed  failed  skipped  seconds")
+    for row in outcomes:
+        figures = f"{row.passed:>6}  {row.failed:>6}  {row.skipped:>7}  {row.seconds:>7.0f}"
+        typer.echo(f"{row.version:<8}  {row.trouble or figures}")
+    if any(row.failed or row.trouble for row in outcomes):
+        raise typer.Exit(1)
+
+
+def outcome_of(version: str, tests: str) -> Outcome:
+    python, trouble = environment_of(version)
+    if trouble:
+        return Outcome(version, trouble=trouble)
+    typer.echo(f"\npenstock matrix: Spark {version}")
+    report = STATE / f"spark-{version}.xml"
+    report.unlink(missing_ok=True)
+    chosen = [f"-k={tests}"] if tests else []
+    subprocess.run(
+        [python, "-P", "-m", "pytest", "-q", f"--junit-xml={report}", *chosen, SPARK_TESTS],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+        check=False,
+    )
+    return read_report(version, report)
+
+
+def environment_of(version: str) -> tuple[str, str]:
+    """The Python that has this Spark; and what is wrong, if it cannot be had."""
+    folder = STATE / f"spark-{version}"
+    python, ready = folder / "bin" / "python", folder / "penstock-ready"
+    constraints = constraints_without_spark()
+    if ready.is_file() and ready.read_text(encoding="utf-8") == constraints:
+        return str(python), ""
+    typer.echo(f"penstock matrix: installing Spark {version} (a minute or two) ...")
+    STATE.mkdir(exist_ok=True)
+    pins = STATE / f"spark-{version}.txt"
+    pins.write_text(constraints, encoding="utf-8")
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "-c", str(pins)]
+    wanted = version if version.count(".") > 1 else f"{version}.*"
+    steps = (
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        [*pip, "setuptools", "mypy"],
+        [*pip, "--no-build-isolation", "-e", ".[test,spark]", f"pyspark=={wanted}"],
+    )
+    log = STATE / f"spark-{version}.log"
+    with log.open("wb") as output:
+        for step in steps:
+            done = subprocess.run(
+                step,
+                cwd=CHECKOUT,
+                env={**os.environ, "PENSTOCK_PURE": "1", "PENSTOCK_REQUIRE_COMPILED": "0"},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            if done.returncode != 0:
+                return "", f"cannot be installed, see {log.relative_to(CHECKOUT)}"
+    ready.write_text(constraints, encoding="utf-8")
+    return str(python), ""
+
+
+def constraints_without_spark() -> str:
+    lines = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith(PACKAGES_OF_SPARK)) + "\n"
+
+
+def read_report(version: str, report: Path) -> Outcome:
+    """What pytest counted."""
+    if not report.is_file():
+        return Outcome(version, trouble="pytest ended without a report")
+    # Written by the process that just ended.
+    root = ET.parse(report).getroot()  # noqa: S314
+    suite = root.find("testsuite")
+    if suite is None or int(suite.get("tests", "0")) == 0:
+        return Outcome(version, trouble="no test ran")
+    failed = int(suite.get("failures", "0")) + int(suite.get("errors", "0"))
+    skipped = int(suite.get("skipped", "0"))
+    passed = int(suite.get("tests", "0")) - failed - skipped
+    return Outcome(version, passed, failed, skipped, float(suite.get("time", "0")))
