@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message
-from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
+from penstock.broker.queues.paged_list import PagingLimits
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
 from penstock.broker.store.limits import StoreLimits
@@ -27,6 +27,7 @@ SMALL = StoreLimits(
     segment_bytes_max=2000,
     spool_bytes_max=600,
     reclaim_step_bytes=400,
+    reclaim_patience_steps=0,
     paging=PagingLimits(head_count_max=4, head_count_kept=2, head_bytes_max=4096, page_count=3),
 )
 # Nothing rolls and nothing pages.
@@ -191,7 +192,6 @@ def live_pairs(broker: Broker) -> dict[int, int]:
         if queue.journal is None:
             continue
         ready = queue.ready
-        assert isinstance(ready, PagedReadyList)
         for position in ready.positions():
             location = ready.location_of(position)
             if location < 0:

@@ -12,7 +12,7 @@ from tests.broker.store.doubles import SMALL, Broker, audit, message
 from tests.broker.store.test_reclaim import BODY, churn, segments
 
 # A few batches per step, and everything in memory.
-SLOW = StoreLimits(segment_bytes_max=8000, reclaim_step_bytes=500)
+SLOW = StoreLimits(segment_bytes_max=8000, reclaim_step_bytes=500, reclaim_patience_steps=0)
 
 
 def half_dead(broker: Broker, *names: str) -> list[bytes]:
@@ -117,3 +117,32 @@ def test_what_waited_in_a_deleted_virtual_host_pins_no_segment() -> None:
     broker.state.timers.fire_due(broker.now)
     broker.tick()
     assert broker.restarted().vhost.queue("q").message_count == 0
+
+
+def test_a_segment_that_dies_by_itself_is_not_read() -> None:
+    broker = Broker(limits=StoreLimits(segment_bytes_max=8000))
+    kept = half_dead(broker, "q")
+    oldest = broker.journal.segments()[0]
+    for _ in kept:
+        broker.tick()
+        assert not broker.stored.reclaimer.is_busy()
+        broker.take("q")
+    broker.rest()
+    assert oldest not in broker.journal.segments()
+    assert broker.asked_count == 0
+
+
+def test_a_copy_ends_when_nothing_lives_any_more() -> None:
+    broker = Broker(limits=SLOW)
+    kept = half_dead(broker, "q")
+    broker.tick()
+    assert broker.stored.reclaimer.is_busy()
+    oldest = broker.journal.segments()[0]
+    for _ in kept:
+        broker.take("q")
+    broker.tick()
+    broker.tick()
+    assert not broker.stored.reclaimer.is_busy()
+    broker.rest()
+    assert oldest not in broker.journal.segments()
+    audit(broker)

@@ -5,6 +5,9 @@ the message itself. A segment that is mostly dead, but not entirely, is read rec
 what lives is copied to the end of the journal; a bounded number of records per tick, so that nobody
 feels it. Definitions are repeated as one snapshot before the segment that held them goes.
 
+A segment that was just filled is mostly dead while consumers keep up, and entirely dead soon after:
+so copying waits until what lives stops growing less, and ends as soon as nothing lives.
+
 Who holds messages is looked up once per pass over a segment (`Holders`), not once per step.
 """
 
@@ -26,6 +29,9 @@ from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of
 LIVE_SHARE_MAX: Final = 0.5
 # Copied per tick at the most; about a millisecond compiled.
 STEP_BYTES: Final = 512 * 1024
+# Steps in a row that see nothing leave a segment before it is copied: acknowledgements that are on
+# their way come within a few.
+PATIENCE_STEPS: Final = 16
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -40,16 +46,24 @@ class Reclaimer:
     """Held by the node beside the message store."""
 
     def __init__(
-        self, store: MessageStore, deliveries: UnsettledSource, step_bytes: int = STEP_BYTES
+        self,
+        store: MessageStore,
+        deliveries: UnsettledSource,
+        step_bytes: int = STEP_BYTES,
+        patience_steps: int = PATIENCE_STEPS,
     ) -> None:
         self._store: MessageStore = store
         self._step_bytes: int = step_bytes
+        self._patience_steps: int = patience_steps
         self._deliveries: UnsettledSource = deliveries
         # The segment that is being copied, and how far it was read; None for none.
         self._holders: Holders | None = None
         self._offset: int = 0
         # The last one that was copied to its end: nothing in it is worth a second look.
         self._copied: int = 0
+        # How much lived in the oldest segment at the last step, and for how many steps before.
+        self._seen_live: int = 0
+        self._settled_steps: int = 0
 
     def is_busy(self) -> bool:
         """Whether a segment is half copied."""
@@ -65,12 +79,30 @@ class Reclaimer:
         if oldest == store.journal.active_segment():
             return False
         life = store.lives.of(oldest)
-        if life.live_count == 0 and not self._is_copying(oldest):
+        if life.live_count == 0:
+            self._end_copying()
             return self._remove(oldest)
-        if self._is_copying(oldest) or self._is_worth_copying(segments):
+        if self._is_copying(oldest):
             self._copy(oldest)
             return True
-        return False
+        if not self._is_worth_copying(segments):
+            return False
+        if self._is_settled(life.live_count):
+            self._copy(oldest)
+        return True
+
+    def _is_settled(self, live_count: int) -> bool:
+        """Whether nothing has left the oldest segment for some steps."""
+        if live_count != self._seen_live:
+            self._seen_live = live_count
+            self._settled_steps = 0
+        self._settled_steps += 1
+        return self._settled_steps > self._patience_steps
+
+    def _end_copying(self) -> None:
+        if self._holders is not None:
+            self._holders.close()
+            self._holders = None
 
     def _is_copying(self, segment: int) -> bool:
         return self._holders is not None and self._holders.segment == segment
@@ -119,8 +151,7 @@ class Reclaimer:
             self._offset += BATCH_HEADER_BYTES + len(payload)
             budget -= BATCH_HEADER_BYTES + len(payload)
         if self._offset >= end:
-            holders.close()
-            self._holders = None
+            self._end_copying()
             self._copied = segment
 
     def _copy_batch(self, payload: bytes, holders: Holders) -> None:
