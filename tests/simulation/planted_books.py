@@ -1,8 +1,10 @@
 """Brokers that break what streams, leases, sinks, delays and transactions promise, a defect each."""
 
-from penstock.broker.message import Message
+from penstock.broker.message import NOBODY, Address, Message
+from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import LEASE_OF, STAGE_OF
+from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import DeleteQueue
@@ -106,9 +108,13 @@ class StageLeakingHost(DurableHost):
         super().swept()
         for stage in apart_of(self.node, STAGE_OF)[:1]:
             for entry in stage.browse(1):
-                target = vhost_of(self.node).queues.get(entry.message.address.routing_key)
+                rows = BlockRows(entry.message.body)
+                rows.next()
+                target = vhost_of(self.node).queues.get(rows.routing_key())
                 if target is not None:
-                    target.enqueue(copied(entry.message), self.now())
+                    properties = self.node.container.read_properties(rows.header)
+                    address = Address("", rows.routing_key(), b"")
+                    target.enqueue(Message(address, properties, rows.body(), NOBODY), self.now())
 
 
 class StageDroppingHost(DurableHost):
@@ -119,3 +125,54 @@ class StageDroppingHost(DurableHost):
         for sink in vhost_of(self.node).sinks.values():
             for name in sink.pending[:1]:
                 vhost_of(self.node).apply(DeleteQueue(name), self.now())
+
+
+class ProgressForgettingHost(DurableHost):
+    """Starts without how far a stage had come when a full queue made it wait."""
+
+    def start(self) -> None:
+        super().start()
+        for sink in vhost_of(self.node).sinks.values():
+            sink.advanced_stage = ""
+
+
+class HandOverLosingHost(DurableHost):
+    """Starts without what the journal has for streams."""
+
+    def start(self) -> None:
+        super().start()
+        for stream in streams_of(self.node):
+            stream.hand_over.delete()
+
+
+class HastyAppendingHost(DurableHost):
+    """Appends to streams what is not safe in the journal yet."""
+
+    def tick_ended(self) -> None:
+        super().tick_ended()
+        for stream in streams_of(self.node):
+            stream.hand_over.became_durable(stream.hand_over.mark(), self.now())
+
+
+class HandOverRepeatingHost(DurableHost):
+    """Appends what the journal has for a stream to whatever is there."""
+
+    def start(self) -> None:
+        super().start()
+        for stream in streams_of(self.node):
+            for entry in stream.hand_over.entries():
+                stream.enqueue(copied(entry.message), self.now())
+
+
+class Untying(PublishInterceptor):
+    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+        message.through_journal = False
+        return True
+
+
+class TransactionTearingHost(DurableHost):
+    """Appends to streams beside the journal what a transaction publishes."""
+
+    def start(self) -> None:
+        super().start()
+        self.node.intercept_publishes(Untying())

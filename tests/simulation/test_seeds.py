@@ -109,7 +109,18 @@ SOMETIMES = {
         "a lease has expired",
         "the answer to a job is lost",
     },
+    "moving": RECLAIMED
+    | {
+        "messages are moved",
+        "a move is rolled back",
+        "a move is in doubt",
+        "a stream takes over through the journal",
+        "a stream has what the journal has for it",
+        "a stream has lost what the journal has for it",
+        "a delayed message waits through a restart",
+    },
     "sinks": {
+        "a sink waits for room",
         "a batch is committed twice",
         "a batch turns out to be committed",
         "an attempt is given up",

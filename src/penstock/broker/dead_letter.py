@@ -42,6 +42,8 @@ def dead_letter(
     deaths = record_death(headers, queue.name, reason, message, vhost.wall(now))
     properties = message.properties.rewritten(headers, drop_expiration=True)
     dead = Message(Address(name, keys[0], b""), properties, message.body, message.origin)
+    # Gone from here and there, or neither, whatever dies.
+    dead.through_journal = queue.journal is not None and properties.persistent
     if isinstance(exchange, DelayedExchange) and exchange.delay_of(properties) > 0:
         hold_back(vhost, exchange, dead, now)
         return

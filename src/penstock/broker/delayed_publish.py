@@ -6,7 +6,6 @@ from penstock.broker.message import Address, Message
 from penstock.broker.publishing import enqueue_all
 from penstock.broker.queues.queue import Queue
 from penstock.broker.routing import resolve
-from penstock.broker.streams.stream import SAFE_POLL_MS, Stream, are_safe
 from penstock.broker.timers import Timer
 from penstock.broker.topology import OpenDelayLine
 from penstock.broker.vhost_view import VirtualHostView
@@ -20,31 +19,14 @@ class DelayedPublish(Timer):
         self._vhost: VirtualHostView = vhost
         self._exchange: str = exchange
         self._entry: QueueEntry = entry
-        # Streams that have it, and their ends behind it.
-        self._appended: dict[Stream, int] = {}
 
     def fire(self, now: int) -> None:
         if self._vhost.delay_line.is_closed:
             return
-        if not self._is_appended(now):
-            self._vhost.timers.schedule(self, now + SAFE_POLL_MS)
-            return
         self._vhost.delay_line.take(self._entry)
         message = _with_served_delay(self._entry.message)
-        enqueue_all(
-            [queue for queue in self._queues() if not isinstance(queue, Stream)], message, now
-        )
-
-    def _is_appended(self, now: int) -> bool:
-        """Streams have files of their own: a message leaves the delay line, which the journal
-        knows of, only when they have it safely. A crash in between appends it once more.
-        """
-        if not self._appended:
-            for queue in self._queues():
-                if isinstance(queue, Stream):
-                    queue.enqueue(_with_served_delay(self._entry.message), now)
-                    self._appended[queue] = queue.end_offset
-        return are_safe(self._appended)
+        message.through_journal = self._entry.message.is_journalled
+        enqueue_all(self._queues(), message, now)
 
     def _queues(self) -> list[Queue]:
         exchange = self._vhost.exchanges.get(self._exchange)

@@ -58,6 +58,15 @@ class Properties:
 class Publisher:
     """Who waits for a message's completion: a channel in confirm mode, a link, a peer."""
 
+    # For the ledger: its number in which file, and among all publishers since the start.
+    ledger_number: int = 0
+    ledger_page: int = -1
+    ledger_serial: int = 0
+
+    def identity(self) -> str:
+        """What its client calls it and finds again in a ledger; empty when it has no name."""
+        return ""
+
     def held(self, sequence: int) -> None:
         """The message of this sequence number must not be confirmed yet."""
         raise NotImplementedError
@@ -98,6 +107,9 @@ class Message:
     is_journalled: bool = False
     # Where it lies on disk, for the message store; -1 when it does not.
     location: int = -1
+    # It is one with what else its tick does (it left a queue, or is part of a transaction): a
+    # stream takes it over through the journal.
+    through_journal: bool = False
 
     def __init__(self, address: Address, properties: Properties, body: bytes, origin: int) -> None:
         self.address: Address = address
@@ -127,4 +139,18 @@ class MessageDecoder:
     """Makes messages again out of what was written down. A dialect implements it."""
 
     def decode(self, exchange: str, routing_key: str, header: bytes, body: bytes) -> Message:
+        raise NotImplementedError
+
+    def decode_addressed(self, address: bytes, header: bytes, body: bytes) -> Message:
+        """The same with the octets of an `Address`: messages of one queue mostly share them."""
+        key = 1 + address[0]
+        return self.decode(
+            address[1:key].decode("utf-8", "surrogateescape"),
+            address[key + 1 :].decode("utf-8", "surrogateescape"),
+            header,
+            body,
+        )
+
+    def wrap(self, octets: bytes) -> Message:
+        """A message of the broker's own around octets that must outlive a restart."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ an AMQP 1.0 head is empty or begins with a descriptor, whose constructor is neve
 from typing import Final
 
 from penstock.broker.message import NOBODY, Address, Message, MessageDecoder, Properties
-from penstock.dialects.amqp091.container import Container
+from penstock.dialects.amqp091.container import Container, wrap
 from penstock.dialects.amqp10.properties import TransferProperties, read_head
 
 # Parsed heads and addresses that are kept; above the number all are dropped, and one costs its scan
@@ -25,6 +25,7 @@ class DialectDecoder(MessageDecoder):
         self._heads: dict[bytes, TransferProperties] = {}
         # Messages of one queue mostly have one address.
         self._addresses: dict[tuple[str, str], Address] = {}
+        self._address_octets: dict[bytes, Address] = {}
 
     def decode(self, exchange: str, routing_key: str, header: bytes, body: bytes) -> Message:
         address = self._addresses.get((exchange, routing_key))
@@ -34,6 +35,19 @@ class DialectDecoder(MessageDecoder):
                 self._addresses.clear()
             self._addresses[(exchange, routing_key)] = address
         return Message(address, self._properties(header), body, NOBODY)
+
+    def decode_addressed(self, address: bytes, header: bytes, body: bytes) -> Message:
+        known = self._address_octets.get(address)
+        if known is None:
+            message = super().decode_addressed(address, header, body)
+            if len(self._address_octets) >= KEPT_MAX:
+                self._address_octets.clear()
+            self._address_octets[address] = message.address
+            return message
+        return Message(known, self._properties(header), body, NOBODY)
+
+    def wrap(self, octets: bytes) -> Message:
+        return wrap(octets)
 
     def _properties(self, header: bytes) -> Properties:
         if header.startswith(b"\x00\x3c"):

@@ -117,6 +117,7 @@ class Node:
             or self.container.confirm_list
             or self.container.flush_list
             or (self.stored is not None and self.stored.has_work())
+            or (self.ledger is not None and self.ledger.has_work())
         )
 
     def flush(self, now: int) -> None:
@@ -130,6 +131,9 @@ class Node:
             self._dispatch(now)
             if self.stored is not None:
                 self._store(self.stored)
+            else:
+                # Nothing is written, so nobody waits for it.
+                self.container.gate_list.clear()
             if self.ledger is not None:
                 self.ledger.end_of_tick(now + self.state.wall.offset_ms)
         except DiskError as error:
@@ -216,6 +220,15 @@ class Node:
         self.state.set_wall_offset(wall - now)
         for connection in list(self.connections.values()):
             connection.tick(now)
+        self._count_routes(now)
+
+    def _count_routes(self, now: int) -> None:
+        if self.ledger is None or self.storage_failure:
+            return
+        try:
+            self.ledger.count_routes(now + self.state.wall.offset_ms)
+        except DiskError as error:
+            self.storage_failed(str(error))
 
     # Operations.
 
@@ -259,6 +272,7 @@ class Node:
         reason = "broker forced connection closure with reason 'shutdown'"
         for connection in list(self.connections.values()):
             connection.stop(reason, now)
+        self._count_routes(now)
 
 
 class NodeStorage(StorageOwner):

@@ -58,7 +58,9 @@ class StoredState:
         self.store: MessageStore = MessageStore(
             state, disk, self.journal, decoder, limits.paging, limits.spool_bytes_max
         )
-        self.reclaimer: Reclaimer = Reclaimer(self.store, owner, limits.reclaim_step_bytes)
+        self.reclaimer: Reclaimer = Reclaimer(
+            self.store, owner, limits.reclaim_step_bytes, limits.reclaim_patience_steps
+        )
         self._reclaims: bool = True
         state.ready_lists = StoredLists(self.store)
         self._streams: StreamStore = state.streams

@@ -5,7 +5,7 @@ Some number their messages, and repeat what is in doubt as it was.
 
 from collections import deque
 
-from penstock.broker.streams.publishers import ID_HEADER, SEQUENCE_HEADER
+from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.client.conversation import Conversation
 from penstock.client.uri import Address
 from penstock.simulation.book import Book
@@ -45,7 +45,9 @@ class BookPublisher(Publisher):
             copy.is_mandatory = False
             self._book.published(copy)
         properties = PERSISTENT
-        if self.name in self._book.numbering:
+        if copy.exchange in self.ledger.topology.delayed:
+            properties = self._delay(copy)
+        elif self.name in self._book.numbering:
             headers: dict[str, object] = {ID_HEADER: self.name, SEQUENCE_HEADER: copy.serial}
             properties = BasicProperties(headers=headers)
         self.say(conversation, copy, properties)

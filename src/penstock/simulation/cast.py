@@ -15,6 +15,9 @@ from penstock.simulation.job import Job
 from penstock.simulation.lease_book import LeaseBook
 from penstock.simulation.lease_job import LeaseJob
 from penstock.simulation.ledger import Ledger
+from penstock.simulation.mover import Mover
+from penstock.simulation.moving_book import ROUTES as MOVING_ROUTES
+from penstock.simulation.moving_book import STRAIGHT, MovingBook
 from penstock.simulation.network import Network
 from penstock.simulation.offset_reader import OffsetReader
 from penstock.simulation.operator import Operator
@@ -28,6 +31,7 @@ from penstock.simulation.scenarios import (
     Scenario,
 )
 from penstock.simulation.sink_book import SinkBook
+from penstock.simulation.sink_drain import SinkDrain
 from penstock.simulation.sink_job import SinkJob
 from penstock.simulation.stream_book import StreamBook, stream_of
 from penstock.simulation.transactional import TransactionalPublisher
@@ -62,7 +66,9 @@ class Cast:
         self._add_publishers()
         self._add_consumers()
         if scenario.stream_publisher_count:
-            self._add_readers(StreamBook(ledger, STREAM_NAMES))
+            self._add_stream_users(StreamBook(ledger, STREAM_NAMES))
+        if scenario.mover_count:
+            self._add_movers(MovingBook(ledger))
         if isinstance(host, DurableHost):
             self._add_jobs(host)
 
@@ -113,13 +119,30 @@ class Cast:
                     )
                 )  # fmt: skip
 
-    def _add_readers(self, book: StreamBook) -> None:
+    def _add_stream_users(self, book: StreamBook) -> None:
         for number in range(self._scenario.stream_publisher_count):
             name = f"{self._host.name}s{number}"
             if self._dice.fork(f"{name} numbers").chance(NUMBERS_CHANCE):
                 book.numbering.add(name)
             self._add_book_publisher(name, book, STREAM_ROUTES)
-        for stream in STREAM_NAMES:
+        self._add_readers(book, STREAM_NAMES)
+
+    def _add_movers(self, book: MovingBook) -> None:
+        """One more publishes straight to the stream, and counts."""
+        straight = f"{self._host.name}s"
+        book.numbering.add(straight)
+        self._add_book_publisher(straight, book, STRAIGHT)
+        for number in range(self._scenario.mover_count):
+            name = f"{self._host.name}m{number}"
+            self._add_book_publisher(f"{name}p", book, MOVING_ROUTES)
+            dice = self._dice.fork(name)
+            self.programs.append(
+                Mover(name, self._address, self._clock, dice, self._network, self._ledger)
+            )
+        self._add_readers(book, (STREAM,))
+
+    def _add_readers(self, book: StreamBook, streams: tuple[str, ...]) -> None:
+        for stream in streams:
             for number in range(self._scenario.readers_per_stream):
                 name = f"{self._host.name}r{stream}{number}"
                 dice = self._dice.fork(name)
@@ -156,3 +179,6 @@ class Cast:
                 name = f"{host.name}b{number}"
                 dice = self._dice.fork(name)
                 self.jobs.append(SinkJob(name, self._clock, dice, self._ledger, host, sinks))
+            dice = self._dice.fork(f"{host.name}d")
+            drain = SinkDrain(f"{host.name}d", self._clock, dice, self._ledger, host, sinks)
+            self.jobs.append(drain)

@@ -12,6 +12,7 @@ from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.store.definition_records import Change, encode_snapshot, snapshot_of
+from penstock.broker.streams.hand_over import offset_of
 from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import CommitSink
 from penstock.node.node import Node
@@ -99,11 +100,14 @@ class RecoveryLedger(RecoveryWatcher):
             self._ledger.history.sighted("a snapshot of the definitions is written")
         held: dict[int, set[int]] = {}
         for queue, entry in node.unsettled():
-            if queue.number and not queue.is_deleted and entry.message.properties.persistent:
+            if (
+                queue.number
+                and not queue.is_deleted
+                and not isinstance(queue, Stream)
+                and entry.message.properties.persistent
+            ):
                 held.setdefault(queue.number, set()).add(entry.position)
-        queues = [
-            queue for queue in all_queues(node) if queue.number and not isinstance(queue, Stream)
-        ]
+        queues = [queue for queue in all_queues(node) if queue.number]
         for queue in queues:
             on_disk = found.bodies(queue.number)
             positions = held.get(queue.number, set()) | self._ready_positions(queue)
@@ -140,7 +144,7 @@ class RecoveryLedger(RecoveryWatcher):
         needed = sum(
             len(body) + RECORD_BYTES
             for queue in all_queues(host.node)
-            if queue.number and not isinstance(queue, Stream)
+            if queue.number
             for body in found.bodies(queue.number).values()
         )
         limit = needed * NEEDED_SHARE + host.segment_bytes_max * SEGMENTS_MAX
@@ -151,6 +155,10 @@ class RecoveryLedger(RecoveryWatcher):
         """Of what is ready and persistent."""
         watch = self._ledger.watches.get(queue.name)
         ready = queue.ready
+        if isinstance(queue, Stream):
+            if ready.count:
+                self._ledger.history.sighted("a stream takes over through the journal")
+            return {entry.position for entry in queue.hand_over.entries()}
         if not isinstance(ready, PagedReadyList):
             return {
                 entry.position
@@ -209,7 +217,17 @@ class RecoveryLedger(RecoveryWatcher):
             queue = checkers.queues_of(node).get(name)
             if queue is not None:
                 self._take_over(watch, queue)
+        self._sight_streams(node, found)
         self._check_promises(node)
+
+    def _sight_streams(self, node: Node, found: Inspection) -> None:
+        """What the journal had for streams when the node started, in their files too or not."""
+        for queue in all_queues(node):
+            if isinstance(queue, Stream):
+                for position in found.bodies(queue.number):
+                    is_there = offset_of(position) < queue.files.log.end_offset
+                    what = "has" if is_there else "has lost"
+                    self._ledger.history.sighted(f"a stream {what} what the journal has for it")
 
     def _note_transient(self) -> None:
         """Messages that are not persistent end with their node."""

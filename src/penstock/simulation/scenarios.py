@@ -144,6 +144,8 @@ class Scenario:
     # Who take leases, with a publisher each for what they take; and who write in batches.
     lease_job_count: int = 0
     sink_job_count: int = 0
+    # Who publish what moves on to a stream, with a mover each.
+    mover_count: int = 0
 
 
 def dead_lettering(queue: str, **arguments: object) -> QueuePlan:
@@ -216,6 +218,7 @@ LITTLE: Final = StoreLimits(
     segment_bytes_max=8_000,
     spool_bytes_max=4_000,
     reclaim_step_bytes=300,
+    reclaim_patience_steps=2,
     paging=PagingLimits(head_count_max=8, head_count_kept=3, head_bytes_max=4_000, page_count=4),
 )
 
@@ -286,6 +289,9 @@ LEASED: Final = "work"
 LANDED: Final = "landed"
 ALSO_LANDED: Final = "also.landed"
 SPREAD: Final = "spread"
+# A queue that refuses what it has no room for, alone and with a queue and a stream.
+NARROW: Final = "narrow"
+SQUEEZED: Final = "squeezed"
 APART: Final = Topology(
     EXCHANGES,
     DURABLE.queues,
@@ -300,6 +306,41 @@ APART: Final = Topology(
         BindQueue(LANDED, SPREAD, ""),
         BindQueue(ALSO_LANDED, SPREAD, ""),
         BindQueue(STREAM, SPREAD, ""),
+        DeclareQueue(
+            NARROW, durable=True, arguments={"x-max-length": 2, "x-overflow": "reject-publish"}
+        ),
+        DeclareExchange(SQUEEZED, "fanout", durable=True),
+        BindQueue(NARROW, SQUEEZED, ""),
+        BindQueue(LANDED, SQUEEZED, ""),
+        BindQueue(STREAM, SQUEEZED, ""),
+    ),
+)
+
+# Where messages leave for the stream: by age, by number, by a client's transaction, after a delay.
+# A transaction leaves a receipt in a queue too.
+PERISHING: Final = "perishing"
+CROWDED: Final = "crowded"
+CARRIED: Final = "carried"
+RECEIPTS: Final = "receipts"
+POSTPONED: Final = "postponed"
+_TO_THE_STREAM: Final[dict[str, object]] = {
+    "x-dead-letter-exchange": "",
+    "x-dead-letter-routing-key": STREAM,
+}
+MOVING: Final = Topology(
+    EXCHANGES,
+    DURABLE.queues,
+    DURABLE.bindings,
+    ROUTES,
+    delayed=frozenset({POSTPONED}),
+    more=(
+        *_DECLARED_STREAMS,
+        DeclareQueue(PERISHING, durable=True, arguments={"x-message-ttl": 300, **_TO_THE_STREAM}),
+        DeclareQueue(CROWDED, durable=True, arguments={"x-max-length": 3, **_TO_THE_STREAM}),
+        DeclareQueue(CARRIED, durable=True, arguments=_TO_THE_STREAM),
+        DeclareQueue(RECEIPTS, durable=True),
+        DeclareExchange(POSTPONED, DELAYED_KIND, durable=True, arguments={DELAYED_TYPE: "direct"}),
+        BindQueue(STREAM, POSTPONED, STREAM),
     ),
 )
 
@@ -420,5 +461,16 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         consumers_per_queue=1,
         messages_per_publisher=20,
         sink_job_count=2,
+    ),
+    "moving": Scenario(
+        MOVING,
+        storage=StoragePlan(LITTLE, power_weight=16, full_disk_weight=4),
+        persistent_share=0.8,
+        fault_interval_ms=500,
+        publisher_count=1,
+        consumers_per_queue=1,
+        messages_per_publisher=40,
+        readers_per_stream=2,
+        mover_count=3,
     ),
 }

@@ -4,13 +4,14 @@ A stream takes nothing away, so everything that ever happened to it can be check
 holds now: after every start, and at the end.
 """
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.streams.stream import Stream
 from penstock.node.node import Node
 from penstock.simulation.book import Book
 from penstock.simulation.checkers import BROWSE_MAX
-from penstock.simulation.copies import Fate, name_in
+from penstock.simulation.copies import Copy, Fate, name_in
 from penstock.simulation.ledger import Ledger
 
 
@@ -74,17 +75,31 @@ class StreamBook(Book):
                 continue
             complaints += self._differing(stream, found)
             complaints += self._running_ahead(stream)
+        elsewhere = self.elsewhere(node)
         complaints += [
             f"confirmed {copy.name!r} is in no stream"
             for copy in self.copies.values()
-            if copy.fate is Fate.CONFIRMED and copy.name not in found
+            if copy.fate is Fate.CONFIRMED and copy.name not in found.keys() | elsewhere.keys()
+        ]
+        complaints += [
+            f"{name!r} is at {found[name]} and in {place}"
+            for name, place in elsewhere.items()
+            if name in found
         ]
         return complaints
+
+    def elsewhere(self, node: Node) -> dict[bytes, str]:
+        """What is on its way to a stream, and where."""
+        return {}
+
+    def is_ordered(self, copy: Copy) -> bool:
+        """Whether it came straight from its publisher."""
+        return True
 
     def _differing(self, stream: Stream, found: dict[bytes, tuple[str, int]]) -> list[str]:
         complaints: list[str] = []
         last: dict[tuple[str, int], int] = {}
-        entries = stream.browse(BROWSE_MAX)
+        entries = [*stream.browse(BROWSE_MAX), *held_for(stream)]
         if [entry.position for entry in entries] != list(range(stream.end_offset)):
             complaints.append(f"{stream.name} has gaps")
         for entry in entries:
@@ -101,9 +116,10 @@ class StreamBook(Book):
                 complaints.append(f"key {copy.key} leads to {stream.name} and to another")
             # Order is promised to one channel, and to who numbers for ever.
             key = (copy.publisher, 0 if copy.publisher in self.numbering else copy.epoch)
-            if copy.serial <= last.get(key, -1):
-                complaints.append(f"{name!r} of {stream.name} is out of order")
-            last[key] = copy.serial
+            if self.is_ordered(copy):
+                if copy.serial <= last.get(key, -1):
+                    complaints.append(f"{name!r} of {stream.name} is out of order")
+                last[key] = copy.serial
         for (where, offset), name in self._seen.items():
             if where == stream.name and found.get(name) != (where, offset):
                 complaints.append(f"{name!r} was read at {offset} of {where}, and is not there")
@@ -137,3 +153,8 @@ class StreamBook(Book):
 def stream_of(node: Node, name: str) -> Stream | None:
     queue: Queue | None = node.state.vhost(DEFAULT_VHOST).queues.get(name)
     return queue if isinstance(queue, Stream) else None
+
+
+def held_for(stream: Stream) -> list[QueueEntry]:
+    """What is on its way to a stream through the journal, each with the offset it will have."""
+    return stream.hand_over.waiting()

@@ -5,56 +5,15 @@ A whole node with clients without sockets; the test answers the disk's flushes.
 
 import pytest
 
+from penstock.broker.streams.stream import Stream
 from penstock.client.events import Confirmed, Delivered, Replied
-from penstock.node.configuration import NodeConfiguration
-from penstock.node.node import Node
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
-from tests.broker.doubles import CountingEntropy
-from tests.seeds.doubles import NOW, House, KeptLogins, Peer
+from tests.broker.store.durable_house import DurableHouse
+from tests.seeds.doubles import NOW, House, Peer
 from tests.storage.doubles import MemoryDisk
 
 PERSISTENT = BasicProperties(delivery_mode=2)
-
-
-class DurableHouse(House):
-    def __init__(self, disk: MemoryDisk | None = None) -> None:
-        self.disk = disk or MemoryDisk()
-        self.logins = KeptLogins()
-        self.node = Node(
-            NodeConfiguration("1.2.3", "a test", "house"),
-            CountingEntropy(),
-            self.logins,
-            NOW,
-            0,
-            self.disk,
-        )
-        self.peers: list[Peer] = []
-
-    def flushed(self) -> None:
-        """The disk answers, and what follows from it is said."""
-        self.disk.settle()
-        self.settle()
-
-    def settle_once(self) -> None:
-        """One tick, for a node that may have failed and would never come to rest."""
-        for peer in self.peers:
-            said = peer.said()
-            if said:
-                peer.connection.received(said, NOW)
-        self.node.flush(NOW)
-        for peer in self.peers:
-            peer.hear()
-
-    def durable_queue(self, name: str = "q") -> Peer:
-        """A client with confirms, and a queue that is safe."""
-        peer = self.client()
-        peer.conversation.call(1, m.ConfirmSelect())
-        peer.conversation.call(1, m.QueueDeclare(queue=name, durable=True))
-        self.settle()
-        self.flushed()
-        peer.events.clear()
-        return peer
 
 
 @pytest.fixture
@@ -179,6 +138,55 @@ def test_a_commit_is_answered_after_the_flush_and_is_there_as_a_whole(house: Dur
         assert revived.node.state.vhost("/").queue("q").message_count == 0
     revived = DurableHouse(MemoryDisk(whole))
     assert revived.node.state.vhost("/").queue("q").message_count == 3
+
+
+READING: m.Method = m.BasicConsume(
+    queue="s", arguments={"x-stream-cursor": "c", "x-stream-offset": "first"}
+)
+
+
+def stream_reader(house: DurableHouse) -> Peer:
+    peer = house.durable_queue()
+    peer.call(m.QueueDeclare(queue="s", durable=True, arguments={"x-queue-type": "stream"}))
+    peer.call(m.BasicQos(prefetch_count=10))
+    house.flushed()
+    peer.events.clear()
+    return peer
+
+
+def test_a_reader_with_a_new_cursor_is_answered_after_the_flush(house: DurableHouse) -> None:
+    peer = stream_reader(house)
+    peer.call(READING)
+    assert replies(peer) == []
+    house.flushed()
+    assert replies(peer) == ["BasicConsumeOk"]
+    revived = DurableHouse(MemoryDisk(house.disk.contents()))
+    stream = revived.node.state.vhost("/").queue("s")
+    assert isinstance(stream, Stream)
+    assert stream.cursors() == [("c", 0, 0)]
+
+
+def test_whoever_uses_a_cursor_that_is_not_safe_waits_for_it(house: DurableHouse) -> None:
+    first, second = stream_reader(house), stream_reader(house)
+    going_on = m.BasicConsume(queue="s", arguments={"x-stream-cursor": "c"})
+    first.call(READING)
+    second.call(going_on)
+    assert (replies(first), replies(second)) == ([], [])
+    house.flushed()
+    assert (replies(first), replies(second)) == (["BasicConsumeOk"], ["BasicConsumeOk"])
+    third = stream_reader(house)
+    third.call(going_on)
+    assert replies(third) == ["BasicConsumeOk"], "all is safe: nothing to wait for"
+
+
+def test_a_broker_without_a_disk_remembers_nobody_who_would_wait() -> None:
+    house = House()
+    peer = house.client()
+    peer.call(m.TxSelect())
+    for _ in range(3):
+        peer.call(m.TxCommit())
+    assert replies(peer)[-3:] == ["TxCommitOk"] * 3
+    assert house.node.container.gate_list == []
 
 
 def test_output_stays_in_order_behind_a_gate(house: DurableHouse) -> None:

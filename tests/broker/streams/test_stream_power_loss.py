@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.broker.sent import Sent
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.files import StreamFiles
-from penstock.broker.streams.publishers import Sent
+from penstock.broker.streams.hand_over import HandOver
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.disk import SimulatedDisk
 from penstock.storage.stream_index import HAS_PUBLISHER
@@ -59,7 +60,7 @@ class Story:
         store.disk = self.disk
         store.decoder = TextDecoder()
         store.is_flushed = True
-        files = StreamFiles(store, FOLDER, self.disk.names(), SEGMENT_BYTES, 0)
+        files = StreamFiles(store, FOLDER, self.disk.names(), SEGMENT_BYTES, 0, HandOver(store))
         files.limit(ALL_BYTES, -1, SEGMENT_BYTES)
         self.check(files)
         flusher = Flusher(store)

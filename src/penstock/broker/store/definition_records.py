@@ -10,6 +10,7 @@ from penstock.broker.names import RESERVED_PREFIX
 from penstock.broker.state import BrokerState
 from penstock.broker.topology import (
     AddVhost,
+    AdvanceSink,
     BindExchange,
     BindQueue,
     BrokerCommand,
@@ -23,6 +24,7 @@ from penstock.broker.topology import (
     DeleteUser,
     DeleteVhost,
     OpenDelayLine,
+    OpenSink,
     PutUser,
     SetPermissions,
     SetPolicy,
@@ -37,6 +39,7 @@ _COMMANDS = {
     command.__name__: command
     for command in (
         AddVhost,
+        AdvanceSink,
         BindExchange,
         BindQueue,
         ClearPermissions,
@@ -49,6 +52,7 @@ _COMMANDS = {
         DeleteUser,
         DeleteVhost,
         OpenDelayLine,
+        OpenSink,
         PutUser,
         SetPermissions,
         SetPolicy,
@@ -215,8 +219,14 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
         if bound is not None:
             changes.append(Change(vhost.name, bound, 0))
     for sink in vhost.sinks.values():
-        committed = CommitSink(sink.name, sink.batch, tuple(sink.pending))
-        changes.append(Change(vhost.name, committed, 0))
+        opened = OpenSink(sink.name, sink.owner, sink.temporary)
+        changes.append(Change(vhost.name, opened, 0))
+        if sink.batch >= 0:
+            committed = CommitSink(sink.name, sink.batch, tuple(sink.pending))
+            changes.append(Change(vhost.name, committed, 0))
+        if sink.advanced_stage in sink.pending:
+            advanced = AdvanceSink(sink.name, sink.advanced_stage, sink.advanced_rows)
+            changes.append(Change(vhost.name, advanced, 0))
     # Last: a limit below what is there already would refuse it.
     limits = SetVhostLimits(vhost.max_queues, vhost.max_connections)
     changes.append(Change(vhost.name, limits, 0))

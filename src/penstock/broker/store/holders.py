@@ -6,11 +6,11 @@ they give out, so at any later step each message that is needed is found where i
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
-from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.state import BrokerState
 from penstock.broker.store.message_store import MovedRecord
+from penstock.broker.streams.stream import Stream
 from penstock.storage.segment import segment_of
 
 
@@ -31,13 +31,15 @@ class Holders:
             for queue in vhost.queues.values():
                 if queue.number:
                     self._lists[queue.number] = queue.ready
+                if queue.number and not isinstance(queue, Stream):
+                    # A stream gives out what it has in its own files.
                     watch = GivenOut(self, queue.number)
                     queue.observers.append(watch)
                     self._watched.append((queue, watch))
             if vhost.delay_line.number:
                 self._lists[vhost.delay_line.number] = vhost.delay_line.waiting
         for queue, entry in unsettled:
-            if queue.number:
+            if queue.number and not isinstance(queue, Stream):
                 self.is_out(queue.number, entry)
 
     def is_out(self, number: int, entry: QueueEntry) -> None:
@@ -48,7 +50,7 @@ class Holders:
         """Whether somebody needs the record for this pair; notes who must know its new place."""
         ready = self._lists.get(number)
         entry = None if ready is None else ready.entry_of(position)
-        if entry is None and isinstance(ready, PagedReadyList):
+        if entry is None and ready is not None:
             # After a restart it may be known by a copy that was made before.
             location = ready.location_of(position)
             if location >= 0:

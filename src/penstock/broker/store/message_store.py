@@ -19,6 +19,7 @@ from penstock.broker.delay_line import DelayLine
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, MessageDecoder
 from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
+from penstock.broker.queues.priority import PagedPriorityList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import QueueJournal, ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
@@ -90,11 +91,10 @@ class MessageStore:
         self._arrived_numbers.append(number)
 
     def left(self, number: int, entry: QueueEntry) -> None:
-        if not entry.message.properties.persistent:
-            return
         # One that came in this very tick need not be written at all, and one that is written need
         # not be copied.
         entry.is_gone = True
+        # Nor is one that is not persistent.
         if entry.message.location == NOT_WRITTEN:
             return
         self._left.append(entry)
@@ -127,7 +127,7 @@ class MessageStore:
         queue.number = number
         queue.journal = StoredQueue(self, number)
         ready = queue.ready
-        if isinstance(ready, PagedReadyList):
+        if isinstance(ready, (PagedReadyList, PagedPriorityList)):
             pages = ready.pages
             assert isinstance(pages, QueuePages)
             pages.number = number
@@ -319,7 +319,7 @@ class MovedRecord:
         self.old_segment: int = 0
         # Messages in memory, and paged lists with positions, that must know the new place.
         self.messages: list[Message] = []
-        self.lists: list[PagedReadyList] = []
+        self.lists: list[ReadyList] = []
         self.positions: list[int] = []
 
     def settle(self, location: int) -> None:
@@ -380,9 +380,12 @@ class StoredLists(ReadyLists):
     def __init__(self, store: MessageStore) -> None:
         self._store: MessageStore = store
 
-    def make(self) -> ReadyList:
+    def make(self, max_priority: int) -> ReadyList:
         store = self._store
-        return PagedReadyList(store.make_pages(), store.page_list, store.paging)
+        pages = store.make_pages()
+        if max_priority > 0:
+            return PagedPriorityList(max_priority, pages, store.page_list, store.paging)
+        return PagedReadyList(pages, store.page_list, store.paging)
 
     def gone(self, locations: "array[int]") -> None:
         for index in range(len(locations)):

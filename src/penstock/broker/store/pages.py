@@ -82,13 +82,11 @@ class QueuePages(MessagePages):
         return self._journal.checked(location, size_min)
 
     def _entry(self, record: records.MessageRecord, position: int, location: int) -> QueueEntry:
-        message: Message = self._decoder.decode(
-            record.exchange(), record.routing_key(), record.header(), record.body()
+        message: Message = self._decoder.decode_addressed(
+            record.address(), record.header(), record.body()
         )
         index = 0
-        if location & SPOOLED:
-            self._spool.forget(location)
-        else:
+        if not location & SPOOLED:
             message.location = location
             message.is_journalled = True
             if record.pair_count > 1:

@@ -10,6 +10,9 @@ A batch's payload is a row of records, each one kind octet and a size before its
     4 snapshot    | size | JSON of everything that is defined; what came before does not count
     5 tick        | size | nothing; gives a tick that wrote only to streams a journal position
 
+The queue number may be a stream's: the message is on its way there, and its position tells the
+offset it has (`streams/hand_over.py`). It is dequeued when the stream's own files have it safely.
+
 `expires at` is wall-clock milliseconds, 0 for never; each queue has its own time to live. `origin`
 is the connection that published it, which means something to the process that wrote it only. All
 numbers are big-endian.
@@ -175,6 +178,10 @@ class MessageRecord:
         size = _MESSAGE_START_SIZE + _PAIR_SIZE * len(kept) + len(rest)
         start = _MESSAGE_START.pack(0, read_u32(self._data, self._start + 1), len(kept))
         return b"".join([_HEAD.pack(MESSAGE, size), start, *kept, rest])
+
+    def address(self) -> bytes:
+        """Exchange and routing key as short strings."""
+        return self._data[self._exchange : self._key + 1 + self._data[self._key]]
 
     def exchange(self) -> str:
         start = self._exchange + 1

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.paged_list import PAGE_COUNT, PagedReadyList, inherit
+from penstock.broker.queues.priority import PagedPriorityList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.segments import RECORD_WEIGHT, SegmentLives
+from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import BrokerCommand, OpenDelayLine
 from penstock.storage.recovery import BatchSink
 from penstock.storage.segment import segment_of
@@ -123,7 +125,10 @@ class StoreRecovery(BatchSink):
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
                 recovered = self._queues.pop(queue.number, None) if queue.number else None
-                if recovered is not None:
+                if recovered is not None and isinstance(queue, Stream):
+                    entries = self._read(recovered, queue.number, store)
+                    queue.hand_over.restored(entries, recovered.highest_position)
+                elif recovered is not None:
                     count += self._restore_queue(queue, recovered, store)
             line = vhost.delay_line
             recovered = self._queues.pop(line.number, None) if line.number else None
@@ -149,14 +154,27 @@ class StoreRecovery(BatchSink):
             size = self._count_living(locations, sizes)
             ready.restore(positions, locations)
         else:
-            # Priorities are known from the messages only, so these are read at once.
-            size = 0
-            for entry in self._read(recovered, queue.number, store):
-                size += len(entry.message.body)
-                ready.append(entry)
+            assert isinstance(ready, PagedPriorityList), "made by a store"
+            size = self._restore_priorities(ready, recovered)
         queue.restored(recovered.highest_position, size, recovered.may_expire)
         self._restored.append(queue)
         return ready.count
+
+    def _restore_priorities(self, ready: PagedPriorityList, recovered: RecoveredQueue) -> int:
+        """Priorities are known from the messages only, so all are read, and paged out again."""
+        positions, locations, sizes = living(recovered)
+        total = self._count_living(locations, sizes)
+        ready.inherits(recovered.highest_position)
+        begin = 0
+        while begin < len(positions):
+            end = begin + PAGE_COUNT
+            read = ready.pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
+            for entry in read:
+                inherit(entry)
+                ready.append(entry)
+            ready.page_out_all()
+            begin += len(read)
+        return total
 
     def _read(
         self, recovered: RecoveredQueue, number: int, store: MessageStore

@@ -9,10 +9,13 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.message import Message
+from penstock.broker.message import Message, Properties
+from penstock.broker.queues.queue_journal import QueueJournal
+from penstock.broker.sent import ID_OCTETS, Sent, sent_of
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.folders import names_in
-from penstock.broker.streams.publishers import ID_OCTETS, Publishers, sent_of
+from penstock.broker.streams.hand_over import HandOver, HandOverListener
+from penstock.broker.streams.publishers import Publishers
 from penstock.storage.flush_waiter import FlushWaiter
 from penstock.storage.number_table import NumberTable, ReadNumbers, encode_numbers
 from penstock.storage.stream_index import HAS_PUBLISHER
@@ -26,6 +29,8 @@ from penstock.storage.stream_segment import (
 from penstock.world.disk import AppendFile, DiskError
 
 NO_LIMIT: Final = -1
+# In place of an offset.
+REPEATED: Final = -1
 # Stands among the cursors for the first offset that retention left; no cursor has this name.
 FIRST_OFFSET: Final = ""
 # What a reader that is behind reads at once.
@@ -34,7 +39,7 @@ READ_BYTES_MAX: Final = 256 * 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SafeListener:
+class SafeListener(HandOverListener):
     """Who is told that readers may see more: the stream."""
 
     def became_readable(self) -> None:
@@ -67,9 +72,11 @@ class StreamFiles(FlushWaiter):
         names: list[str],
         segment_bytes_max: int,
         wall: int,
+        hand_over: HandOver,
     ) -> None:
         """Opens what is there, or begins anew. Raises a `StorageError` for damage."""
         self._store: StreamStore = store
+        self.hand_over: HandOver = hand_over
         self._folder: str = folder
         own = names_in(folder, names)
         self.cursors: NumberTable = NumberTable(store.disk, f"{folder}/cursors", own)
@@ -83,12 +90,10 @@ class StreamFiles(FlushWaiter):
             store.disk, folder, own, segment_bytes_max, wall, first_offset
         )
         # First offsets of segments with a note of publishers beside them.
-        self._noted: set[int] = {
-            segment.first_offset
-            for segment in self.log.segments
-            if publishers_name(folder, segment.first_offset) in own
-        }
+        self._noted: set[int] = self._find_notes(own)
         self.publishers: Publishers = Publishers()
+        # Properties that name no publisher, so that messages like the last are not searched.
+        self._unnamed: Properties | None = None
         self._recall_publishers()
         self.listener: SafeListener | None = None
         # Retention; NO_LIMIT for none.
@@ -105,7 +110,92 @@ class StreamFiles(FlushWaiter):
         # After a crash the page cache may hold more than the disk.
         store.wrote(self, self.log.dirty_files() + self.cursors.file())
 
+    def _find_notes(self, names: list[str]) -> set[int]:
+        """A note whose segment was lost goes: another segment may begin where that one did."""
+        segments = {segment.first_offset for segment in self.log.segments}
+        found: set[int] = set()
+        for name in names:
+            number = segment_number(self._folder, name)
+            if number < 0 or name != publishers_name(self._folder, number):
+                continue
+            if number in segments:
+                found.add(number)
+            elif name in self._store.disk.names():
+                self._store.disk.remove(name)
+        return found
+
+    def begin(self, listener: SafeListener, journal: QueueJournal | None) -> None:
+        """What the files have lost of what the journal has comes through it once more."""
+        self.listener = listener
+        for lost in self.hand_over.begin(journal, listener, self.log.end_offset):
+            sent = sent_of(lost.properties)
+            if sent is not None:
+                self._is_repeated(sent, True)
+            self._hand(lost, sent)
+
     # Writing.
+
+    def end_offset(self) -> int:
+        """Of the message to come."""
+        return self.log.end_offset + self.log.composed_count + self.hand_over.count
+
+    def add(self, message: Message, wall: int) -> int:
+        """Take a message at the end; returns its offset, or REPEATED for one that is here already:
+        it is confirmed once more, when that is safe, and not stored.
+        """
+        properties = message.properties
+        header = properties.encoded()
+        is_handed = self.hand_over.wants(message)
+        if not is_handed:
+            # Before its number is known: a note beside a new segment tells of those before it.
+            self.begin_if_full(wall)
+        sent: Sent | None = None
+        if properties is not self._unnamed:
+            sent = sent_of(properties) if ID_OCTETS in header else None
+            if sent is None:
+                self._unnamed = properties
+        offset = REPEATED
+        if sent is not None and self._is_repeated(sent, is_handed):
+            if is_handed:
+                self.hand_over.confirm_behind(message)
+        elif is_handed:
+            offset = self._hand(message, sent)
+        else:
+            flags = 0 if sent is None else HAS_PUBLISHER
+            offset = self.log.add(message.address.octets(), header, message.body, flags, wall)
+            if self.log.is_full_batch():
+                self.write()
+        if self._store.is_flushed:
+            message.is_journalled = True
+        return offset
+
+    def _is_repeated(self, sent: Sent, is_handed: bool) -> bool:
+        if is_handed:
+            return self.hand_over.is_repeated(sent, self.publishers)
+        return self.publishers.is_repeated(sent)
+
+    def _hand(self, message: Message, sent: Sent | None) -> int:
+        offset = self.end_offset()
+        self.hand_over.add(message, sent, offset)
+        return offset
+
+    def append_handed(self, wall: int) -> None:
+        """Compose what came through the journal and is safe there, and what waited behind it."""
+        handed = self.hand_over.take()
+        while handed is not None:
+            self.begin_if_full(wall)
+            flags = 0
+            if handed.sent is not None:
+                self.publishers.is_repeated(handed.sent)
+                flags = HAS_PUBLISHER
+            message = handed.message
+            header = message.properties.encoded()
+            address = message.address.octets()
+            offset = self.log.add(address, header, message.body, flags, wall)
+            assert offset == handed.offset, "nothing overtakes what is handed over"
+            if self.log.is_full_batch():
+                self.write()
+            handed = self.hand_over.take()
 
     def begin_if_full(self, wall: int) -> None:
         """Begin a segment when the last one is full. Comes before each message."""
@@ -158,6 +248,7 @@ class StreamFiles(FlushWaiter):
         if self._is_deleted:
             return
         self.log.became_durable(mark)
+        self.hand_over.appended(self.log.durable_offset)
         self.cursors.became_durable(request.table_generation)
         if self.listener is not None:
             self.listener.became_readable()
@@ -229,6 +320,7 @@ class StreamFiles(FlushWaiter):
     def delete(self) -> None:
         """Everything goes with the next flush; until then a flush may be at work on it."""
         self.listener = None
+        self.hand_over.delete()
         self._is_deleted = True
         self._store.wrote(self, [])
 

@@ -42,6 +42,7 @@ def commit(channel: Channel, now: int) -> None:
     transaction.clear()
     accepted = True
     for staged in publishes:
+        staged.message.through_journal = True
         if not route_and_enqueue(channel, staged.target, staged.message, now):
             accepted = False
     for settlement in settlements:

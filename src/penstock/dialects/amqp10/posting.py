@@ -46,6 +46,7 @@ class Posting(Work):
 
     def apply(self, now: int) -> None:
         message = self._message
+        message.through_journal = True
         for exchange in self._delayed:
             hold_back(self._principal.vhost, exchange, message, now)
         enqueue_all(self._queues, message, now)
