@@ -24,6 +24,9 @@ class PlainProperties(Properties):
     def headers(self) -> dict[str, object]:
         return self._headers
 
+    def encoded(self) -> bytes:
+        return repr(self._headers).encode()
+
     def text_of(self, name: str) -> str:
         return self.texts.get(name, "")
 

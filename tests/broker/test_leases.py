@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.broker.carried_rows import encode_rows
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.leases import (
     FULL_POLL_MS,
@@ -9,12 +10,14 @@ from penstock.broker.leases import (
     LeaseRequest,
     find_lease,
     give_back,
+    leased,
     listed_leases,
     settle_leases,
     take_lease,
+    taken_at,
 )
-from penstock.broker.topology import DeclareQueue, SetPolicy
-from tests.broker.store.doubles import Broker, message
+from penstock.broker.topology import DeclareQueue, SetPolicy, SetVhostLimits
+from tests.broker.store.doubles import WALL, Broker, message
 
 
 def broker_with(*bodies: bytes) -> Broker:
@@ -78,8 +81,43 @@ def test_what_is_given_back_is_at_the_end_and_flagged() -> None:
     with pytest.raises(NotFound, match="settled, given back, or never taken"):
         find_lease(broker.vhost, "q", "job", 1)
     taken(broker, 2)
-    again = find_lease(broker.vhost, "q", "job", 2).browse(10)
+    again = leased(find_lease(broker.vhost, "q", "job", 2), 0, 10)
     assert [entry.is_redelivered for entry in again] == [False, True, True]
+
+
+def test_a_lease_is_read_alike_every_time_also_after_a_restart() -> None:
+    broker = broker_with(*[b"%d" % number for number in range(30)])
+    queue = broker.vhost.queue("q")
+    entries = [broker.get("q") for _ in range(3)]
+    queue.requeue(entries[1:2], broker.now)
+    queue.acknowledge(entries[0])
+    queue.acknowledge(entries[2])
+    broker.out.clear()
+    take_lease(broker.vhost, LeaseRequest("q", "job", 1), broker.now)
+    taken = WALL + broker.now
+
+    def rows(broker: Broker) -> bytes:
+        lease = find_lease(broker.vhost, "q", "job", 1)
+        assert taken_at(lease) == taken
+        return encode_rows(leased(lease, 0, MESSAGES_MAX), taken_at(lease))
+
+    first = rows(broker)
+    broker.tick(60_000)
+    assert rows(broker) == first
+    again = broker.restarted()
+    again.tick(60_000)
+    assert rows(again) == first
+    flags = [entry.is_redelivered for entry in leased(find_lease(again.vhost, "q", "job", 1), 0, 9)]
+    assert flags == [True] + [False] * 8
+
+
+def test_a_lease_that_cannot_be_made_leaves_the_messages_where_they_are() -> None:
+    broker = broker_with(b"1", b"2", b"3")
+    broker.apply(SetVhostLimits(max_queues=1))
+    with pytest.raises(PreconditionFailed, match="queue limit"):
+        take_lease(broker.vhost, LeaseRequest("q", "job", 1), broker.now)
+    assert bodies(broker) == [b"1", b"2", b"3"]
+    assert broker.vhost.queue("q").unacked_count == 0
 
 
 def test_a_lease_whose_owner_does_not_come_back_expires_also_over_a_restart() -> None:

@@ -4,6 +4,8 @@ import pytest
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
+from penstock.broker.routing import resolve
+from penstock.broker.sent import Sent
 from penstock.broker.topology import (
     BindQueue,
     DeclareExchange,
@@ -12,6 +14,7 @@ from penstock.broker.topology import (
     SetVhostLimits,
 )
 from tests.broker.doubles import DeafConsumer, PlainProperties, routed
+from tests.broker.store.doubles import Broker, message
 from tests.broker.streams.doubles import Host
 
 STREAM = {"x-queue-type": "stream"}
@@ -53,6 +56,50 @@ def test_partitions_take_turns_whatever_the_key() -> None:
     host.vhost.apply(partitioned(partition_by="round-robin"), 0)
     turns = [routed_to(host, "same")[0] for _ in range(6)]
     assert turns == ["e-0", "e-1", "e-2"] * 2
+
+
+def sent(publisher: str, sequence: int) -> PlainProperties:
+    return PlainProperties({"x-publisher-id": publisher, "x-publisher-sequence": sequence})
+
+
+def test_what_a_publisher_counts_takes_turns_by_its_count() -> None:
+    host = Host()
+    host.vhost.apply(partitioned(partition_by="round-robin"), 0)
+    exchange = host.vhost.exchanges["e"]
+    assert isinstance(exchange, PartitionedStreamExchange)
+    # Written down here because streams on disk rely on it.
+    assert [exchange.turn_of(Sent("job", number)) for number in range(4)] == [1, 2, 0, 1]
+    assert {exchange.turn_of(Sent(f"job {number}", 0)) for number in range(20)} == {0, 1, 2}
+    turns = [routed(host.vhost, "e", "", sent("job", number))[0] for number in range(3)]
+    assert turns == ["e-1", "e-2", "e-0"]
+    assert routed_to(host, "same") == ["e-0"], "others are not moved by it"
+
+
+def publish_counted(broker: Broker, numbers: range) -> None:
+    exchange = broker.vhost.exchanges["e"]
+    for number in numbers:
+        headers: dict[str, object] = {"x-publisher-id": "job", "x-publisher-sequence": number}
+        published = message(b"%d" % number, headers=headers)
+        for queue in resolve(broker.vhost, exchange, "key", published.properties).queues:
+            queue.enqueue(published, broker.now)
+        # Somebody else takes a turn in between.
+        routed(broker.vhost, "e", "key", PlainProperties())
+    broker.tick()
+
+
+def test_what_is_published_again_lands_once_also_after_a_restart() -> None:
+    broker = Broker()
+    broker.apply(partitioned(partition_by="round-robin"))
+    publish_counted(broker, range(20))
+    publish_counted(broker, range(10, 30))
+    again = broker.restarted()
+    publish_counted(again, range(15, 40))
+    bodies: list[bytes] = []
+    for name in ("e-0", "e-1", "e-2"):
+        found = [entry.message.body for entry in again.vhost.queue(name).browse(100)]
+        assert 13 <= len(found) <= 14
+        bodies += found
+    assert sorted(bodies, key=int) == [b"%d" % number for number in range(40)]
 
 
 def test_a_second_declaration_must_say_the_same() -> None:

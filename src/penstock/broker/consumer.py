@@ -26,8 +26,6 @@ class Consumer:
         self.takes_ownership: bool = takes_ownership
         # True when it does not want every message; the queue then asks `wants` for each.
         self.selective: bool = False
-        # Entries before this position have been offered and were not wanted.
-        self.offered_position: int = 0
 
     def can_take(self) -> bool:
         """Whether credit, and room in the peer's buffer, allow one more message now."""

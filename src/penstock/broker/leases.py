@@ -10,14 +10,17 @@ stands in the queue's arguments and comes back with them.
 
 Invariants
 - messages of a lease do not expire, and no policy applies to it;
+- what is read of it is the same every time: its rows, when it was taken, what had been seen before;
 - numbers of one owner are settled in order: settling n settles all up to n.
 """
 
 import hashlib
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.entry import QueueEntry
+from penstock.broker.errors import NotFound, PreconditionFailed, Refusal
 from penstock.broker.message import Message
 from penstock.broker.names import described
 from penstock.broker.queues.queue import Queue
@@ -30,6 +33,11 @@ from penstock.broker.vhost import VirtualHost
 OWNER: Final = "x-lease-owner"
 NUMBER: Final = "x-lease-number"
 EXPIRES_AT: Final = "x-lease-expires-at"
+# Milliseconds since 1970.
+TAKEN_AT: Final = "x-lease-taken-at"
+# Which of its messages somebody may have seen before: a bit each, in base64; absent for none. Kept
+# here because after a restart everything in a queue counts as seen.
+SEEN: Final = "x-lease-seen"
 # Messages move within one tick, during which nobody else is served: a twentieth of a second.
 MESSAGES_MAX: Final = 20_000
 # And in one batch of the journal, which must fit well into a segment.
@@ -89,9 +97,28 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
         OWNER: request.owner,
         NUMBER: request.number,
         EXPIRES_AT: expires_at,
+        TAKEN_AT: vhost.wall(now),
     }
-    vhost.apply(DeclareQueue(name, durable=True, arguments=arguments, server_named=True), now)
+    taken = _taken_from(origin, request, now)
+    seen = _bits_of(taken)
+    if seen:
+        arguments[SEEN] = seen
+    try:
+        vhost.apply(DeclareQueue(name, durable=True, arguments=arguments, server_named=True), now)
+    except Refusal:
+        # A limit of queues, say.
+        origin.requeue(taken, now, False)
+        raise
     lease = vhost.queue(name)
+    origin.acknowledge_many(taken)
+    for entry in taken:
+        lease.enqueue(_copy(entry.message), now)
+    _watch(vhost, lease, now)
+    return facts_of(lease, True)
+
+
+def _taken_from(origin: Queue, request: LeaseRequest, now: int) -> list[QueueEntry]:
+    taken: list[QueueEntry] = []
     count = min(request.messages, MESSAGES_MAX)
     octets = min(request.octets, BYTES_MAX)
     while count > 0 and octets > 0:
@@ -100,13 +127,36 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
             break
         count -= 1
         octets -= len(entry.message.body)
-        origin.acknowledge(entry)
+        taken.append(entry)
+    return taken
+
+
+def _bits_of(entries: list[QueueEntry]) -> str:
+    bits = bytearray((len(entries) + 7) // 8)
+    for index, entry in enumerate(entries):
         if entry.is_redelivered:
-            lease.enqueue_seen(_copy(entry.message), now)
-        else:
-            lease.enqueue(_copy(entry.message), now)
-    _watch(vhost, lease, now)
-    return facts_of(lease, True)
+            bits[index >> 3] |= 1 << (index & 7)
+    return b64encode(bits).decode() if any(bits) else ""
+
+
+def leased(lease: Queue, first: int, end: int) -> list[QueueEntry]:
+    """Some of a lease's messages, flagged as they were when it was taken."""
+    seen = lease.arguments.get(SEEN, "")
+    assert isinstance(seen, str), "written by `take_lease`"
+    bits = b64decode(seen)
+    found: list[QueueEntry] = []
+    for known in lease.browse(end)[first:]:
+        entry = QueueEntry(known.message, known.position)
+        # A lease is filled once, from position 1 on.
+        index = known.position - 1
+        entry.is_redelivered = index >> 3 < len(bits) and bits[index >> 3] >> (index & 7) & 1 == 1
+        found.append(entry)
+    return found
+
+
+def taken_at(lease: Queue) -> int:
+    """Milliseconds since 1970."""
+    return _integer(lease, TAKEN_AT)
 
 
 def find_lease(vhost: VirtualHost, queue: str, owner: str, number: int) -> Queue:
@@ -142,9 +192,7 @@ def give_back(vhost: VirtualHost, queue: str, owner: str, number: int, now: int)
         entry = lease.get(now)
         if entry is None:
             break
-        before = origin.published_total
-        origin.enqueue_seen(_copy(entry.message), now)
-        if origin.published_total == before:
+        if not origin.enqueue(_copy(entry.message), now, True):
             lease.requeue([entry], now, False)
             raise PreconditionFailed(
                 f"{described('queue', queue, vhost.name)} is full: {count} messages of lease "

@@ -10,9 +10,9 @@ from typing import Final
 
 import typer
 
+from penstock.broker.sent import ID_OCTETS
 from penstock.broker.streams.files import FIRST_OFFSET
 from penstock.broker.streams.folders import described_folder, folders_of
-from penstock.broker.streams.publishers import ID_OCTETS
 from penstock.server.world.disk import MachineDisk
 from penstock.storage.number_table import encode_numbers
 from penstock.storage.stream_index import HAS_PUBLISHER

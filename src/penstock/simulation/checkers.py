@@ -21,8 +21,7 @@ def queues_of(node: Node) -> dict[str, Queue]:
 def delayed_entries(node: Node) -> list[QueueEntry]:
     """What waits in delayed exchanges, in order of its publishing."""
     waiting = node.state.vhost(DEFAULT_VHOST).delay_line.waiting
-    begin = waiting.index_from(0)
-    entries = [waiting.at(begin + index) for index in range(waiting.count)]
+    entries = [waiting.entry_of(position) for position in waiting.positions()]
     return [entry for entry in entries if entry is not None]
 
 

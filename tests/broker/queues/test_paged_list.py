@@ -36,9 +36,12 @@ class KeptPages(MessagePages):
 
     def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
         return [
-            QueueEntry(message(self.kept.pop(location)), position)
+            QueueEntry(message(self.kept[location]), position)
             for position, location in list(zip(positions, locations, strict=True))[: self.page_max]
         ]
+
+    def forget(self, location: int) -> None:
+        del self.kept[location]
 
 
 def body_of(position: int) -> bytes:
@@ -68,12 +71,16 @@ class PagedListMachine(RuleBasedStateMachine):
         self.seen = set(positions)
         self.next_position = max(positions, default=0) + 1
 
-    @rule(count=st.integers(1, 12))
-    def append(self, count: int) -> None:
+    @rule(count=st.integers(1, 12), seen=st.booleans())
+    def append(self, count: int, seen: bool) -> None:
         for _ in range(count):
             position = self.next_position
             self.next_position += 1
-            self.list.append(QueueEntry(message(body_of(position)), position))
+            entry = QueueEntry(message(body_of(position)), position)
+            entry.is_redelivered = seen
+            if seen:
+                self.seen.add(position)
+            self.list.append(entry)
             self.model.append(position)
 
     @rule()
@@ -110,13 +117,16 @@ class PagedListMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove_from_the_middle(self, data: st.DataObject) -> None:
         chosen = data.draw(st.sampled_from(self.model))
-        index = self.list.index_from(data.draw(st.integers(0, chosen)))
-        entry = self.list.at(index)
+        start = data.draw(st.integers(0, chosen))
+        looked_at = []
+        entry = self.list.next_from(start)
         while entry is not None and entry.position != chosen:
-            index += 1
-            entry = self.list.at(index)
+            self.check(entry, entry.position)
+            looked_at.append(entry.position)
+            entry = self.list.next_from(entry.position + 1)
+        assert looked_at == [position for position in self.model if start <= position < chosen]
         assert entry is not None, "it is somewhere behind"
-        assert self.list.remove_at(index) is entry
+        assert self.list.take(chosen) is entry
         self.check(entry, chosen)
         self.model.remove(chosen)
         self.out.append(entry)
@@ -149,16 +159,13 @@ class PagedListMachine(RuleBasedStateMachine):
     def move(self, data: st.DataObject) -> None:
         position = data.draw(st.sampled_from(self.model))
         old = self.list.location_of(position)
-        assert (old < 0) == (self.list.entry_of(position) is not None or self.is_waiting(position))
+        assert (old < 0) == (self.list.entry_of(position) is not None)
         if old < 0:
             assert not self.list.moved(position, 1)
             return
         new = self.pages.add(self.pages.kept.pop(old))
         assert self.list.moved(position, new)
         assert self.list.location_of(position) == new
-
-    def is_waiting(self, position: int) -> bool:
-        return any(entry.position == position for entry in self.list._incoming)
 
     @invariant()
     def they_hold_the_same(self) -> None:
@@ -214,22 +221,24 @@ def test_few_large_messages_are_paged_out_too() -> None:
     assert ready.tail_count() == 3
 
 
-def test_what_was_delivered_stays_in_memory_with_its_flags() -> None:
+def test_what_came_back_is_paged_out_with_what_is_known_of_it() -> None:
     ready, _, page_list = paged_out(20)
     taken: list[QueueEntry] = []
     while ready.count:
         taken += ready.pop_many(20)
     for entry in reversed(taken):
         entry.is_redelivered = True
+        entry.delivery_count = entry.position * 1000
         ready.insert(entry)
     ready.append(QueueEntry(message(b"m"), 21))
     for listed in page_list:
         listed.page_out()
-    assert ready.tail_count() <= 1
-    flags: list[bool] = []
-    while len(flags) < 21:
-        flags += [entry.is_redelivered for entry in ready.pop_many(30)]
-    assert flags == [True] * 20 + [False]
+    assert ready.tail_count() == 21 - LITTLE.head_count_kept
+    again: list[QueueEntry] = []
+    while len(again) < 21:
+        again += ready.pop_many(30)
+    assert [entry.is_redelivered for entry in again] == [True] * 20 + [False]
+    assert [entry.delivery_count for entry in again] == [n * 1000 for n in range(1, 21)] + [0]
 
 
 def test_what_came_out_of_the_journal_is_flagged_and_nobodys() -> None:

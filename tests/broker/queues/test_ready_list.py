@@ -1,5 +1,6 @@
 """The ready list against a sorted list that is obviously right."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,18 @@ def test_a_long_run_of_appends_and_pops_keeps_no_dead_slots() -> None:
         if position > 10:
             ready.pop_first()
     assert len(ready._slots) < 2100
+
+
+@pytest.mark.parametrize("place", [0, 3, 9])
+def test_a_long_run_of_appends_and_removals_keeps_no_dead_slots(place: int) -> None:
+    ready = ReadyList()
+    for position in range(1, 20_001):
+        ready.append(QueueEntry(message(b""), position))
+        if ready.count > 10:
+            waiting = ready.positions()
+            assert ready.remove_at(ready.index_from(waiting[place])).position == waiting[place]
+        assert len(ready._slots) < 2100
+    assert ready.count == 10
 
 
 def test_an_emptied_list_gives_its_memory_back() -> None:

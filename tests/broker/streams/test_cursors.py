@@ -8,7 +8,7 @@ from penstock.broker.streams.cursors import CURSORS_MAX
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.reader import StreamReader
 from penstock.storage.number_table import ReadNumbers
-from tests.broker.streams.doubles import CURSOR, Host, message, put, read
+from tests.broker.streams.doubles import CURSOR, FIRST, Host, message, put, read
 
 
 def test_a_cursor_follows_what_is_settled_without_gaps() -> None:
@@ -61,6 +61,96 @@ def test_a_reader_that_gave_one_message_back_remembers_no_more_for_it() -> None:
     reader.settled(100)
     assert reader.next_offset() == 50
     assert not reader._outstanding and not reader._settled
+
+
+def test_a_reader_that_ends_late_does_not_set_its_cursor_back() -> None:
+    host = Host()
+    stream = host.declare()
+    put(host, *[b""] * 6)
+    stale = read(stream, cursor="c")
+    host.tick()
+    stream.acknowledge(stale.entries[0])
+    host.tick()
+    newer = read(stream, CURSOR, cursor="c")
+    host.tick()
+    assert newer.offsets == [1, 2, 3, 4, 5]
+    for entry in newer.entries[:4]:
+        stream.acknowledge(entry)
+    host.tick()
+    assert stream.cursors() == [("c", 5, 1)]
+    stream.acknowledge(stale.entries[1])
+    host.tick()
+    assert stream.cursors() == [("c", 5, 1)], "acknowledged late"
+    stream.remove_consumer(stale, 0)
+    assert stream.cursors() == [("c", 5, 1)]
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_a_cursor_that_was_set_stays_when_its_reader_only_ends(offset: int) -> None:
+    host = Host()
+    stream = host.declare()
+    put(host, *[b""] * 6)
+    reader = read(stream, cursor="c")
+    host.tick()
+    for entry in reader.entries[:3]:
+        stream.acknowledge(entry)
+    host.tick()
+    stream.set_cursor("c", offset, 0)
+    stream.remove_consumer(reader, 0)
+    assert stream.cursors() == [("c", offset, 6 - offset)]
+
+
+def test_a_cursor_that_was_set_back_goes_on_with_the_next_acknowledgement() -> None:
+    host = Host()
+    stream = host.declare()
+    put(host, *[b""] * 6)
+    reader = read(stream, cursor="c")
+    host.tick()
+    stream.acknowledge(reader.entries[0])
+    host.tick()
+    stream.set_cursor("c", 0, 0)
+    stream.acknowledge(reader.entries[1])
+    host.tick()
+    assert stream.cursors() == [("c", 2, 4)]
+
+
+def test_a_reader_with_an_offset_of_its_own_begins_the_cursor_anew() -> None:
+    host = Host()
+    stream = host.declare()
+    put(host, *[b""] * 6)
+    stale = read(stream, cursor="c")
+    host.tick()
+    for entry in stale.entries[:4]:
+        stream.acknowledge(entry)
+    host.tick()
+    assert stream.cursors() == [("c", 4, 2)]
+    again = read(stream, FIRST, cursor="c")
+    assert stream.cursors() == [("c", 0, 6)]
+    host.tick()
+    stream.acknowledge(again.entries[0])
+    host.tick()
+    assert stream.cursors() == [("c", 1, 5)]
+    stream.acknowledge(stale.entries[4])
+    host.tick()
+    stream.remove_consumer(stale, 0)
+    assert stream.cursors() == [("c", 1, 5)], "who came before moves it no more"
+    stream.delete_cursor("c")
+    stream.acknowledge(again.entries[1])
+    host.tick()
+    assert stream.cursors() == [("c", 2, 4)]
+
+
+def test_what_is_acknowledged_after_a_reader_left_moves_its_cursor() -> None:
+    host = Host()
+    stream = host.declare()
+    put(host, b"0", b"1")
+    reader = read(stream, cursor="c")
+    host.tick()
+    stream.remove_consumer(reader, 0)
+    assert stream.cursors() == [("c", 0, 2)]
+    stream.acknowledge(reader.entries[0])
+    host.tick()
+    assert stream.cursors() == [("c", 1, 1)]
 
 
 def test_a_cursor_passes_what_a_filter_does_not_want() -> None:

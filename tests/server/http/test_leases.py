@@ -91,10 +91,14 @@ def test_a_lease_that_was_answered_outlives_the_broker(tmp_path: Path) -> None:
         channel = declared(running, "q", {})
         for body in BODIES:
             channel.basic_publish("", "q", body, BasicProperties(delivery_mode=2))
-        assert leasing(Pages(running), messages=4).json()["created"]
+        pages = Pages(running)
+        assert leasing(pages, messages=4).json()["created"]
+        octets = pages.get("/api/leases/%2F/q/job/1").content
     with serving(tmp_path / "data") as running:
-        assert bodies_of(Pages(running), 1) == BODIES[:4]
+        pages = Pages(running)
+        assert bodies_of(pages, 1) == BODIES[:4]
         assert left_in(running) == 6
+        assert pages.get("/api/leases/%2F/q/job/1").content == octets
 
 
 def test_who_may_not_read_the_queue_gets_no_lease(broker: Broker, pages: Pages) -> None:

@@ -3,9 +3,11 @@
 Declaring the exchange makes its partitions, streams named `NAME-0` to `NAME-(N-1)`, and binds each
 under its number. With `x-partition-by` "hash", the default, the routing key alone decides, always
 and everywhere alike, so messages of one key stay in order; with "round-robin" they take turns.
+Messages of a publisher that counts them (`sent`) take turns by their own count, so
+that one that is published again meets the stream that has it, also after a restart.
 
-Invariants: a binding's routing key is the number of a partition; the partition of a key does not
-depend on what is bound.
+Invariants: a binding's routing key is the number of a partition; the partition of a key, or of a
+counted message, does not depend on what is bound. The number of partitions never changes.
 """
 
 from typing import Final
@@ -15,6 +17,7 @@ from penstock.broker.exchanges.consistent_hash import hash_of
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.field_types import type_name
 from penstock.broker.message import Properties
+from penstock.broker.sent import ID_OCTETS, Sent, sent_of
 
 KIND: Final = "x-partitioned-stream"
 COUNT_ARGUMENT: Final = "x-partitions"
@@ -50,6 +53,8 @@ class PartitionedStreamExchange(Exchange):
         self._by_turns: bool = _is_by_turns(arguments)
         self.by_key_only = not self._by_turns
         self._next: int = 0
+        # Properties that name no publisher, so that messages like the last are not searched.
+        self._unnamed: Properties | None = None
         self._bindings: list[list[Binding]] = [[] for _ in range(self.partition_count)]
 
     def partition_names(self) -> list[str]:
@@ -58,13 +63,23 @@ class PartitionedStreamExchange(Exchange):
     def partition_of(self, routing_key: str) -> int:
         return hash_of(routing_key) % self.partition_count
 
+    def turn_of(self, sent: Sent) -> int:
+        """Publishers begin in different places, so that few messages of many spread, too."""
+        return (hash_of(sent.publisher) + sent.sequence) % self.partition_count
+
     def match(self, routing_key: str, properties: Properties, found: list[Binding]) -> None:
-        if self._by_turns:
-            number = self._next
-            self._next = (number + 1) % self.partition_count
-        else:
-            number = self.partition_of(routing_key)
+        number = self._turn(properties) if self._by_turns else self.partition_of(routing_key)
         found.extend(self._bindings[number])
+
+    def _turn(self, properties: Properties) -> int:
+        if properties is not self._unnamed:
+            sent = sent_of(properties) if ID_OCTETS in properties.encoded() else None
+            if sent is not None:
+                return self.turn_of(sent)
+            self._unnamed = properties
+        number = self._next
+        self._next = (number + 1) % self.partition_count
+        return number
 
     def add(self, binding: Binding) -> None:
         self._bindings[int(binding.routing_key)].append(binding)

@@ -6,6 +6,7 @@ one message in turn; with a single active consumer only the first registered one
 """
 
 from penstock.broker.consumer import Consumer
+from penstock.broker.queues.walk import Offered
 
 
 class Turn:
@@ -32,6 +33,8 @@ class Consumers:
         self.exclusive: bool = False
         # True while some consumer chooses by message (no-local, selectors).
         self.selective: bool = False
+        # How far each has been asked what it wants, once some consumer has chosen.
+        self.offered: dict[Consumer, Offered] = {}
 
     def set_single_active(self, single_active: bool) -> None:
         self._single_active = single_active
@@ -61,6 +64,7 @@ class Consumers:
         if consumer not in self.registered:
             return False
         self.registered.remove(consumer)
+        self.offered.pop(consumer, None)
         self.count -= 1
         if consumer.exclusive:
             self.exclusive = False
@@ -120,6 +124,7 @@ class Consumers:
     def clear(self) -> list[Consumer]:
         gone = self.registered
         self.registered = []
+        self.offered = {}
         self._turns = []
         self.active = None
         self.count = 0

@@ -1,15 +1,17 @@
-"""A ready list that outgrows memory: the head stays, the tail is two numbers per message.
+"""A ready list that outgrows memory: the head stays, the tail is three numbers per message.
 
-    head: entries in memory | tail: positions and locations | incoming: entries of this tick
-    <- oldest                                                                      newest ->
+    head: entries in memory | tail: `PagedTail` | incoming: entries of this tick
+    <- oldest                                                         newest ->
 
 Entries are taken from the head. When it is empty the next ones are read back from the tail in one
 go; what arrives while there is a tail waits in `incoming` and is paged out at the end of the tick.
+Who chooses looks at the tail page by page and leaves it where it is.
 
 Invariants
 - positions grow from head over tail to incoming;
-- what is in the tail was never delivered since it was paged out, so it needs no flags;
-- `count` is the number of entries in all three parts.
+- `returned` holds entries in memory whose positions lie within the tail: they were chosen out of
+  it and came back. Without a tail it is empty;
+- `count` is the number of entries in all parts.
 """
 
 from array import array
@@ -18,6 +20,7 @@ from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NOBODY
+from penstock.broker.queues.paged_tail import PagedTail
 from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.queues.ready_list import ReadyList
 
@@ -28,8 +31,6 @@ HEAD_COUNT_KEPT: Final = 4096
 HEAD_BYTES_MAX: Final = 16 * 1024 * 1024
 # Read back at once: large enough that reading is cheap, small enough not to be felt.
 PAGE_COUNT: Final = 1024
-# Numbers of taken tail entries are cut off when they are this many.
-COMPACT_COUNT: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +57,29 @@ class PagedReadyList(ReadyList):
         # Lists that have something to page out at the end of this tick.
         self._page_list: list[PagedReadyList] = page_list
         self._is_listed: bool = False
-        self._tail_positions: array[int] = array("Q")
-        self._tail_locations: array[int] = array("Q")
-        self._tail_taken: int = 0
-        self._tail_count: int = 0
+        self._tail: PagedTail = PagedTail(pages, limits.page_count)
+        self._returned: list[QueueEntry] = []
         self._incoming: list[QueueEntry] = []
         # Octets of bodies since the last look; an estimate that only ever pages out too early.
         self._bytes: int = 0
-        # The highest position ever taken: what is above it was never delivered.
-        self._taken_position: int = 0
         # Entries up to here came out of the journal at the start, so somebody may have seen them.
-        self._inherited_position: int = 0
+        self.inherited_position: int = 0
 
     def restore(self, positions: "array[int]", locations: "array[int]") -> None:
         """What the journal held at the start, in order."""
         assert self.count == 0, "restored before anything arrives"
-        self._tail_positions = positions
-        self._tail_locations = locations
-        self._tail_count = len(positions)
+        self._tail.restore(positions, locations)
         self.count = len(positions)
-        if self._tail_count:
-            self._inherited_position = positions[len(positions) - 1]
+        if self.count:
+            self.inherited_position = positions[len(positions) - 1]
 
     def tail_count(self) -> int:
         """Messages that are not in memory."""
-        return self._tail_count
+        return self._tail.count
 
     def append(self, entry: QueueEntry) -> None:
         self.count += 1
-        if self._tail_count or self._incoming:
+        if self._tail.count or self._incoming:
             self._incoming.append(entry)
         else:
             self._slots.append(entry)
@@ -94,6 +89,9 @@ class PagedReadyList(ReadyList):
                 and self._bytes <= self._head_bytes_max
             ):
                 return
+        self._list()
+
+    def _list(self) -> None:
         if not self._is_listed:
             self._is_listed = True
             self._page_list.append(self)
@@ -102,22 +100,22 @@ class PagedReadyList(ReadyList):
         """End of a tick: what is too much for memory goes to the tail."""
         self._is_listed = False
         self._bytes = 0
-        if self._tail_count == 0:
+        if self._tail.count == 0:
             kept = self._kept_count()
             surplus = self._slots[kept:]
             del self._slots[kept:]
             for entry in surplus:
                 assert entry is not None, "no holes behind the head"
-                self._put_into_tail(entry)
+                self._tail.append(entry)
         for entry in self._incoming:
-            self._put_into_tail(entry)
+            self._tail.append(entry)
         self._incoming.clear()
-        if self._tail_count == 0 and self._head == len(self._slots):
+        if self._tail.count == 0 and self._head == len(self._slots):
             self._slots = []
             self._head = 0
 
     def _kept_count(self) -> int:
-        """Slots that stay in memory: some of the head, and all that was ever delivered."""
+        """Slots that stay in memory: some of the head."""
         end = self._head
         limit = min(len(self._slots), self._head + self._limits.head_count_kept)
         size = 0
@@ -126,48 +124,27 @@ class PagedReadyList(ReadyList):
             assert entry is not None, "no holes behind the head"
             size += len(entry.message.body)
             end += 1
-        while end < len(self._slots):
-            entry = self._slots[end]
-            assert entry is not None, "no holes behind the head"
-            if entry.position > self._taken_position:
-                break
-            end += 1
         return end
-
-    def _put_into_tail(self, entry: QueueEntry) -> None:
-        self._tail_positions.append(entry.position)
-        self._tail_locations.append(self.pages.page_out(entry))
-        self._tail_count += 1
 
     def _fill(self) -> None:
         """Read the next entries back; the head is empty."""
-        if self._tail_count:
-            begin = self._tail_taken
-            end = min(begin + self._limits.page_count, len(self._tail_positions))
-            positions = self._tail_positions[begin:end].tolist()
-            locations = self._tail_locations[begin:end].tolist()
-            entries = self.pages.page_in(positions, locations)
-            assert entries, "what was paged out can be read back"
-            for entry in entries:
-                if entry.position <= self._inherited_position:
+        if self._tail.count:
+            for entry in self._tail.read():
+                if entry.position <= self.inherited_position:
                     inherit(entry)
+                while self._returned and self._returned[0].position < entry.position:
+                    self._slots.append(self._returned.pop(0))
                 self._slots.append(entry)
-            self._tail_taken = begin + len(entries)
-            self._tail_count -= len(entries)
-            self._trim_tail()
+            self._tail_shrank()
         elif self._incoming:
             self._slots.extend(self._incoming)
             self._incoming = []
 
-    def _trim_tail(self) -> None:
-        if self._tail_count == 0:
-            self._tail_positions = array("Q")
-            self._tail_locations = array("Q")
-            self._tail_taken = 0
-        elif self._tail_taken >= COMPACT_COUNT:
-            del self._tail_positions[: self._tail_taken]
-            del self._tail_locations[: self._tail_taken]
-            self._tail_taken = 0
+    def _tail_shrank(self) -> None:
+        """What came back and does not lie within the tail any more belongs to the head."""
+        first = self._tail.first_position()
+        while self._returned and (first < 0 or self._returned[0].position < first):
+            self._slots.append(self._returned.pop(0))
 
     def _head_is_empty(self) -> bool:
         return self._head == len(self._slots)
@@ -180,78 +157,124 @@ class PagedReadyList(ReadyList):
         return self._slots[self._head]
 
     def pop_first(self) -> QueueEntry:
-        return self.pop_many(1)[0]
+        if self._head_is_empty():
+            self._fill()
+        return super().pop_first()
 
     def pop_many(self, count: int) -> list[QueueEntry]:
         if self._head_is_empty():
             self._fill()
-        taken = super().pop_many(min(count, len(self._slots) - self._head))
-        last = taken[len(taken) - 1].position
-        self._taken_position = max(self._taken_position, last)
-        return taken
+        return super().pop_many(min(count, len(self._slots) - self._head))
 
-    def at(self, index: int) -> QueueEntry | None:
-        if index >= len(self._slots) and (self._tail_count or self._incoming):
-            self._fill()
-        return super().at(index)
+    def insert(self, entry: QueueEntry) -> None:
+        position = entry.position
+        if self._tail.count and position > self._tail.first_position():
+            if position < self._tail.last_position():
+                self._returned.insert(place_of(self._returned, position), entry)
+            else:
+                self._incoming.insert(place_of(self._incoming, position), entry)
+                self._list()
+            self.count += 1
+        elif self._incoming and position > self._incoming[0].position:
+            self._incoming.insert(place_of(self._incoming, position), entry)
+            self.count += 1
+        else:
+            super().insert(entry)
+            if self._tail.count == 0 and len(self._slots) - self._head > self._head_count_max:
+                self._list()
 
-    def remove_at(self, index: int) -> QueueEntry:
-        entry = super().remove_at(index)
-        self._taken_position = max(self._taken_position, entry.position)
+    # For whoever chooses.
+
+    def next_from(self, position: int) -> QueueEntry | None:
+        found = super().next_from(position)
+        if found is not None:
+            return found
+        place = place_of(self._returned, position)
+        if place < len(self._returned):
+            found = self._returned[place]
+        following = self._tail.next_position(position)
+        if following >= 0 and (found is None or following < found.position):
+            found = self._tail.look(following)
+            if following <= self.inherited_position:
+                inherit(found)
+        if found is not None:
+            return found
+        place = place_of(self._incoming, position)
+        return self._incoming[place] if place < len(self._incoming) else None
+
+    def take(self, position: int) -> QueueEntry:
+        index = self.index_from(position)
+        if index < len(self._slots):
+            return self.remove_at(index)
+        self.count -= 1
+        if self._tail.location_of(position) >= 0:
+            entry = self._tail.take(position)
+            if position <= self.inherited_position:
+                inherit(entry)
+            self._tail_shrank()
+            return entry
+        if found_in(self._returned, position) is not None:
+            return self._returned.pop(place_of(self._returned, position))
+        return self._incoming.pop(place_of(self._incoming, position))
+
+    # For the store.
+
+    def entry_of(self, position: int) -> QueueEntry | None:
+        entry = super().entry_of(position)
+        if entry is None and self._returned:
+            entry = found_in(self._returned, position)
+        if entry is None and self._incoming:
+            entry = found_in(self._incoming, position)
         return entry
 
+    def location_of(self, position: int) -> int:
+        return self._tail.location_of(position)
+
+    def moved(self, position: int, location: int) -> bool:
+        return self._tail.moved(position, location)
+
     def clear(self) -> list[QueueEntry]:
-        """Empty the parts that are in memory; `clear_tail` comes first."""
-        assert self._tail_count == 0, "the tail is cleared first"
+        assert self._tail.count == 0, "the tail is cleared first"
         incoming = self._incoming
         self._incoming = []
         held = super().clear()
         held.extend(incoming)
-        self.count = 0
         return held
 
     def clear_tail(self) -> tuple["array[int]", "array[int]"]:
-        """Empty the tail; returns positions and locations of what it held."""
-        positions = self._tail_positions[self._tail_taken :]
-        locations = self._tail_locations[self._tail_taken :]
-        self.count -= self._tail_count
-        self._tail_count = 0
-        self._trim_tail()
-        return positions, locations
-
-    def moved(self, position: int, location: int) -> bool:
-        """The message of this position was copied elsewhere; False when it is not in the tail."""
-        index = self._tail_index(position)
-        if index < 0:
-            return False
-        self._tail_locations[index] = location
-        return True
-
-    def _tail_index(self, position: int) -> int:
-        """Where a position stands in the tail; -1 when it does not."""
-        low = self._tail_taken
-        high = len(self._tail_positions)
-        while low < high:
-            middle = (low + high) // 2
-            if self._tail_positions[middle] < position:
-                low = middle + 1
-            else:
-                high = middle
-        if low < len(self._tail_positions) and self._tail_positions[low] == position:
-            return low
-        return -1
+        self.count -= self._tail.count
+        cleared = self._tail.clear()
+        self._tail_shrank()
+        return cleared
 
     def positions(self) -> list[int]:
-        """Of everything it holds, in order, for whoever checks it."""
+        behind = self._tail.positions()
+        behind.extend([entry.position for entry in self._returned])
+        behind.sort()
         found = [entry.position for entry in self._slots if entry is not None]
-        found.extend(self._tail_positions[self._tail_taken :].tolist())
+        found.extend(behind)
         found.extend([entry.position for entry in self._incoming])
         return found
 
-    def location_of(self, position: int) -> int:
-        """Where the message of this position was paged out to; -1 when it is in memory or gone."""
-        index = self._tail_index(position)
-        return self._tail_locations[index] if index >= 0 else -1
+
+def place_of(entries: list[QueueEntry], position: int) -> int:
+    """Where the first entry at or after a position stands, or would."""
+    low = 0
+    high = len(entries)
+    while low < high:
+        middle = (low + high) // 2
+        if entries[middle].position < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def found_in(entries: list[QueueEntry], position: int) -> QueueEntry | None:
+    place = place_of(entries, position)
+    if place < len(entries) and entries[place].position == position:
+        return entries[place]
+    return None
 
 
 def inherit(entry: QueueEntry) -> None:

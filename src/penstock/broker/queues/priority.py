@@ -1,37 +1,57 @@
 """A ready list with priorities: higher first, and in order of position within one priority."""
 
+from array import array
+from typing import Final
+
 from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
+from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.queues.ready_list import ReadyList
+
+# Entries of one level that stay in memory however many levels there are: reading fewer back at
+# once costs more than it saves.
+SHARE_MIN: Final = 64
 
 
 class PriorityReadyList(ReadyList):
-    """One plain list per priority level. Held by a queue declared with `x-max-priority`."""
+    """One list per priority that was used. Held by a queue declared with `x-max-priority`."""
 
     def __init__(self, max_priority: int) -> None:
         super().__init__()
-        self._levels: list[ReadyList] = [ReadyList() for _ in range(max_priority + 1)]
+        # The highest first.
+        self._levels: list[ReadyList | None] = [None] * (max_priority + 1)
+
+    def _make_level(self) -> ReadyList:
+        return ReadyList()
 
     def _level_of(self, entry: QueueEntry) -> ReadyList:
-        priority = entry.message.properties.priority
-        return self._levels[min(max(priority, 0), len(self._levels) - 1)]
+        highest = len(self._levels) - 1
+        number = highest - min(max(entry.message.properties.priority, 0), highest)
+        level = self._levels[number]
+        if level is None:
+            level = self._make_level()
+            self._levels[number] = level
+        return level
 
-    def _highest(self) -> ReadyList:
-        for level in reversed(self._levels):
-            if level.count:
+    def _highest(self) -> ReadyList | None:
+        for level in self._levels:
+            if level is not None and level.count:
                 return level
-        return self._levels[0]
+        return None
 
     def append(self, entry: QueueEntry) -> None:
         self._level_of(entry).append(entry)
         self.count += 1
 
     def first(self) -> QueueEntry | None:
-        return self._highest().first()
+        level = self._highest()
+        return None if level is None else level.first()
 
     def pop_first(self) -> QueueEntry:
-        entry = self._highest().pop_first()
+        level = self._highest()
+        assert level is not None, "asked for while count is above zero"
         self.count -= 1
-        return entry
+        return level.pop_first()
 
     def pop_many(self, count: int) -> list[QueueEntry]:
         return [self.pop_first() for _ in range(count)]
@@ -40,37 +60,105 @@ class PriorityReadyList(ReadyList):
         self._level_of(entry).insert(entry)
         self.count += 1
 
-    def index_from(self, position: int) -> int:
-        """Slots are counted over all levels, highest first; a priority list has no order by
-        position, so a choosing consumer starts from the front.
-        """
-        return 0
+    # For whoever chooses.
 
-    def at(self, index: int) -> QueueEntry | None:
-        for level in reversed(self._levels):
-            if index < level.count:
-                return level.at(level.index_from(0) + index)
-            index -= level.count
-        return None
+    def level_count(self) -> int:
+        return len(self._levels)
 
-    def remove_at(self, index: int) -> QueueEntry:
+    def level(self, number: int) -> ReadyList | None:
+        return self._levels[number]
+
+    def take_from(self, level: ReadyList, position: int) -> QueueEntry:
         self.count -= 1
-        for level in reversed(self._levels):
-            if index < level.count:
-                return level.remove_at(level.index_from(0) + index)
-            index -= level.count
-        raise IndexError(index)
+        return level.take(position)
+
+    # For the store.
 
     def entry_of(self, position: int) -> QueueEntry | None:
         for level in self._levels:
-            entry = level.entry_of(position)
+            entry = None if level is None else level.entry_of(position)
             if entry is not None:
                 return entry
         return None
 
+    def location_of(self, position: int) -> int:
+        for level in self._levels:
+            if level is not None:
+                location = level.location_of(position)
+                if location >= 0:
+                    return location
+        return -1
+
+    def moved(self, position: int, location: int) -> bool:
+        used = [level for level in self._levels if level is not None]
+        return any([level.moved(position, location) for level in used])
+
+    def clear_tail(self) -> tuple["array[int]", "array[int]"]:
+        positions: array[int] = array("Q")
+        locations: array[int] = array("Q")
+        for level in self._levels:
+            if level is not None:
+                of_level = level.clear_tail()
+                positions.extend(of_level[0])
+                locations.extend(of_level[1])
+        self.count -= len(positions)
+        return positions, locations
+
     def clear(self) -> list[QueueEntry]:
         held: list[QueueEntry] = []
-        for level in reversed(self._levels):
-            held.extend(level.clear())
+        for level in self._levels:
+            if level is not None:
+                held.extend(level.clear())
         self.count = 0
         return held
+
+    def positions(self) -> list[int]:
+        found: list[int] = []
+        for level in self._levels:
+            if level is not None:
+                found.extend(level.positions())
+        return found
+
+
+class PagedPriorityList(PriorityReadyList):
+    """With levels that can outgrow memory, each for itself. They share the limits of one queue."""
+
+    def __init__(
+        self,
+        max_priority: int,
+        pages: MessagePages,
+        page_list: list[PagedReadyList],
+        limits: PagingLimits,
+    ) -> None:
+        super().__init__(max_priority)
+        self.pages: MessagePages = pages
+        self._page_list: list[PagedReadyList] = page_list
+        share = len(self._levels)
+        self._limits: PagingLimits = PagingLimits(
+            share_of(limits.head_count_max, share),
+            share_of(limits.head_count_kept, share),
+            max(limits.head_bytes_max // share, 1),
+            share_of(limits.page_count, share),
+        )
+        # Entries up to here came out of the journal at the start.
+        self._inherited_position: int = 0
+
+    def _make_level(self) -> ReadyList:
+        level = PagedReadyList(self.pages, self._page_list, self._limits)
+        level.inherited_position = self._inherited_position
+        return level
+
+    def inherits(self, highest_position: int) -> None:
+        """What it is given next was found in the journal, up to this position."""
+        assert self.count == 0, "restored before anything arrives"
+        self._inherited_position = highest_position
+
+    def page_out_all(self) -> None:
+        """Keep memory small while much is restored."""
+        for ready in self._page_list:
+            ready.page_out()
+        self._page_list.clear()
+
+
+def share_of(count: int, levels: int) -> int:
+    return max(count // levels, min(count, SHARE_MIN))

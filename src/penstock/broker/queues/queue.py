@@ -1,6 +1,6 @@
 """A queue: entries ready for delivery, entries out with consumers, and the rules between them.
 
-The queue arranges its parts (`ReadyList`, `Consumers`, `LengthLimit`, `Expiry`) and says what
+The queue arranges its parts (`ReadyList`, `Consumers`, `LengthLimit`, expiry) and says what
 happens to a message: enqueued, delivered, acknowledged, dequeued. Deliveries happen in `dispatch`,
 once per tick for everything that arrived in it, or at once where a rule needs to know what is left.
 
@@ -21,13 +21,15 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import AccessRefused
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.observers import QueueObserver
+from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, take_wanted
 from penstock.broker.queues.consumers import Consumers
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
-from penstock.broker.queues.paged_list import PagedReadyList
+from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.priority import PriorityReadyList
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.walk import Walk
 from penstock.broker.set_apart import is_set_apart
 from penstock.broker.timers import Timers
 
@@ -120,6 +122,7 @@ class Queue(Expiring):
         self.settings: QueueArguments = settings
         # Every enqueue asks for it; with thousands of queues one more object is one more cache miss.
         self._message_ttl_ms: int = settings.message_ttl_ms
+        self._length_limit: LengthLimit = LengthLimit(settings)
         # True when no length rule applies, so that an enqueue is a mere append.
         self._unlimited: bool = True
         self.counts_deliveries: bool = False
@@ -137,7 +140,8 @@ class Queue(Expiring):
         """Take over what arguments and policy say; what no longer fits is dropped at once."""
         self.settings = settings
         self._message_ttl_ms = settings.message_ttl_ms
-        self._unlimited = settings.max_length < 0 and settings.max_length_bytes < 0
+        self._length_limit = LengthLimit(settings)
+        self._unlimited = self._length_limit.is_none
         self.counts_deliveries = settings.queue_type is QueueType.QUORUM
         self.consumers.set_single_active(settings.single_active_consumer)
         self.used(now)
@@ -164,11 +168,15 @@ class Queue(Expiring):
 
     # Messages in.
 
-    def enqueue(self, message: Message, now: int) -> bool:
-        """Accept a message, or return False when the queue is full and refuses publishes."""
+    def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
+        """Accept a message, or return False when the queue is full and refuses publishes. `seen`
+        is for one that is taken back: somebody may have seen it.
+        """
         if not self._unlimited and self._refuses(message, now):
             return False
         entry = QueueEntry(message, self._next_position)
+        if seen:
+            entry.is_redelivered = True
         self._next_position += 1
         self.published_total += 1
         self.ready_bytes += len(message.body)
@@ -189,24 +197,14 @@ class Queue(Expiring):
             self.vhost.touched.append(self)
         return True
 
-    def enqueue_seen(self, message: Message, now: int) -> None:
-        """Take back a message that somebody may have seen; refused only as a publish would be."""
-        position = self._next_position
-        if self.enqueue(message, now):
-            entry = self.ready.entry_of(position)
-            if entry is not None:
-                entry.is_redelivered = True
-
     def _refuses(self, message: Message, now: int) -> bool:
-        settings = self.settings
-        if settings.overflow is Overflow.DROP_HEAD:
+        limit = self._length_limit
+        if limit.drops_head:
             return False
         if self.consumers.count:
             self.dispatch(now)
-        full = 0 <= settings.max_length <= self.ready.count or (
-            0 <= settings.max_length_bytes < self.ready_bytes + len(message.body)
-        )
-        if full and settings.overflow is Overflow.REJECT_PUBLISH_DLX:
+        full = limit.has_no_room(self.ready.count, self.ready_bytes, len(message.body))
+        if full and self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
             self.vhost.dead_letter(self, QueueEntry(message, 0), DeathReason.MAX_LENGTH, now)
         return full
 
@@ -218,12 +216,11 @@ class Queue(Expiring):
 
     def _drop_excess(self, now: int) -> None:
         """Where publishes are refused instead, what came back or was there before stays."""
-        settings = self.settings
-        if settings.overflow is not Overflow.DROP_HEAD:
-            return
-        while self.ready.count and (
-            0 <= settings.max_length < self.ready.count
-            or 0 <= settings.max_length_bytes < self.ready_bytes
+        limit = self._length_limit
+        while (
+            limit.drops_head
+            and self.ready.count
+            and limit.is_exceeded(self.ready.count, self.ready_bytes)
         ):
             # As in RabbitMQ the head goes, which in a priority queue is the highest priority.
             entry = self.ready.pop_first()
@@ -307,31 +304,22 @@ class Queue(Expiring):
 
     def _dispatch_selectively(self, now: int) -> None:
         self._expire_head(now, False)
+        consumers = list(self.consumers.registered)
+        begin_choosing(self.consumers)
         progress = True
         while progress and self.ready.count:
             progress = False
-            for consumer in list(self.consumers.registered):
+            for consumer in consumers:
                 active = self.consumers.active
                 if (active is not None and active is not consumer) or not consumer.can_take():
                     continue
-                if self._offer(consumer, now):
+                entry = take_wanted(self.ready, consumer, self.consumers.offered[consumer], now)
+                if entry is not None:
+                    self._deliver(entry, consumer)
                     progress = True
+        if has_more_to_see(self.consumers):
+            self.touch()
         self._expire_head(now, True)
-
-    def _offer(self, consumer: Consumer, now: int) -> bool:
-        """Give one consumer the first living entry that it wants."""
-        ready = self.ready
-        index = ready.index_from(consumer.offered_position)
-        entry = ready.at(index)
-        while entry is not None:
-            is_dead = 0 < entry.expires_at < now
-            if not is_dead and (not consumer.selective or consumer.wants(entry)):
-                self._deliver(ready.remove_at(index), consumer)
-                return True
-            consumer.offered_position = entry.position + 1
-            index += 1
-            entry = ready.at(index)
-        return False
 
     def get(self, now: int) -> QueueEntry | None:
         """Take the first entry for a client that asks once; it is unacknowledged until settled."""
@@ -350,13 +338,12 @@ class Queue(Expiring):
     def browse(self, limit: int) -> list[QueueEntry]:
         """Look at the first entries without taking them."""
         found: list[QueueEntry] = []
-        index = self.ready.index_from(0)
+        walk = Walk()
         while len(found) < limit:
-            entry = self.ready.at(index)
+            entry = walk.next(self.ready)
             if entry is None:
                 break
             found.append(entry)
-            index += 1
         return found
 
     # Settlement.
@@ -402,8 +389,8 @@ class Queue(Expiring):
             self.ready.insert(entry)
             for observer in self.observers:
                 observer.requeued(entry)
-            for consumer in self.consumers.registered:
-                consumer.offered_position = min(consumer.offered_position, entry.position)
+            for offered in self.consumers.offered.values():
+                offered.came_back(entry.position)
         if not self._unlimited:
             self._make_room(now)
         if self._may_expire:
@@ -473,12 +460,11 @@ class Queue(Expiring):
     def purge(self, now: int) -> int:
         """Drop what is ready; what is out with consumers stays theirs."""
         count = self.ready.count
-        if isinstance(self.ready, PagedReadyList):
-            positions, locations = self.ready.clear_tail()
-            if len(positions):
-                self.vhost.paged_out_gone(self, positions, locations)
-                for observer in self.observers:
-                    observer.purged(positions)
+        positions, locations = self.ready.clear_tail()
+        if len(positions):
+            self.vhost.paged_out_gone(self, positions, locations)
+            for observer in self.observers:
+                observer.purged(positions)
         gone = self.ready.clear()
         self.ready_bytes = 0
         if self.journal is not None:

@@ -32,7 +32,7 @@ class QueueJournal:
 class ReadyLists:
     """Makes the ready lists of a broker that has a disk."""
 
-    def make(self) -> ReadyList:
+    def make(self, max_priority: int) -> ReadyList:
         raise NotImplementedError
 
     def gone(self, locations: "array[int]") -> None:
@@ -50,10 +50,10 @@ class MessagePages:
 
     def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
         """Read messages back, as entries with these positions: the first of them, as many as are
-        good to have in memory at once.
+        good to have in memory at once. They can be read again until they are forgotten.
         """
         raise NotImplementedError
 
     def forget(self, location: int) -> None:
-        """A message that was paged out is not needed there any more."""
+        """A message that was paged out is in memory, or gone."""
         raise NotImplementedError

@@ -6,19 +6,23 @@ compiled, and a requeued entry goes back to its place by moving the few entries 
 Invariants: positions strictly increase from head to tail; slots before the head are None.
 """
 
+from array import array
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
 
 # Dead slots before the head are cut off when they are this many and at least half of the list.
 COMPACT_SLOTS_MIN: Final = 1024
+# So many entries are moved one by one when one is taken out of the middle; further from the head
+# all behind it are moved at once, which costs little for each.
+SHIFT_MAX: Final = 64
 # An emptied list keeps its slots up to this many, so that a queue that goes empty with every
 # message does not allocate each time; more would add up over ten thousand idle queues.
 KEEP_SLOTS_MAX: Final = 64
 
 
 class ReadyList:
-    """First in, first out. Held by one queue; `PriorityReadyList` refines it."""
+    """First in, first out. Held by one queue; `PagedReadyList` and `PriorityReadyList` refine it."""
 
     def __init__(self) -> None:
         self._slots: list[QueueEntry | None] = []
@@ -88,6 +92,11 @@ class ReadyList:
         """Slot of the first entry at or after a position (the end when there is none)."""
         low = self._head
         high = len(self._slots)
+        if low < high:
+            first = self._slots[low]
+            assert first is not None, "no holes behind the head"
+            if first.position >= position:
+                return low
         while low < high:
             middle = (low + high) // 2
             entry = self._slots[middle]
@@ -98,33 +107,73 @@ class ReadyList:
                 high = middle
         return low
 
-    def at(self, index: int) -> QueueEntry | None:
-        """Entry in a slot given by `index_from`, or None behind the tail."""
-        if index >= len(self._slots):
-            return None
-        return self._slots[index]
-
     def remove_at(self, index: int) -> QueueEntry:
-        """Take an entry out of the middle, for consumers that choose."""
-        entry = self._slots[index]
+        """Take out the entry of a slot given by `index_from`."""
+        slots = self._slots
+        entry = slots[index]
         assert entry is not None, "only a slot that holds an entry is removed"
         head = self._head
-        for slot in range(index, head, -1):
-            self._slots[slot] = self._slots[slot - 1]
-        self._slots[head] = None
-        self._head = head + 1
-        self.count -= 1
-        return entry
+        if index - head > SHIFT_MAX:
+            del slots[index]
+            self.count -= 1
+            return entry
+        if index > head:
+            slots[head + 1 : index + 1] = slots[head:index]
+            slots[head] = entry
+        # Dead slots are cut off there.
+        return ReadyList.pop_first(self)
+
+    # For whoever chooses: looked at one after the other, taken by position.
+
+    def next_from(self, position: int) -> QueueEntry | None:
+        """The first entry at or after a position; it stays."""
+        index = self.index_from(position)
+        return self._slots[index] if index < len(self._slots) else None
+
+    def take(self, position: int) -> QueueEntry:
+        """Take out an entry that was looked at."""
+        return self.remove_at(self.index_from(position))
+
+    def level_count(self) -> int:
+        """Lists that it is made of, each in order of position; a plain one is its only level."""
+        return 1
+
+    def level(self, number: int) -> "ReadyList | None":
+        """The levels come one after the other; None for one that was never used."""
+        return self
+
+    def take_from(self, level: "ReadyList", position: int) -> QueueEntry:
+        """Take out an entry of one of its levels."""
+        return level.take(position)
+
+    # For the store.
 
     def entry_of(self, position: int) -> QueueEntry | None:
         """The entry in memory with this position."""
-        entry = ReadyList.at(self, self.index_from(position))
+        index = self.index_from(position)
+        entry = self._slots[index] if index < len(self._slots) else None
         return entry if entry is not None and entry.position == position else None
 
+    def location_of(self, position: int) -> int:
+        """Where the message of this position was paged out to; -1 when it is in memory or gone."""
+        return -1
+
+    def moved(self, position: int, location: int) -> bool:
+        """The message of this position was copied elsewhere; False when it was not paged out."""
+        return False
+
+    def clear_tail(self) -> tuple["array[int]", "array[int]"]:
+        """Empty what is not in memory; returns positions and locations of what that held."""
+        return array("Q"), array("Q")
+
     def clear(self) -> list[QueueEntry]:
-        """Empty the list and return what it held, in order."""
+        """Empty what is in memory, after `clear_tail`; returns what it held, in order."""
         held = [entry for entry in self._slots if entry is not None]
         self._slots = []
         self._head = 0
         self.count = 0
         return held
+
+    def positions(self) -> list[int]:
+        """Of everything it holds, level by level in order, for whoever checks it."""
+        return [entry.position for entry in self._slots if entry is not None]

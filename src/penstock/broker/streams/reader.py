@@ -19,12 +19,18 @@ NOTHING: Final = -1
 class StreamReader:
     """Held by its stream, and by what was given to its consumer."""
 
-    def __init__(self, position: int, cursor: str, wanted: StreamFilter | None) -> None:
+    def __init__(
+        self, position: int, cursor: str, wanted: StreamFilter | None, number: int = 0
+    ) -> None:
         # Offset of the next message to look at.
         self.position: int = position
         # Name under which the stream keeps what is done; empty for none.
         self.cursor: str = cursor
         self.wanted: StreamFilter | None = wanted
+        # Readers of a stream are numbered in the order in which they began.
+        self.number: int = number
+        # What was done when its cursor was last told, as `next_offset` says it.
+        self.noted: int = position
         # Messages that were read from the log and not given yet, from `ahead_offset` on.
         self.ahead: list[Message] = []
         self.ahead_offset: int = 0

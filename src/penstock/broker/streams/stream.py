@@ -17,17 +17,16 @@ from penstock.broker.queues.queue import BATCH_BYTES_MAX, BATCH_COUNT_MAX, Queue
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.chores import CursorTimer, RetentionTimer
 from penstock.broker.streams.cursors import StreamCursors
-from penstock.broker.streams.files import SafeListener, StreamFiles
+from penstock.broker.streams.files import REPEATED, SafeListener, StreamFiles
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.folders import folder_of
+from penstock.broker.streams.hand_over import HandOver
 from penstock.broker.streams.offsets import Start, StartKind
-from penstock.broker.streams.publishers import ID_OCTETS, sent_of
 from penstock.broker.streams.reader import StreamEntry, StreamReader
 from penstock.broker.streams.tail import StreamTail
 from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.errors import Damaged
 from penstock.storage.stream_facts import SegmentFacts, segment_facts
-from penstock.storage.stream_index import HAS_PUBLISHER
 from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
 
 # Messages that a filter may pass over in one tick for one reader, so that nobody else waits long.
@@ -64,12 +63,15 @@ class Stream(Queue):
         self._open_cursors: StreamCursors | None = None
         self._readers: dict[Consumer, StreamReader] = {}
         self._tail: StreamTail = StreamTail()
-        # Properties that name no publisher, so that messages like the last are not searched.
-        self._unnamed: Properties | None = None
-        self._a_cursor_moved: bool = False
+        self._reader_count: int = 0
+        # Readers with a cursor that have settled something in this tick, or passed over it.
+        self._moved: dict[StreamReader, None] = {}
         # Why readers cannot go on; empty while all is well.
         self.damage: str = ""
+        self.hand_over: HandOver = HandOver(vhost.streams)
         super().__init__(vhost, name, True, -1, False, settings, arguments, now)
+        # All that the journal ever has for a stream.
+        self.ready = self.hand_over.listed
 
     def open(self, names: list[str], now: int) -> None:
         """Open its files, or begin them; `names` are the files there are. Comes when its number is
@@ -81,8 +83,9 @@ class Stream(Queue):
             names,
             self._segment_bytes_max(),
             self._view.wall(now),
+            self.hand_over,
         )
-        files.listener = StreamWakener(self)
+        files.begin(StreamWakener(self), self.journal)
         self._open_files = files
         self._retention_timer = RetentionTimer(files, self._view)
         self._cursor_timer = CursorTimer(files, self.vhost.timers)
@@ -103,8 +106,7 @@ class Stream(Queue):
     def message_count(self) -> int:
         if self._open_files is None:
             return 0
-        log = self._open_files.log
-        return log.end_offset + log.composed_count - log.first_offset
+        return self._open_files.end_offset() - self._open_files.log.first_offset
 
     @property
     def first_offset(self) -> int:
@@ -113,7 +115,7 @@ class Stream(Queue):
     @property
     def end_offset(self) -> int:
         """Of the message to come."""
-        return self.files.log.end_offset + self.files.log.composed_count
+        return self.files.end_offset()
 
     def segments(self) -> list[SegmentFacts]:
         """What a bulk reader may read of its files: only what is safe."""
@@ -143,36 +145,23 @@ class Stream(Queue):
 
     # Messages in.
 
-    def enqueue(self, message: Message, now: int) -> bool:
-        files = self.files
-        properties = message.properties
-        header = properties.encoded()
-        flags = 0
-        if self._store.is_flushed:
-            message.is_journalled = True
-        if properties is not self._unnamed:
-            sent = sent_of(properties) if ID_OCTETS in header else None
-            if sent is None:
-                self._unnamed = properties
-            elif files.publishers.is_repeated(sent):
-                # It is here already: confirmed once more, when that is safe, and not stored.
-                return True
-            else:
-                flags = HAS_PUBLISHER
-        wall = self._view.wall(now)
-        files.begin_if_full(wall)
-        offset = files.log.add(message.address.octets(), header, message.body, flags, wall)
+    def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
+        offset = self.files.add(message, self._view.wall(now))
+        if offset == REPEATED:
+            return True
         self.published_total += 1
         if self.consumers.count:
             self._tail.append(message, offset)
-        if files.log.is_full_batch():
-            files.write()
         for observer in self.observers:
             observer.enqueued(QueueEntry(message, offset))
-        if not self.is_touched:
+        self.may_append()
+        return True
+
+    def may_append(self) -> None:
+        """There is something to be written, or noted, at the end of this tick."""
+        if not self.is_touched and not self.is_deleted:
             self.is_touched = True
             self.vhost.touched.append(self)
-        return True
 
     # Messages out.
 
@@ -187,11 +176,12 @@ class Stream(Queue):
         if self.is_deleted:
             return
         files = self.files
+        files.append_handed(self._view.wall(now))
         files.write()
         if self._readers:
             self._serve(files)
             self._tail.trim()
-        if self._a_cursor_moved:
+        if self._moved:
             self._note_cursors(now)
 
     def _serve(self, files: StreamFiles) -> None:
@@ -239,7 +229,7 @@ class Stream(Queue):
             if size >= BATCH_BYTES_MAX or len(entries) >= credit:
                 break
         if skipped and reader.cursor:
-            self._a_cursor_moved = True
+            self._moved[reader] = None
         if entries:
             reader.gave(entries)
             given = len(entries)
@@ -319,7 +309,9 @@ class Stream(Queue):
         assert isinstance(entry, StreamEntry), "streams give out entries of their own"
         if entry.reader.cursor:
             entry.reader.settled(entry.position)
-            self._a_cursor_moved = True
+            self._moved[entry.reader] = None
+            # Its consumer may have left before this, and then nobody else asks for a dispatch.
+            self.may_append()
 
     # Consumers and cursors.
 
@@ -331,11 +323,13 @@ class Stream(Queue):
         if cursor:
             self._cursors.check_new(cursor)
         self.add_consumer(consumer)
-        if cursor and not self._cursors.knows(cursor):
+        self._reader_count += 1
+        reader = StreamReader(position, cursor, wanted, self._reader_count)
+        if cursor and (start.kind is not StartKind.CURSOR or not self._cursors.knows(cursor)):
             # So that it begins here again, should it end before it has settled anything.
-            self._cursors.put(cursor, position)
+            self._cursors.begin(reader)
             self._cursors.write()
-        self._readers[consumer] = StreamReader(position, cursor, wanted)
+        self._readers[consumer] = reader
         self.touch()
 
     def reader_of(self, consumer: Consumer) -> StreamReader | None:
@@ -368,25 +362,23 @@ class Stream(Queue):
             return log.offset_at(max(self._view.wall(now) - start.value, 0))
         if kind is StartKind.CURSOR and self._cursors.knows(cursor):
             return max(self._cursors.next_of(cursor), log.first_offset)
-        return log.end_offset + log.composed_count
+        return self.end_offset
 
     def remove_consumer(self, consumer: Consumer, now: int) -> None:
         if not self.consumers.remove(consumer):
             return
         reader = self._readers.pop(consumer, None)
         if reader is not None and reader.cursor:
-            self._cursors.put(reader.cursor, reader.next_offset())
+            self._cursors.follow(reader)
             self._cursors.write()
         if not self._readers:
             self._tail.clear()
 
     def _note_cursors(self, now: int) -> None:
-        self._a_cursor_moved = False
         assert self._cursor_timer is not None, "opened with the files"
-        for reader in self._readers.values():
-            if reader.cursor:
-                # The last one to say so counts.
-                self._cursors.put(reader.cursor, reader.next_offset())
+        for reader in self._moved:
+            self._cursors.follow(reader)
+        self._moved = {}
         self._cursor_timer.moved(now)
 
     def cursors(self) -> list[tuple[str, int, int]]:
@@ -395,11 +387,15 @@ class Stream(Queue):
         """
         first = self.first_offset
         end = self.end_offset
-        return [(name, offset, end - max(offset, first)) for name, offset in self._cursors.listed()]
+        return [
+            (name, offset, max(end - max(offset, first), 0))
+            for name, offset in self._cursors.listed()
+        ]
 
     def set_cursor(self, name: str, offset: int, now: int) -> None:
         """Make a cursor, or move it, so that a reader goes on with `offset`. A consumer that uses
-        it moves it again with its next acknowledgement. Raises `PreconditionFailed`.
+        it and has come further moves it on with its next acknowledgement. Raises
+        `PreconditionFailed`.
         """
         self._cursors.check_new(name)
         if not 0 <= offset <= self.end_offset:
@@ -439,13 +435,16 @@ class Stream(Queue):
 
 
 class StreamWakener(SafeListener):
-    """Lets readers go on once more is safe."""
+    """Lets readers go on once more is safe, and appends."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream: Stream = stream
 
     def became_readable(self) -> None:
         self._stream.touch()
+
+    def may_append(self) -> None:
+        self._stream.may_append()
 
 
 def are_safe(appended: dict[Stream, int]) -> bool:

@@ -7,6 +7,7 @@ from penstock.broker.errors import NotImplementedHere, PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.header_values import Timestamp
 from penstock.broker.names import described
+from penstock.broker.streams.cursors import CURSOR_OCTETS_MAX
 from penstock.broker.streams.filters import filter_of
 from penstock.broker.streams.offsets import OFFSET_ARGUMENT, start_of
 from penstock.broker.streams.stream import Stream
@@ -16,8 +17,6 @@ from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
 from penstock.wire.amqp091.methods_generated import BasicConsume
 
 CURSOR_ARGUMENT: Final = "x-stream-cursor"
-# As long as any other name.
-CURSOR_OCTETS_MAX: Final = 255
 
 
 def consume_stream(
@@ -44,6 +43,9 @@ def consume_stream(
     )
     stream.add_reader(consumer, start, cursor, wanted, now)
     channel.consumers[tag] = consumer
+    if cursor:
+        # Said to be there only when it would survive a power loss, whoever made it.
+        channel.container.gate(channel.wire.outgoing)
 
 
 def _cursor_of(queue: str, arguments: dict[str, object]) -> str:

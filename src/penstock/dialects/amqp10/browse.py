@@ -8,6 +8,7 @@ nobody has taken it before.
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.walk import PASSED_OVER_MAX, Walk
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.nodes import Ending, SourceNode, release_source
@@ -67,10 +68,7 @@ class Browsing(Confirming):
         self._queue: Queue = node.queue
         self._node: SourceNode = node
         self._settles: bool = settles
-        self._position: int = 0
-        # A queue with priorities is not in order of positions, so what was seen is remembered.
-        self._has_priorities: bool = node.queue.settings.max_priority > 0
-        self._seen: set[int] = set()
+        self._walk: Walk = Walk()
         self._is_listed: bool = False
         self.is_open: bool = True
 
@@ -84,28 +82,22 @@ class Browsing(Confirming):
         if not self.is_open or self._queue.is_deleted:
             return
         link = self._link
-        ready = self._queue.ready
-        index = ready.index_from(self._position)
         entry: QueueEntry | None = None
+        budget = PASSED_OVER_MAX
         while link.capacity() > 0 and self._context.outgoing.has_room():
-            entry = ready.at(index)
+            entry = self._walk.next(self._queue.ready)
             if entry is None:
                 break
-            index += 1
-            if self._is_new(entry) and self._node.selection.wants(entry):
+            if self._node.selection.wants(entry):
                 self._send(entry)
+                continue
+            budget -= 1
+            if budget == 0:
+                # It goes on in the next tick.
+                self.listed()
+                return
         if link.is_draining and link.credit > 0 and entry is None and not link.is_waiting():
             link.drained()
-
-    def _is_new(self, entry: QueueEntry) -> bool:
-        position = entry.position
-        if not self._has_priorities:
-            self._position = position + 1
-            return True
-        if position in self._seen:
-            return False
-        self._seen.add(position)
-        return True
 
     def _send(self, entry: QueueEntry) -> None:
         message = self._context.container.translator.for_amqp10(entry.message)

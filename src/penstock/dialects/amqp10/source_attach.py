@@ -153,6 +153,9 @@ def _consume(
         queue.add_reader(
             consumer, selection.start, selection.cursor, selection.stream_filter, context.now
         )
+        if selection.cursor:
+            # Said to be there only when it would survive a power loss, whoever made it.
+            context.container.gate(context.outgoing)
     default_outcome = None if attach.source is None else attach.source.default_outcome
     answer = _answer(attach, node)
     if found is not None:

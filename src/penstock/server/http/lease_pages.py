@@ -19,9 +19,11 @@ from penstock.broker.leases import (
     facts_of,
     find_lease,
     give_back,
+    leased,
     leases_of,
     settle_leases,
     take_lease,
+    taken_at,
 )
 from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.set_apart import LEASE_OF
@@ -98,9 +100,9 @@ class LeasePages:
         queue, owner = named(request, "queue"), named(request, "owner")
         number = numbered(request, "number")
 
-        def look(vhost: VirtualHost, now: int) -> tuple[list[QueueEntry], int]:
+        def look(vhost: VirtualHost, _: int) -> tuple[list[QueueEntry], int]:
             lease = find_lease(vhost, queue, owner, number)
-            return lease.browse(min(end, MESSAGES_MAX))[first:], vhost.wall(now)
+            return leased(lease, first, min(end, MESSAGES_MAX)), taken_at(lease)
 
         entries, wall = await self._look(request, caller, look)
         # Off the broker's loop: what stands in a lease does not change.

@@ -59,18 +59,8 @@ class BrokerLine:
         self.tell(run)
         return await heard(answer)
 
-    async def change(self, command: Callable[[Node, int], T]) -> T:
-        """As `ask`, for what must be written down at the end of the tick."""
-
-        def run(node: Node, now: int) -> T:
-            result = command(node, now)
-            self.server.schedule_flush()
-            return result
-
-        return await self.ask(run)
-
     async def change_safely(self, command: Callable[[Node, int], T]) -> T:
-        """As `change`, answered when what the tick wrote would survive a power loss."""
+        """As `ask`, answered when what the tick wrote would survive a power loss."""
         answer: Future[T] = Future()
 
         def run() -> None:

@@ -120,7 +120,7 @@ class StreamPages:
         name = named(request, "name")
         cursor = named(request, "cursor")
         offset = _offset_in(await body_of(request))
-        facts: Facts = await self._line.change(
+        facts: Facts = await self._line.change_safely(
             lambda node, now: moved_cursor(
                 StreamView(node, self._identities, caller.name, vhost).stream(name),
                 cursor,
@@ -135,7 +135,7 @@ class StreamPages:
         vhost = named(request, "vhost")
         name = named(request, "name")
         cursor = named(request, "cursor")
-        await self._line.change(
+        await self._line.change_safely(
             lambda node, now: (
                 StreamView(node, self._identities, caller.name, vhost)
                 .stream(name)

@@ -1,0 +1,203 @@
+"""The messages of a queue that are not in memory: position, location and a mark of each.
+
+A mark is what the queue knows beside the message: whether somebody may have seen it, and how often
+it came back. So flags survive paging at two octets per message.
+
+Invariants
+- positions grow; what was taken out of the middle is marked and stays until all before it is gone;
+- the first number that was not read yet, if any, is of a message that is there.
+"""
+
+from array import array
+from bisect import bisect_left
+from typing import Final
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.queue_journal import MessagePages
+
+# Numbers of what was read are cut off when they are this many.
+COMPACT_COUNT: Final = 65_536
+NOTHING: Final = -1
+_SEEN: Final = 1
+_GONE: Final = 0xFFFF
+# A delivery count above this is kept as this; limits of deliveries are a few dozen.
+_DELIVERIES_MAX: Final = 0x7FFE
+
+
+class PagedTail:
+    """Held by a paged list."""
+
+    def __init__(self, pages: MessagePages, page_count: int) -> None:
+        self._pages: MessagePages = pages
+        self._page_count: int = page_count
+        self._positions: array[int] = array("Q")
+        self._locations: array[int] = array("Q")
+        self._marks: array[int] = array("H")
+        # So many numbers at the front do not count any more.
+        self._taken: int = 0
+        self.count: int = 0
+        # What was looked at last, in order; some of it may be gone meanwhile.
+        self._window: list[QueueEntry] = []
+
+    def restore(self, positions: "array[int]", locations: "array[int]") -> None:
+        self._positions = positions
+        self._locations = locations
+        self._marks = array("H", bytes(2 * len(positions)))
+        self.count = len(positions)
+
+    def append(self, entry: QueueEntry) -> None:
+        """Page an entry out."""
+        self._positions.append(entry.position)
+        self._locations.append(self._pages.page_out(entry))
+        mark = min(entry.delivery_count, _DELIVERIES_MAX) << 1
+        self._marks.append(mark | _SEEN if entry.is_redelivered else mark)
+        self.count += 1
+
+    def first_position(self) -> int:
+        """NOTHING when it is empty."""
+        return self._positions[self._taken] if self.count else NOTHING
+
+    def last_position(self) -> int:
+        """Of the last one that was paged out, be it there or not."""
+        return self._positions[len(self._positions) - 1]
+
+    def read(self) -> list[QueueEntry]:
+        """Take the first ones, as many as are good to have in memory at once."""
+        places = self._places_from(self._taken)
+        entries = self._page_in(places)
+        for index in range(len(entries)):
+            self._pages.forget(self._locations[places[index]])
+        self.count -= len(entries)
+        self._taken = places[len(entries) - 1] + 1
+        self._window = []
+        self._trim()
+        return entries
+
+    def _places_from(self, place: int) -> list[int]:
+        """Where a page's worth of messages stand that are there."""
+        places: list[int] = []
+        while place < len(self._positions) and len(places) < self._page_count:
+            if self._marks[place] != _GONE:
+                places.append(place)
+            place += 1
+        return places
+
+    def _page_in(self, places: list[int]) -> list[QueueEntry]:
+        first = places[0]
+        end = places[len(places) - 1] + 1
+        if end - first == len(places):
+            positions = self._positions[first:end].tolist()
+            locations = self._locations[first:end].tolist()
+        else:
+            positions = [self._positions[place] for place in places]
+            locations = [self._locations[place] for place in places]
+        entries = self._pages.page_in(positions, locations)
+        assert entries, "what was paged out can be read back"
+        for index, entry in enumerate(entries):
+            mark: int = self._marks[places[index]]
+            if mark:
+                entry.is_redelivered = mark & _SEEN != 0
+                entry.delivery_count = mark >> 1
+        return entries
+
+    def _trim(self) -> None:
+        if self.count == 0:
+            self._positions = array("Q")
+            self._locations = array("Q")
+            self._marks = array("H")
+            self._taken = 0
+            self._window = []
+            return
+        while self._marks[self._taken] == _GONE:
+            self._taken += 1
+        if self._taken >= COMPACT_COUNT:
+            del self._positions[: self._taken]
+            del self._locations[: self._taken]
+            del self._marks[: self._taken]
+            self._taken = 0
+
+    # For whoever chooses.
+
+    def next_position(self, position: int) -> int:
+        """The first position at or after one, or NOTHING."""
+        place = bisect_left(self._positions, position, self._taken)
+        while place < len(self._positions):
+            if self._marks[place] != _GONE:
+                found: int = self._positions[place]
+                return found
+            place += 1
+        return NOTHING
+
+    def look(self, position: int) -> QueueEntry:
+        """The message of a position that is here; it stays. Others behind it are read along."""
+        known = self._looked_at(position)
+        if known is None:
+            place = bisect_left(self._positions, position, self._taken)
+            self._window = self._page_in(self._places_from(place))
+            known = self._window[0]
+        return known
+
+    def _looked_at(self, position: int) -> QueueEntry | None:
+        low = 0
+        high = len(self._window)
+        while low < high:
+            middle = (low + high) // 2
+            if self._window[middle].position < position:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(self._window) and self._window[low].position == position:
+            return self._window[low]
+        return None
+
+    def take(self, position: int) -> QueueEntry:
+        """Take out a message that is here."""
+        entry = self.look(position)
+        place = self._place_of(position)
+        location: int = self._locations[place]
+        if entry.message.is_journalled:
+            # It may have been copied since it was looked at.
+            entry.message.location = location
+        self._pages.forget(location)
+        self._marks[place] = _GONE
+        self.count -= 1
+        self._trim()
+        return entry
+
+    # For the store.
+
+    def _place_of(self, position: int) -> int:
+        place = bisect_left(self._positions, position, self._taken)
+        if place == len(self._positions) or self._positions[place] != position:
+            return NOTHING
+        return NOTHING if self._marks[place] == _GONE else place
+
+    def location_of(self, position: int) -> int:
+        place = self._place_of(position)
+        return NOTHING if place < 0 else self._locations[place]
+
+    def moved(self, position: int, location: int) -> bool:
+        place = self._place_of(position)
+        if place < 0:
+            return False
+        self._locations[place] = location
+        return True
+
+    def clear(self) -> tuple["array[int]", "array[int]"]:
+        """Returns positions and locations of what it held."""
+        positions: array[int] = array("Q")
+        locations: array[int] = array("Q")
+        for place in range(self._taken, len(self._positions)):
+            if self._marks[place] != _GONE:
+                positions.append(self._positions[place])
+                locations.append(self._locations[place])
+        self.count = 0
+        self._trim()
+        return positions, locations
+
+    def positions(self) -> list[int]:
+        found: list[int] = []
+        for place in range(self._taken, len(self._positions)):
+            if self._marks[place] != _GONE:
+                found.append(self._positions[place])
+        return found
