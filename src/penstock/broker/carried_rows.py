@@ -6,7 +6,7 @@ decodes these too:
     count u32 | size of the log u32 | one index entry per message | log
 
 Little-endian. Positions in the index are from the log's start; the CRC of an entry covers what it
-covers in a segment. What comes in is checked entirely before anything is made of it.
+covers in a segment. Going out is here; what comes in is looked at by `row_check`.
 """
 
 import zlib
@@ -15,15 +15,7 @@ from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.message import Message, MessageDecoder
-from penstock.storage.stream_index import (
-    ENTRY,
-    ENTRY_SIZE,
-    FIXED,
-    FRAMING_SIZE,
-    SIZE,
-    VARIED,
-)
+from penstock.storage.stream_index import ENTRY_SIZE, FIXED, SIZE, VARIED
 
 HEAD: Final = Struct("<II")
 HEAD_SIZE: Final = 8
@@ -54,61 +46,15 @@ def encode_rows(entries: list[QueueEntry], wall: int) -> bytes:
     return b"".join([HEAD.pack(len(entries), position), *index, *log])
 
 
-def decode_rows(rows: bytes, decoder: MessageDecoder) -> list[Message]:
-    """Raises `PreconditionFailed` for rows that are not whole."""
-    return decode_some(rows, 0, count_rows(rows), decoder)
-
-
 def count_rows(rows: bytes) -> int:
+    """Raises `PreconditionFailed` when the whole has not the size that its head says."""
     if len(rows) < HEAD_SIZE:
-        raise _wrong("it ends within its head")
+        raise wrong_rows("it ends within its head")
     count, log_size = HEAD.unpack_from(rows, 0)
     if len(rows) != HEAD_SIZE + count * ENTRY_SIZE + log_size:
-        raise _wrong(f"{count} rows with a log of {log_size} octets are not {len(rows)} octets")
+        raise wrong_rows(f"{count} rows with a log of {log_size} octets are not {len(rows)} octets")
     return int(count)
 
 
-def decode_some(rows: bytes, first: int, end: int, decoder: MessageDecoder) -> list[Message]:
-    """A part of rows that `count_rows` has seen, for whoever decodes them in steps."""
-    count, log_size = HEAD.unpack_from(rows, 0)
-    log_at = HEAD_SIZE + count * ENTRY_SIZE
-    messages: list[Message] = []
-    for number in range(first, end):
-        messages.append(_decode_row(rows, number, log_at, log_size, decoder))
-    return messages
-
-
-def _decode_row(
-    rows: bytes, number: int, log_at: int, log_size: int, decoder: MessageDecoder
-) -> Message:
-    entry_at = HEAD_SIZE + number * ENTRY_SIZE
-    _, header_size, body_size, exchange_size, key_size, _, position, crc, _ = ENTRY.unpack_from(
-        rows, entry_at
-    )
-    size = FRAMING_SIZE + exchange_size + key_size + header_size + body_size
-    if position + size > log_size:
-        raise _wrong(f"row {number} reaches behind the log")
-    start = log_at + position
-    payload = rows[start : start + size]
-    if zlib.crc32(payload, zlib.crc32(rows[entry_at : entry_at + FIXED.size])) != crc:
-        raise _wrong(f"the checksum of row {number} is wrong")
-    key_at = 1 + exchange_size
-    header_at = key_at + 1 + key_size
-    body_at = header_at + 4 + header_size
-    if (
-        payload[0] != exchange_size
-        or payload[key_at] != key_size
-        or payload[header_at : header_at + 4] != SIZE.pack(header_size)
-        or payload[body_at : body_at + 4] != SIZE.pack(body_size)
-    ):
-        raise _wrong(f"sizes of row {number} differ between index and log")
-    return decoder.decode(
-        payload[1:key_at].decode(errors="surrogateescape"),
-        payload[key_at + 1 : header_at].decode(errors="surrogateescape"),
-        payload[header_at + 4 : body_at],
-        payload[body_at + 4 :],
-    )
-
-
-def _wrong(what: str) -> PreconditionFailed:
+def wrong_rows(what: str) -> PreconditionFailed:
     return PreconditionFailed(f"these are no rows: {what}")

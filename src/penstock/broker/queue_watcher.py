@@ -1,8 +1,9 @@
-"""Who wants to see every queue there is: the ledger."""
+"""Who wants to see every queue there is, and what is published where: the ledger."""
 
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.queues.queue import Queue
+from penstock.broker.route_count import RouteCount
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -13,4 +14,10 @@ class QueueWatcher:
         raise NotImplementedError
 
     def forget(self, queue: Queue) -> None:
+        raise NotImplementedError
+
+    def route(self, vhost: str, exchange: str, key: str) -> RouteCount:
+        """Where publishes with this exchange and key are to be counted, until the virtual host's
+        generation changes.
+        """
         raise NotImplementedError

@@ -1,43 +1,37 @@
-"""Publishing what was staged, in steps: out of a stage, and to where each message's exchange says.
+"""Publishing what was staged, block by block: out of a stage, and to where each row's exchange says.
 
 For queues both happen in one tick and so in one batch of the journal. A stream has files of its
-own, so a step appends to streams first and takes messages out of the stage when that is safe. A
+own, so a step appends to streams first and takes the block out of the stage when that is safe. A
 restart in between repeats the step; the stream then knows the messages by publisher and sequence,
 which the step has put into their headers. Nothing is appended before the commit itself is safe: a
 power loss could keep the append and lose the commit, and another attempt would then be taken for
 the repetition of one that never counted.
+
+A queue that is full and refuses publishes makes the step wait, for as long as it takes: what was
+committed is published. How far a block has come by then is written down in the same tick.
 """
 
 from typing import Final
 
 from penstock.broker.delayed_publish import hold_back
 from penstock.broker.entry import QueueEntry
-from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.header_values import Long
-from penstock.broker.message import Address, Message
-from penstock.broker.publishing import enqueue_all
+from penstock.broker.message import NOBODY, Message, Properties
 from penstock.broker.queues.queue import Queue
-from penstock.broker.routing import Route, resolve
-from penstock.broker.streams.publishers import ID_HEADER, SEQUENCE_HEADER
+from penstock.broker.row_targets import RowTargets, first_full
+from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
+from penstock.broker.sink_expiry import rest_sink
+from penstock.broker.staged_rows import BlockRows
+from penstock.broker.stages import first_sequence
 from penstock.broker.streams.stream import SAFE_POLL_MS, Stream, are_safe
 from penstock.broker.timers import Timer
-from penstock.broker.topology import DeleteQueue
+from penstock.broker.topology import AdvanceSink, DeleteQueue
 from penstock.broker.vhost import VirtualHost
 from penstock.broker.vhost_view import Sink
 from penstock.storage.flush_waiter import FlushWaiter
 
-BATCH: Final = "x-stage-batch"
-PARTITION: Final = "x-stage-partition"
-# A sequence is batch, partition and position in the stage, in 63 bits.
-_POSITION_BITS: Final = 24
-_PARTITION_BITS: Final = 16
-PARTITIONS_MAX: Final = 1 << _PARTITION_BITS
-BATCHES_MAX: Final = 1 << (63 - _POSITION_BITS - _PARTITION_BITS)
-STAGE_MESSAGES_MAX: Final = (1 << _POSITION_BITS) - 1
-# Messages that are published in one step, during which nobody else is served: a few milliseconds.
-STEP_MESSAGES: Final = 2_048
-# Routes that are kept, one for each address; above the number all are dropped.
-ROUTES_MAX: Final = 4096
+# How soon a full queue is looked at again: consumers that empty it do so in batches.
+ROOM_POLL_MS: Final = 20
 
 
 class PublishStep(Timer):
@@ -51,26 +45,30 @@ class PublishStep(Timer):
         self._awaited: dict[Stream, int] = {}
         # Stages whose commit is safe.
         self._safe: set[str] = set()
-        self._routes: dict[Address, Route] = {}
+        self._targets: RowTargets = RowTargets(vhost)
 
     def fire(self, now: int) -> None:
-        if self._sink.stage is None:
+        sink = self._sink
+        if sink.stage is None:
             self._skip_missing()
-            if self._sink.pending and self._sink.pending[0] not in self._safe:
-                gate = CommitGate(self, list(self._sink.pending), now)
+            if sink.pending and sink.pending[0] not in self._safe:
+                gate = CommitGate(self, list(sink.pending), now)
                 self._vhost.streams.wrote(gate, [])
                 return
             self._begin(now)
-        if self._sink.stage is not None:
+        if sink.stage is not None:
             if not are_safe(self._awaited):
                 self._vhost.timers.schedule(self, now + SAFE_POLL_MS)
                 return
-            self._finish(self._sink.stage, now)
-        if self._sink.pending:
+            if not self._finish(sink.stage, sink.taken[0], now):
+                self._vhost.timers.schedule(self, now + ROOM_POLL_MS)
+                return
+        if sink.pending:
             # Everybody else has a turn first.
             self._vhost.timers.schedule(self, now + 1)
         else:
-            self._sink.is_publishing = False
+            sink.is_publishing = False
+            rest_sink(self._vhost, sink)
 
     def commits_are_safe(self, stages: list[str], now: int) -> None:
         self._safe = set(stages)
@@ -82,77 +80,106 @@ class PublishStep(Timer):
             pending.pop(0)
 
     def _begin(self, now: int) -> None:
-        """Take a step's messages out of the next stage and append to streams what belongs there."""
-        pending = self._sink.pending
-        if not pending:
-            return
-        stage = self._vhost.queues[pending[0]]
-        self._sink.stage = stage
+        """Take a block out of the next stage and append to streams what belongs there."""
+        sink = self._sink
         self._awaited = {}
-        while len(self._sink.taken) < STEP_MESSAGES:
-            entry = stage.get(now)
-            if entry is None:
-                break
-            self._sink.taken.append(entry)
-            for queue in self._route_of(entry.message).queues:
-                if isinstance(queue, Stream):
-                    queue.enqueue(self._sequenced(stage, entry), now)
-                    self._awaited[queue] = queue.end_offset
+        if not sink.pending:
+            return
+        stage = self._vhost.queues[sink.pending[0]]
+        entry = stage.get(now)
+        if entry is None:
+            self._close(stage, now)
+            return
+        sink.stage = stage
+        sink.taken.append(entry)
+        self._append_to_streams(stage, BlockRows(entry.message.body), now)
 
-    def _finish(self, stage: Queue, now: int) -> None:
-        stage.acknowledge_many(self._sink.taken)
-        for entry in self._sink.taken:
-            message = entry.message
-            copy = Message(message.address, message.properties, message.body, message.origin)
-            route = self._route_of(copy)
-            for delayed in route.delayed:
-                hold_back(self._vhost, delayed, copy, now)
-            queues = [queue for queue in route.queues if not isinstance(queue, Stream)]
-            accepted = enqueue_all(queues, copy, now)
-            if not accepted or not (route.queues or route.delayed):
-                # A full queue that refuses publishes has no room for it either.
-                self._sink.unroutable += 1
-        self._sink.taken = []
-        self._sink.stage = None
+    def _append_to_streams(self, stage: Queue, rows: BlockRows, now: int) -> None:
+        sequence = first_sequence(stage) + rows.first
+        publisher = f"sink {self._sink.name}"[:250]
+        for _ in range(rows.count):
+            rows.next()
+            properties = self._targets.properties_of(rows)
+            target = self._targets.target_of(rows, properties)
+            if target.streams:
+                sequenced = _sequenced(properties, publisher, sequence)
+                if not target.is_fixed:
+                    # Partitions that take turns tell a repeated message by its sequence.
+                    target = self._targets.target_of(rows, sequenced)
+                message = Message(target.address, sequenced, rows.body(), NOBODY)
+                for stream in target.streams:
+                    stream.enqueue(message, now)
+                    self._awaited[stream] = stream.end_offset
+            sequence += 1
+
+    def _finish(self, stage: Queue, entry: QueueEntry, now: int) -> bool:
+        """Put the block's rows into their queues; False when one of them is full."""
+        sink = self._sink
+        rows = BlockRows(entry.message.body)
+        done = self._done_before(stage.name, rows)
+        rows.skip(done)
+        published = self._publish(rows, rows.count - done, now)
+        if published < rows.count - done:
+            if published:
+                self._vhost.apply(
+                    AdvanceSink(sink.name, stage.name, rows.first + done + published), now
+                )
+            return False
+        stage.acknowledge_many(sink.taken)
+        sink.taken = []
+        sink.stage = None
+        sink.published_rows = rows.first + rows.count
         if stage.message_count == 0:
-            self._vhost.apply(DeleteQueue(stage.name), now)
-            self._sink.pending.pop(0)
+            self._close(stage, now)
+        return True
 
-    def _route_of(self, message: Message) -> Route:
-        address = message.address
-        known = self._routes.get(address)
-        if (
-            known is not None
-            and known.generation == self._vhost.generation
-            and not message.properties.has_extra_keys
-        ):
-            return known
-        exchange = self._vhost.exchanges.get(address.exchange)
-        nowhere = Route(self._vhost.generation)
-        if exchange is None:
-            return nowhere
-        if isinstance(exchange, DelayedExchange) and exchange.delay_of(message.properties) > 0:
-            nowhere.delayed.append(exchange)
-            return nowhere
-        route = resolve(self._vhost, exchange, address.routing_key, message.properties)
-        if route.cacheable:
-            if len(self._routes) >= ROUTES_MAX:
-                self._routes.clear()
-            self._routes[address] = route
-        return route
+    def _done_before(self, stage: str, rows: BlockRows) -> int:
+        """How many rows of the block were published before its step had to wait."""
+        if self._sink.advanced_stage != stage:
+            return 0
+        return min(max(self._sink.advanced_rows - rows.first, 0), rows.count)
 
-    def _sequenced(self, stage: Queue, entry: QueueEntry) -> Message:
-        batch = stage.arguments[BATCH]
-        partition = stage.arguments[PARTITION]
-        assert isinstance(batch, int)
-        assert isinstance(partition, int)
-        sequence = (batch << _PARTITION_BITS | partition) << _POSITION_BITS | entry.position
-        message = entry.message
-        headers = dict(message.properties.headers())
-        headers[ID_HEADER] = f"sink {self._sink.name}"[:250]
-        headers[SEQUENCE_HEADER] = Long(sequence)
-        properties = message.properties.rewritten(headers, drop_expiration=False)
-        return Message(message.address, properties, message.body, message.origin)
+    def _publish(self, rows: BlockRows, count: int, now: int) -> int:
+        """Returns how many of the next rows are published; fewer than `count` when a queue is
+        full, which the sink then waits for.
+        """
+        targets = self._targets
+        sink = self._sink
+        sink.waits_for = ""
+        for published in range(count):
+            rows.next()
+            properties = targets.properties_of(rows)
+            target = targets.target_of(rows, properties)
+            if target.refusing:
+                full = first_full(target.refusing, rows.body_size, now)
+                if full is not None:
+                    sink.waits_for = full.name
+                    return published
+            if target.count is not None:
+                target.count.count += 1
+            message = Message(target.address, properties, rows.body(), NOBODY)
+            for delayed in target.delayed:
+                hold_back(self._vhost, delayed, message, now)
+            for queue in target.queues:
+                queue.enqueue(message, now)
+            if not target.reaches_any:
+                sink.unroutable += 1
+        return count
+
+    def _close(self, stage: Queue, now: int) -> None:
+        """A stage is published entirely."""
+        self._vhost.apply(DeleteQueue(stage.name), now)
+        self._sink.pending.pop(0)
+        self._sink.staged.pop(stage.name, None)
+        self._sink.published_rows = 0
+        self._sink.touched_at = now
+
+
+def _sequenced(properties: Properties, publisher: str, sequence: int) -> Properties:
+    headers = dict(properties.headers())
+    headers[ID_HEADER] = publisher
+    headers[SEQUENCE_HEADER] = Long(sequence)
+    return properties.rewritten(headers, drop_expiration=False)
 
 
 class CommitGate(FlushWaiter):

@@ -118,6 +118,25 @@ class SetVhostLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSink:
+    """Somebody stages for a sink that is not known yet; it is theirs from now on."""
+
+    sink: str
+    owner: str
+    # Whether it is for one job, and forgotten when nobody comes back to it.
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceSink:
+    """So many rows of a stage are published, and the next ones have to wait."""
+
+    sink: str
+    stage: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitSink:
     """A batch of a sink is to be published out of these stages; -1 forgets the sink."""
 
@@ -140,6 +159,8 @@ VhostCommand = (
     | ClearPolicy
     | SetVhostLimits
     | OpenDelayLine
+    | OpenSink
+    | AdvanceSink
     | CommitSink
 )
 

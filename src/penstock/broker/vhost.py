@@ -31,6 +31,7 @@ from penstock.broker.timers import Timers
 from penstock.broker.topology import (
     DONE,
     NO_CONNECTION,
+    AdvanceSink,
     BindExchange,
     BindQueue,
     ClearPolicy,
@@ -40,6 +41,7 @@ from penstock.broker.topology import (
     Deleted,
     DeleteExchange,
     DeleteQueue,
+    OpenSink,
     Purged,
     PurgeQueue,
     QueueDeclared,
@@ -95,8 +97,8 @@ class VirtualHost(BoundExchanges):
                 raise NotFound(f"no policy '{command.name}' in vhost '{self.name}'")
             self.definitions.vhost_changed(self.name, command)
             return self._policies_changed(now)
-        if isinstance(command, CommitSink):
-            return self._commit_sink(command)
+        if isinstance(command, (OpenSink, AdvanceSink, CommitSink)):
+            return self._change_sink(command)
         # OpenDelayLine is between the virtual host and its journal, nobody asks for it.
         assert isinstance(command, SetVhostLimits), "every other command was asked for above"
         self.max_queues = command.max_queues
@@ -104,17 +106,24 @@ class VirtualHost(BoundExchanges):
         self.definitions.vhost_changed(self.name, command)
         return DONE
 
-    def _commit_sink(self, command: CommitSink) -> Result:
+    def _change_sink(self, command: OpenSink | AdvanceSink | CommitSink) -> Result:
         self.definitions.vhost_changed(self.name, command)
-        if command.batch < 0:
+        if isinstance(command, CommitSink) and command.batch < 0:
             self.sinks.pop(command.sink, None)
             return DONE
         sink = self.sinks.get(command.sink)
         if sink is None:
-            sink = Sink(command.sink, command.batch, [])
+            sink = Sink(command.sink, "", False)
             self.sinks[command.sink] = sink
-        sink.batch = command.batch
-        sink.pending.extend(command.stages)
+        if isinstance(command, OpenSink):
+            sink.owner = command.owner
+            sink.temporary = command.temporary
+        elif isinstance(command, AdvanceSink):
+            sink.advanced_stage = command.stage
+            sink.advanced_rows = command.rows
+        else:
+            sink.batch = command.batch
+            sink.pending.extend(command.stages)
         return DONE
 
     # Looking up.

@@ -12,24 +12,40 @@ from penstock.broker.queues.queue import Queue, QueueOwner
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.timers import Timers
+from penstock.broker.timers import Timer, Timers
 
 
 class Sink:
     """How far a sink has come; see `sinks`. Held by its virtual host."""
 
-    def __init__(self, name: str, batch: int, pending: list[str]) -> None:
+    def __init__(self, name: str, owner: str, temporary: bool) -> None:
         self.name: str = name
-        # The last batch that was committed.
-        self.batch: int = batch
+        # The user who staged first; empty for nobody.
+        self.owner: str = owner
+        # Whether it is for one job only.
+        self.temporary: bool = temporary
+        # The last batch that was committed; -1 before the first.
+        self.batch: int = -1
         # Stages of it that are not published yet.
-        self.pending: list[str] = pending
+        self.pending: list[str] = []
         self.is_publishing: bool = False
         # What a step has taken out of a stage and not settled yet.
         self.taken: list[QueueEntry] = []
         self.stage: Queue | None = None
+        # The queue that a step waits for because it is full; empty when it does not.
+        self.waits_for: str = ""
+        # Rows by stage, as far as somebody asked; those of the first pending stage that are out.
+        self.staged: dict[str, int] = {}
+        self.published_rows: int = 0
+        # How far a stage had come when a step had to wait in the middle of a block.
+        self.advanced_stage: str = ""
+        self.advanced_rows: int = 0
         # Messages of the batch that reached no queue, as far as this process has published it.
         self.unroutable: int = 0
+        # When somebody last staged or committed, or it was published; since the start at least.
+        self.touched_at: int = 0
+        # Forgets what nobody comes back to; None until the first use in this process.
+        self.expiry: Timer | None = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -66,10 +82,9 @@ class VirtualHostView(QueueOwner):
         self.wall_offset_ms: int = 0
 
     def make_ready_list(self, max_priority: int) -> ReadyList:
-        # Priorities have no single order by position, so such a queue stays in memory.
-        if max_priority > 0 or self.ready_lists is None:
+        if self.ready_lists is None:
             return super().make_ready_list(max_priority)
-        return self.ready_lists.make()
+        return self.ready_lists.make(max_priority)
 
     def paged_out_gone(
         self, queue: Queue, positions: "array[int]", locations: "array[int]"

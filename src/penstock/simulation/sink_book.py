@@ -4,6 +4,7 @@ from typing import Final
 
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import STAGE_OF
+from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.node.node import Node
 from penstock.simulation.checkers import BROWSE_MAX, queues_of
@@ -12,18 +13,22 @@ from penstock.simulation.ledger import Ledger, PromiseKeeper
 from penstock.simulation.scenarios import (
     ALSO_LANDED,
     LANDED,
+    NARROW,
     PARTITIONED_STREAM,
     SPREAD,
+    SQUEEZED,
     STREAM,
     STREAM_NAMES,
 )
 
 # Where messages may arrive; the partitions of a stream count as one place.
-QUEUES: Final = (LANDED, ALSO_LANDED, *STREAM_NAMES)
+QUEUES: Final = (LANDED, ALSO_LANDED, NARROW, *STREAM_NAMES)
 # Exchange and routing key of a message, and the places that it must reach.
 PLACES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("", LANDED): (LANDED,),
     ("", STREAM): (STREAM,),
+    ("", NARROW): (NARROW,),
+    (SQUEEZED, ""): (NARROW, LANDED, STREAM),
     (SPREAD, ""): (LANDED, ALSO_LANDED, STREAM),
     (PARTITIONED_STREAM, "red"): (PARTITIONED_STREAM,),
     (PARTITIONED_STREAM, "blue"): (PARTITIONED_STREAM,),
@@ -58,9 +63,28 @@ class SinkBook(PromiseKeeper):
         # By the broker's word: committed, and published too.
         self.decided: dict[Batch, dict[int, int]] = {}
         self.published: set[Batch] = set()
+        # What was taken out of the narrow queue: safely, and as far as one can say.
+        self._gone: set[bytes] = set()
+        self._taken: set[bytes] = set()
+        self._in_doubt: set[bytes] = set()
         # Sinks that have batches to write.
         self.open_sinks: set[str] = set()
+        self._ledger = ledger
         ledger.promise_keepers.append(self)
+
+    def take(self, body: bytes) -> None:
+        name = name_in(body)
+        if name in self._gone | self._taken:
+            self._ledger.violated(f"{name!r} was taken out of {NARROW} twice")
+        self._taken.add(name)
+
+    def taken_is_safe(self) -> None:
+        self._gone |= self._taken
+        self._taken = set()
+
+    def taken_is_in_doubt(self) -> None:
+        self._in_doubt |= self._taken
+        self._taken = set()
 
     def broken(self, node: Node) -> list[str]:
         complaints: list[str] = []
@@ -68,7 +92,7 @@ class SinkBook(PromiseKeeper):
         attempts: dict[tuple[Batch, int], int] = {}
         for queue in QUEUES:
             place = PARTITIONED_STREAM if queue.startswith(PARTITIONED_STREAM) else queue
-            names = arrived.setdefault(place, set())
+            names = arrived.setdefault(place, set(self._gone) if place == NARROW else set())
             last: dict[str, tuple[int, int, int]] = {}
             for body in bodies_of(queues_of(node)[queue]):
                 copy = self.copies.get(name_in(body))
@@ -84,6 +108,7 @@ class SinkBook(PromiseKeeper):
                 if copy.order <= last.get(sink, (-1, 0, 0)):
                     complaints.append(f"{copy.name!r} was published out of order to {queue}")
                 last[sink] = copy.order
+        arrived[NARROW] |= self._taken | self._in_doubt
         return complaints + self._missing(node, arrived)
 
     def _may_be_there(self, copy: StagedCopy, attempts: dict[tuple[Batch, int], int]) -> bool:
@@ -121,10 +146,19 @@ def stages_in(node: Node) -> list[Queue]:
 
 def staged_in(node: Node) -> set[bytes]:
     """What is staged, or taken out of a stage by a step that is not over."""
-    bodies = [body for queue in stages_in(node) for body in bodies_of(queue)]
+    blocks = [block for queue in stages_in(node) for block in bodies_of(queue)]
     for sink in node.state.vhost(DEFAULT_VHOST).sinks.values():
-        bodies += [entry.message.body for entry in sink.taken]
-    return {name_in(body) for body in bodies}
+        blocks += [entry.message.body for entry in sink.taken]
+    return {name_in(body) for block in blocks for body in bodies_in(block)}
+
+
+def bodies_in(block: bytes) -> list[bytes]:
+    rows = BlockRows(block)
+    bodies: list[bytes] = []
+    for _ in range(rows.count):
+        rows.next()
+        bodies.append(rows.body())
+    return bodies
 
 
 def bodies_of(queue: Queue) -> list[bytes]:

@@ -5,7 +5,9 @@ from typing import Final
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.message import NOBODY, Address, Message
-from penstock.broker.sinks import StageKey, commit, is_committed, stage_from
+from penstock.broker.sinks import commit, is_committed, stage_from
+from penstock.broker.staged_rows import rows_of
+from penstock.broker.stages import StageKey
 from penstock.broker.vhost import VirtualHost
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
@@ -121,10 +123,10 @@ class SinkJob(Job):
         self, vhost: VirtualHost, partition: int, first: int, chunk: list[StagedCopy], now: int
     ) -> None:
         key = StageKey(self.name, self._batch, partition, self._attempt)
-        messages = [self._message(copy) for copy in chunk]
+        rows = rows_of([self._message(copy) for copy in chunk])
         was_committed = is_committed(vhost, self.name, self._batch)
         try:
-            staged = stage_from(vhost, key, first, messages, now)
+            staged = stage_from(vhost, key, first, rows, now)
         except PreconditionFailed as error:
             self.ledger.violated(f"{self.name} cannot stage: {error}")
             return

@@ -3,7 +3,6 @@
 import signal
 import socket
 import ssl
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from tests.server.http.asking import GUEST, STREAM, Pages, problem, serving
 from tests.server.opened import pika_connection
+from tests.support.certificates import authority, signed_by
 from tests.support.served import Served
 
 
@@ -86,23 +86,11 @@ def test_a_broker_that_nobody_asked_over_http_ends_at_once(served: Served) -> No
     assert process.wait(10) == 0
 
 
-def certified(folder: Path) -> Path:
-    """A certificate of our own and its key in one file."""
-    file = folder / "certificate.pem"
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(file)]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names, *files],
-        check=True,
-        capture_output=True,
-    )
-    return file
-
-
 def test_tls_serves_the_same_pages(served: Served, tmp_path: Path) -> None:
-    certificate = certified(tmp_path)
+    ours = authority(tmp_path, "ours")
+    signed_by(ours, tmp_path, "server")
     file = tmp_path / "penstock.toml"
-    file.write_text('[http]\ntls_certificate = "certificate.pem"\ntls_key = "key.pem"\n')
+    file.write_text('[http]\ntls_certificate = "server.pem"\ntls_key = "server.key"\n')
     data = tmp_path / "data"
     facts = served.ready("--config", str(file), "--data", str(data))
     channel = pika_connection(f"amqp://{facts['amqp']}").channel()
@@ -110,12 +98,45 @@ def test_tls_serves_the_same_pages(served: Served, tmp_path: Path) -> None:
     channel.confirm_delivery()
     body = bytes(range(256)) * 4096
     channel.basic_publish("", "s", body)
-    trusted = ssl.create_default_context(cafile=certificate)
+    trusted = ssl.create_default_context(cafile=ours.file)
     with httpx.Client(verify=trusted, base_url=f"https://{facts['http']}", auth=GUEST) as client:
         assert client.get("/health/ready").status_code == 200
         log = client.get("/api/streams/%2F/s/segments/0/log", headers={"Range": "bytes=-1048576"})
         assert log.status_code == 206
         assert log.content == body
+
+
+def test_only_clients_with_a_certificate_are_served_when_that_was_asked_for(
+    served: Served, tmp_path: Path
+) -> None:
+    ours = authority(tmp_path, "ours")
+    client = signed_by(ours, tmp_path, "client")
+    stranger = signed_by(authority(tmp_path, "theirs"), tmp_path, "stranger")
+    signed_by(ours, tmp_path, "server")
+    file = tmp_path / "penstock.toml"
+    file.write_text(
+        '[http]\ntls_certificate = "server.pem"\ntls_key = "server.key"\n'
+        'tls_client_ca = "ours.pem"\n'
+    )
+    address = f"https://{served.ready('--config', str(file))['http']}/health/ready"
+    for shown, is_served in ((client, True), (stranger, False), (None, False)):
+        context = ssl.create_default_context(cafile=ours.file)
+        if shown is not None:
+            context.load_cert_chain(shown.file, shown.key)
+        with httpx.Client(verify=context) as asking:
+            if is_served:
+                assert asking.get(address).status_code == 200
+            else:
+                with pytest.raises(httpx.TransportError):
+                    asking.get(address)
+
+
+def test_certificates_of_clients_without_tls_are_refused(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[http]\ntls_client_ca = "ours.pem"\n')
+    code, errors = served.refused("--port=0", "--config", str(file))
+    assert code == 2
+    assert "there is no tls_certificate" in errors
 
 
 def test_a_certificate_that_cannot_be_used_is_said(served: Served, tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """Sinks over HTTP: rows are staged, committed, and published once."""
 
 import json
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
 from penstock import Broker
+from penstock.broker.sink_expiry import IDLE_MS_MAX
 from penstock.server.http.settings import ROWS_BYTES_MAX
 from penstock.wire.amqp091.content import BasicProperties
 from tests.server.http.asking import STREAM, Pages, declared, problem, serving
 from tests.server.http.rows import Row, block
 from tests.server.opened import pika_connection
+from tests.server.raw_client import wait_for
 
 SINK = "/api/sinks/%2F/job"
 
@@ -32,10 +36,11 @@ def staging(
     return pages.ask("POST", path, octets)
 
 
-def committing(pages: Pages, batch: int, *attempts: tuple[int, int, int]) -> httpx.Response:
-    return pages.ask(
-        "POST", f"{SINK}/batches/{batch}/commit", json.dumps({"attempts": attempts}).encode()
-    )
+def committing(
+    pages: Pages, batch: int, *attempts: tuple[int, int, int], **more: object
+) -> httpx.Response:
+    body = json.dumps({"attempts": attempts, **more}).encode()
+    return pages.ask("POST", f"{SINK}/batches/{batch}/commit", body)
 
 
 def in_queue(broker: Broker, name: str = "q") -> list[bytes]:
@@ -118,11 +123,25 @@ def test_a_batch_without_messages_is_no_batch(pages: Pages) -> None:
 def test_sinks_are_listed_with_what_is_staged_and_can_be_forgotten(pages: Pages) -> None:
     declared(pages.broker, "q", {})
     staging(pages, rows(3))
-    expected = {"sink": "job", "batch": None, "is_publishing": False, "messages": 3}
-    assert pages.facts(SINK) == expected
-    committing(pages, 0, (0, 0, 3))
-    expected = {"sink": "job", "batch": 0, "is_publishing": False, "messages": 0}
-    assert pages.facts("/api/sinks/%2F")["sinks"] == [expected]
+    staging(pages, rows(2), partition=1)
+    facts = pages.facts(SINK)
+    assert 0 <= int(str(facts.pop("idle_ms"))) < 60_000
+    assert IDLE_MS_MAX - 60_000 < int(str(facts.pop("expires_ms"))) <= IDLE_MS_MAX
+    expected = {
+        "sink": "job",
+        "owner": "guest",
+        "batch": None,
+        "is_publishing": False,
+        "waits_for": None,
+        "messages": 5,
+        "temporary": False,
+    }
+    assert facts == expected
+    committing(pages, 0, (0, 0, 3), (1, 0, 2))
+    [facts] = pages.facts("/api/sinks/%2F")["sinks"]  # type: ignore[misc]
+    del facts["idle_ms"]
+    # It remembers its batch, so it does not expire.
+    assert facts == {**expected, "batch": 0, "messages": 0, "expires_ms": None}
     assert pages.ask("DELETE", SINK).status_code == 204
     assert pages.facts("/api/sinks/%2F")["sinks"] == []
 
@@ -137,6 +156,96 @@ def test_rows_that_reach_no_queue_are_counted_or_refused(pages: Pages) -> None:
     assert staging(pages, mixed, attempt=1).json() == {"staged": 3}
     for _ in range(2):
         assert committing(pages, 0, (0, 1, 3)).json()["unroutable"] == 2
+
+
+def test_a_commit_that_must_reach_queues_publishes_nothing_when_rows_do_not(pages: Pages) -> None:
+    declared(pages.broker, "q", {})
+    staging(pages, block([Row("q", b"1"), Row("later", b"2")]))
+    refused = problem(committing(pages, 0, (0, 0, 2), mandatory=True), 409)
+    assert "1 of 2 rows reach no queue" in str(refused["reason"])
+    assert in_queue(pages.broker) == []
+    declared(pages.broker, "later", {})
+    assert committing(pages, 0, (0, 0, 2), mandatory=True).json()["unroutable"] == 0
+    assert (in_queue(pages.broker), in_queue(pages.broker, "later")) == ([b"1"], [b"2"])
+
+
+SMALL = {"x-max-length": 3, "x-overflow": "reject-publish"}
+
+
+def test_a_batch_for_which_a_queue_has_no_room_is_refused_and_stays_staged(kept: Pages) -> None:
+    declared(kept.broker, "q", {})
+    declared(kept.broker, "small", SMALL)
+    pika_connection(kept.broker.url).channel().basic_publish("", "small", b"there")
+    staging(kept, block([Row("q", b"0"), *[Row("small", b"%d" % at) for at in range(3)]]))
+    refused = problem(committing(kept, 0, (0, 0, 4)), 409)
+    assert "no room for the 3 messages (3 octets)" in str(refused["reason"])
+    assert "it holds 1 (5 octets) of at most 3 messages" in str(refused["reason"])
+    assert (refused["queue"], refused["rows"]) == ("small", 3)
+    assert in_queue(kept.broker) == []
+    assert in_queue(kept.broker, "small") == [b"there"]
+    answer = committing(kept, 0, (0, 0, 4)).json()
+    assert (answer["published"], answer["repeated"]) == (True, False)
+    assert in_queue(kept.broker, "small") == [b"0", b"1", b"2"]
+
+
+def test_a_commit_may_wait_for_room(kept: Pages) -> None:
+    declared(kept.broker, "small", SMALL)
+    staging(kept, rows(5, "small"))
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(committing, kept, 0, (0, 0, 5), when_full="wait")
+        wait_for(lambda: kept.facts(SINK)["waits_for"] == "small")
+        assert kept.facts(SINK)["messages"] == 5
+        assert "being published" in str(problem(kept.ask("DELETE", SINK), 400)["reason"])
+        found = in_queue(kept.broker, "small")
+        assert answer.result().json()["published"] is True
+    found += in_queue(kept.broker, "small")
+    assert found == [b"%d" % number for number in range(5)]
+
+
+def test_a_message_that_never_fits_is_not_waited_for(kept: Pages) -> None:
+    limits: dict[str, object] = {"x-max-length-bytes": 3, "x-overflow": "reject-publish"}
+    declared(kept.broker, "small", limits)
+    staging(kept, block([Row("small", b"four")]))
+    refused = problem(committing(kept, 0, (0, 0, 1), when_full="wait"), 409)
+    assert "never takes a message of 4 octets" in str(refused["reason"])
+
+
+def test_a_sink_is_its_owners_and_administrators(broker: Broker) -> None:
+    declared(broker, "q", {})
+    for name, tags in (("ann", ()), ("bob", ()), ("root", ("administrator",))):
+        broker.add_user(name, "p", tags)
+        broker.set_permissions(name, "/", ".*", ".*", ".*")
+    ann, bob, root = (Pages(broker, (name, "p")) for name in ("ann", "bob", "root"))
+    assert staging(ann, rows(3)).status_code == 200
+    for answer in (staging(bob, rows(1)), committing(bob, 0, (0, 0, 3)), bob.ask("DELETE", SINK)):
+        assert "belongs to user 'ann'" in str(problem(answer, 403)["reason"])
+    assert bob.facts(SINK)["owner"] == "ann"
+    assert committing(ann, 0, (0, 0, 3)).json()["published"] is True
+    assert staging(root, rows(1), batch=1).status_code == 200
+    assert ann.ask("DELETE", SINK).status_code == 204
+    assert staging(bob, rows(1)).status_code == 200
+    assert root.ask("DELETE", SINK).status_code == 204
+
+
+def test_a_checksum_of_the_request_stands_for_those_of_its_rows(pages: Pages) -> None:
+    declared(pages.broker, "q", {})
+    octets = bytearray(rows(2))
+    # The checksum of the first row.
+    octets[8 + 24] ^= 1
+    assert "checksum of row 0" in str(problem(staging(pages, bytes(octets)), 400)["reason"])
+    checksum = zlib.crc32(octets)
+    assert staging(pages, bytes(octets), query=f"?crc32={checksum}").json() == {"staged": 2}
+    wrong = problem(staging(pages, bytes(octets), query=f"?crc32={checksum ^ 1}"), 400)
+    assert "checksum of the request" in str(wrong["reason"])
+
+
+def test_a_sink_of_one_job_says_so(pages: Pages) -> None:
+    declared(pages.broker, "q", {})
+    staging(pages, rows(1), query="?temporary=1")
+    committing(pages, 0, (0, 0, 1))
+    facts = pages.facts(SINK)
+    assert facts["temporary"] is True
+    assert facts["expires_ms"] is not None
 
 
 def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None:
@@ -198,7 +307,15 @@ def test_blocked_publishers_are_told_to_come_again(pages: Pages) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"attempts": [[1, 2]]}', b'{"attempts": [[0,0,1],[0,1,1]]}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"attempts": [[1, 2]]}',
+        b'{"attempts": [[0,0,1],[0,1,1]]}',
+        b'{"attempts": [[0,0,1]], "when_full": "drop"}',
+    ],
 )
-def test_a_commit_that_names_no_attempts_is_refused(pages: Pages, body: bytes) -> None:
+def test_a_commit_of_another_form_is_refused(pages: Pages, body: bytes) -> None:
     assert problem(pages.ask("POST", f"{SINK}/batches/0/commit", body), 400)

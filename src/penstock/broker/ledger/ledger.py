@@ -1,20 +1,23 @@
 """The ledger of one broker: files of records, the newest one growing with every tick.
 
 It is written at the end of a tick, before anybody hears of the tick, and is not flushed: it is
-whole after the process was killed, and may lack its tail after a power loss.
+whole after the process was killed, and may lack its tail after a power loss. Counts of routes are
+for people who watch the flow, and follow a few times a second.
 
 Invariants
-- a file stands for itself: it names every queue it speaks of;
+- a file stands for itself: it names everything it speaks of;
 - no more than `files_max` files are kept, the oldest goes first.
 """
 
 from typing import Final
 
 from penstock.broker.ledger import records
-from penstock.broker.ledger.queue_ledger import LedgerPages, QueueLedger
+from penstock.broker.ledger.queue_ledger import PUBLISHERS_MAX, LedgerPages, QueueLedger
+from penstock.broker.ledger.routes import ROUTES_MAX, Routes
 from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
+from penstock.broker.route_count import RouteCount
 from penstock.broker.state import BrokerState
 from penstock.broker.streams.stream import Stream
 from penstock.world.disk import AppendFile, Disk
@@ -38,13 +41,16 @@ class Ledger(QueueWatcher):
         wall: int,
         file_bytes_max: int = FILE_BYTES_MAX,
         files_max: int = FILES_MAX,
+        routes_max: int = ROUTES_MAX,
     ) -> None:
+        self._state: BrokerState = state
         self._disk: Disk = disk
         self._file_bytes_max: int = file_bytes_max
         self._files_max: int = files_max
         self._pages: LedgerPages = LedgerPages()
         self._pages.time = wall
         self._queues: dict[Queue, QueueLedger] = {}
+        self._routes: Routes = Routes(wall, routes_max)
         self._name_count: int = 0
         self._numbers: list[int] = sorted(
             [int(name[len(FOLDER) + 1 : -4]) for name in disk.names() if is_ledger(name)]
@@ -52,7 +58,7 @@ class Ledger(QueueWatcher):
         self._file: AppendFile | None = None
         self._size: int = 0
         self._begin_file()
-        self._pages.pieces.append(records.record(wall, records.STARTED, 0, 0, 0, 0))
+        records.add_record(self._pages.words, wall, records.STARTED, 0, 0, 0, 0)
         state.watch_queues(self)
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
@@ -73,6 +79,13 @@ class Ledger(QueueWatcher):
             ledger.close_run()
             queue.observers.remove(ledger)
 
+    def route(self, vhost: str, exchange: str, key: str) -> RouteCount:
+        return self._routes.find(vhost, exchange, key)
+
+    def has_work(self) -> bool:
+        """Whether the tick brought something that must be written at its end."""
+        return self._pages.has_work()
+
     def end_of_tick(self, wall: int) -> None:
         """Write what the tick brought. Raises DiskError."""
         pages = self._pages
@@ -81,23 +94,44 @@ class Ledger(QueueWatcher):
                 ledger.end_of_tick()
             pages.open.clear()
         pages.time = wall
-        if pages.pieces:
-            octets = b"".join(pages.pieces)
-            pages.pieces.clear()
+        octets = pages.take()
+        if octets:
             assert self._file is not None, "there is a file from the start"
             self._file.append(octets)
             self._size += len(octets)
-            if self._size >= self._file_bytes_max:
+            if self._size >= self._file_bytes_max or pages.publisher_count >= PUBLISHERS_MAX:
                 self._begin_file()
 
+    def count_routes(self, wall: int) -> None:
+        """A few times a second: write how much was published where. Raises DiskError."""
+        pages = self._pages
+        pages.time = wall
+        for route in self._routes.all():
+            if route.count:
+                if route.file != pages.file:
+                    route.file = pages.file
+                    route.name = self._next_name(0, route.text)
+                records.add_record(pages.words, wall, records.ROUTED, 0, route.name, 0, route.count)
+                route.count = 0
+        if not pages.open:
+            # Else the tick that is under way writes it, when the journal has been written.
+            self.end_of_tick(wall)
+        if self._routes.renew(wall):
+            # What dialects have resolved holds lines of the table that was.
+            for vhost in self._state.vhosts.values():
+                vhost.generation += 1
+
     def _named(self, queue: Queue) -> int:
-        number = self._name_count
-        self._name_count += 1
-        text = f"{queue.vhost.name}\0{queue.name}".encode(errors="surrogateescape")
         flags = records.IS_STREAM if isinstance(queue, Stream) else 0
         if queue.durable:
             flags |= records.IS_DURABLE
-        self._pages.pieces.append(records.name_record(self._pages.time, number, flags, text))
+        text = f"{queue.vhost.name}\0{queue.name}"
+        return self._next_name(flags, text.encode(errors="surrogateescape"))
+
+    def _next_name(self, flags: int, text: bytes) -> int:
+        number = self._name_count
+        self._name_count += 1
+        self._pages.add_name(records.name_record(self._pages.time, number, flags, text))
         return number
 
     def _note_restored(self, queue: Queue) -> None:
@@ -115,6 +149,8 @@ class Ledger(QueueWatcher):
         self._file.append(head)
         self._size = len(head)
         self._name_count = 0
+        self._pages.file = number
+        self._pages.publisher_count = 0
         for queue, ledger in self._queues.items():
             ledger.name = self._named(queue)
         while len(self._numbers) > self._files_max:

@@ -140,12 +140,18 @@ def _bound(host: str, port: int) -> list[socket.socket]:
 
 def _tls_context(configuration: HttpConfiguration) -> ssl.SSLContext | None:
     if configuration.certificate is None:
+        if configuration.client_authorities is not None:
+            # Else everybody would get in whom somebody meant to keep out.
+            raise BadCertificate("http.tls_client_ca asks for TLS, and there is no tls_certificate")
         return None
     import ssl
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(configuration.certificate, configuration.key)
+        if configuration.client_authorities is not None:
+            context.load_verify_locations(configuration.client_authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as error:
         raise BadCertificate(
             f"cannot use the certificate {configuration.certificate} for HTTP: {error}"

@@ -45,6 +45,8 @@ class HttpConfiguration:
     port: int = HTTP_PORT
     certificate: Path | None = None
     key: Path | None = None  # None: in the certificate's file
+    # Who signs the certificates that clients must show; None asks for none.
+    client_authorities: Path | None = None
     # Pages of these origins may open WebSockets, beside those that come from this server itself.
     origins: tuple[str, ...] = ()
     # Whether somebody chose the port, so that another AMQP port does not change it.

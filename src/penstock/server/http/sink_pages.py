@@ -7,17 +7,21 @@ commit when everything is published and safe.
 from __future__ import annotations
 
 import asyncio
+import zlib
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
 from penstock.broker.errors import NotFound
 from penstock.broker.set_apart import STAGE_OF
-from penstock.broker.sinks import StageKey, commit, forget_sink, is_committed, stage, stage_from
+from penstock.broker.sink_expiry import expires_at, is_forgettable
+from penstock.broker.sinks import forget_sink, stage, stage_from
+from penstock.broker.stages import StageKey, unpublished_rows
 from penstock.server.http.login import LISTERS, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem
-from penstock.server.http.request_parts import asked, body_of, named, numbered, object_in
+from penstock.server.http.request_parts import asked, body_of, named, numbered
 from penstock.server.http.settings import COMMIT_BYTES_MAX, ROWS_AT_ONCE, ROWS_BYTES_MAX
+from penstock.server.http.sink_commit import Facts, SinkCommit, enter_sink
 from penstock.server.http.staging import Staging
 from penstock.server.http.stream_facts import STEP_COUNT
 from penstock.server.http.vhost_access import enter
@@ -33,9 +37,6 @@ if TYPE_CHECKING:
 
 # A commit that is not published by then is answered with 202; asking again goes on waiting.
 COMMIT_SECONDS: Final = 20.0
-_FORM: Final = '{"attempts": [[PARTITION, ATTEMPT, COUNT], ...]}'
-
-Facts = dict[str, object]
 
 
 class SinkPages:
@@ -50,13 +51,15 @@ class SinkPages:
         caller = await self._door.let_in(request)
         caller.need_one_of(LISTERS)
         vhost = named(request, "vhost")
-        sinks = await self._line.walk(lambda node: _listed(node, caller.name, vhost, None))
+        now = await self._line.ask(lambda _, now: now)
+        sinks = await self._line.walk(lambda node: _listed(node, caller.name, vhost, None, now))
         return JsonAnswer({"vhost": vhost, "sinks": sinks})
 
     async def describe(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
         vhost, sink = named(request, "vhost"), named(request, "sink")
-        found = await self._line.walk(lambda node: _listed(node, caller.name, vhost, sink))
+        now = await self._line.ask(lambda _, now: now)
+        found = await self._line.walk(lambda node: _listed(node, caller.name, vhost, sink, now))
         if not found:
             raise NotFound(f"no sink '{sink}' in vhost '{vhost}'")
         return JsonAnswer(found[0])
@@ -66,8 +69,7 @@ class SinkPages:
         vhost, sink = named(request, "vhost"), named(request, "sink")
 
         def run(node: Node, now: int) -> None:
-            entered, _ = enter(node, caller.name, vhost)
-            forget_sink(entered, sink, now)
+            forget_sink(enter_sink(node, caller, vhost, sink), sink, now)
 
         await self._line.change_safely(run)
         return Response(status_code=204)
@@ -82,88 +84,90 @@ class SinkPages:
             numbered(request, "attempt"),
         )
         first = asked(request, "first", -1)
-        mandatory = bool(asked(request, "mandatory", 0))
+        temporary = bool(asked(request, "temporary", 0))
         async with self._room:
             rows = await body_of(request, ROWS_BYTES_MAX)
-            exchange = request.query_params.get("exchange")
-            staging = Staging(caller.name, vhost, rows, exchange, mandatory)
-            messages = await self._line.walk(staging.decoded)
-            if not messages:
+            staging = Staging(
+                caller.name,
+                vhost,
+                rows,
+                request.query_params.get("exchange"),
+                bool(asked(request, "mandatory", 0)),
+                not _is_checked(request, rows),
+            )
+            found = await self._line.walk(staging.checked)
+            if not found.count:
                 return JsonAnswer({"staged": 0})
 
             def run(node: Node, now: int) -> int:
-                entered, _ = enter(node, caller.name, vhost)
+                entered = enter_sink(node, caller, vhost, key.sink)
                 if first < 0:
-                    return stage(entered, key, messages, now)
-                return stage_from(entered, key, first, messages, now)
+                    return stage(entered, key, found, now, caller.name, temporary)
+                return stage_from(entered, key, first, found, now, caller.name, temporary)
 
             return JsonAnswer({"staged": await self._line.change_safely(run)})
 
     async def commit(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
         vhost, sink = named(request, "vhost"), named(request, "sink")
-        batch = numbered(request, "batch")
-        attempts = _attempts_in(await body_of(request, COMMIT_BYTES_MAX))
-        if not any(count for _, _, count in attempts):
+        body = await body_of(request, COMMIT_BYTES_MAX)
+        asked_for = SinkCommit(caller, vhost, sink, numbered(request, "batch"), body)
+        if asked_for.is_empty():
             # There is nothing to publish, so there is nothing to remember either.
-            return JsonAnswer(_committed(batch, True, False, None))
-
-        def run(node: Node, now: int) -> tuple[Sink, bool]:
-            entered, _ = enter(node, caller.name, vhost)
-            repeated = is_committed(entered, sink, batch)
-            return commit(entered, sink, batch, attempts, now), repeated
-
-        known, repeated = await self._line.change_safely(run)
-        published = await self._line.until(lambda: not known.pending, COMMIT_SECONDS)
-        return JsonAnswer(_committed(batch, published, repeated, known), 200 if published else 202)
+            return JsonAnswer(asked_for.answer(published=True))
+        known: Sink | None = None
+        while known is None:
+            await self._line.walk(asked_for.count)
+            known = await self._line.change_safely(asked_for.decide)
+        pending = known.pending
+        published = await self._line.until(lambda: not pending, COMMIT_SECONDS)
+        return JsonAnswer(asked_for.answer(published), 200 if published else 202)
 
 
-def _committed(batch: int, published: bool, repeated: bool, sink: Sink | None) -> Facts:
-    last = batch if sink is None else sink.batch
-    unroutable = 0 if sink is None or last != batch else sink.unroutable
-    return {
-        "batch": batch,
-        "published": published,
-        "repeated": repeated,
-        "last_batch": last,
-        "unroutable": unroutable,
-    }
-
-
-def _attempts_in(body: bytes) -> list[tuple[int, int, int]]:
-    read = object_in(body, _FORM).get("attempts")
-    attempts: list[tuple[int, int, int]] = []
-    for row in read if isinstance(read, list) else [None]:
-        if not isinstance(row, list) or len(row) != 3 or any(type(n) is not int for n in row):
-            raise Problem(400, "the body does not name the attempts that count", f"Send {_FORM}.")
-        attempts.append((row[0], row[1], row[2]))
-    if len({partition for partition, _, _ in attempts}) != len(attempts):
-        raise Problem(400, "a partition is named twice", "One attempt of each partition counts.")
-    return attempts
+def _is_checked(request: Request, rows: bytes) -> bool:
+    """Whether the request has a checksum of all rows, and it is right."""
+    if "crc32" not in request.query_params:
+        return False
+    if zlib.crc32(rows) != asked(request, "crc32", None):
+        raise Problem(
+            400, "these are no rows: the checksum of the request is wrong", "Send it again."
+        )
+    return True
 
 
 def _listed(
-    node: Node, user: str, vhost: str, wanted: str | None
+    node: Node, user: str, vhost: str, wanted: str | None, now: int
 ) -> Generator[None, None, list[Facts]]:
     """All sinks, or the wanted one: those that have committed and those that have only staged."""
     entered, _ = enter(node, user, vhost)
     staged: dict[str, int] = {}
     for count, queue in enumerate(list(entered.queues.values()), 1):
         name = queue.arguments.get(STAGE_OF)
-        if name is not None and not queue.is_deleted:
-            staged[str(name)] = staged.get(str(name), 0) + queue.message_count
+        if isinstance(name, str) and not queue.is_deleted and wanted in {None, name}:
+            sink = entered.sinks.get(name)
+            if sink is not None:
+                rows = unpublished_rows(entered, sink, queue.name)
+                staged[name] = staged.get(name, 0) + rows
         if count % STEP_COUNT == 0:
             yield
-    found: list[Facts] = []
-    for name in sorted({*entered.sinks, *staged}):
-        if wanted is None or wanted == name:
-            sink = entered.sinks.get(name)
-            found.append(
-                {
-                    "sink": name,
-                    "batch": None if sink is None else sink.batch,
-                    "is_publishing": sink is not None and bool(sink.pending),
-                    "messages": staged.get(name, 0),
-                }
-            )
-    return found
+    return [
+        _facts_of(sink, staged.get(name, 0), now)
+        for name, sink in sorted(entered.sinks.items())
+        if wanted in {None, name}
+    ]
+
+
+def _facts_of(sink: Sink, staged: int, now: int) -> Facts:
+    is_watched = staged > 0 or is_forgettable(sink)
+    return {
+        "sink": sink.name,
+        "owner": sink.owner,
+        "batch": None if sink.batch < 0 else sink.batch,
+        "is_publishing": bool(sink.pending),
+        "waits_for": sink.waits_for or None,
+        "messages": staged,
+        "temporary": sink.temporary,
+        "idle_ms": max(now - sink.touched_at, 0),
+        # When what is staged is dropped, and the sink forgotten unless it must be remembered.
+        "expires_ms": max(expires_at(sink) - now, 0) if is_watched and not sink.pending else None,
+    }

@@ -4,13 +4,14 @@ AMQP would be refused for, so that a commit can only succeed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from penstock.broker.carried_rows import count_rows, decode_some
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.permissions import Permission, ResourceKind
-from penstock.broker.routing import resolve
+from penstock.broker.row_check import NOT_SAID, RowCheck, RowJudge
+from penstock.broker.staged_census import StagedCensus
+from penstock.broker.staged_rows import BLOCK_HEAD
 from penstock.dialects.amqp091.properties import MessageProperties
 from penstock.server.http.problems import Problem
 from penstock.server.http.vhost_access import enter
@@ -21,21 +22,24 @@ from penstock.wire.octets import Malformed
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from penstock.broker.exchanges.exchange import Exchange
-    from penstock.broker.message import Address, Message, Properties
+    from penstock.broker.message import MessageDecoder
     from penstock.broker.permissions import Access
+    from penstock.broker.staged_rows import StagedRows
     from penstock.broker.vhost import VirtualHost
     from penstock.node.node import Node
-
-# Rows that are decoded in one step on the broker's loop: a few milliseconds.
-STEP_ROWS: Final = 1_000
 
 
 class Staging:
     """One request to stage rows. Held by its page, used on the broker's loop."""
 
     def __init__(
-        self, user: str, vhost: str, rows: bytes, exchange: str | None, mandatory: bool
+        self,
+        user: str,
+        vhost: str,
+        rows: bytes,
+        exchange: str | None,
+        mandatory: bool,
+        has_checksums: bool,
     ) -> None:
         self._user = user
         self._vhost = vhost
@@ -44,9 +48,11 @@ class Staging:
         self._exchange = exchange
         # Whether rows that reach no queue are refused.
         self._mandatory = mandatory
+        # Whether each row has one of its own that counts.
+        self._has_checksums = has_checksums
 
-    def decoded(self, node: Node) -> Generator[None, None, list[Message]]:
-        """In steps; the messages may be published as far as one can say now."""
+    def checked(self, node: Node) -> Generator[None, None, StagedRows]:
+        """In steps; the rows may be published as far as one can say now."""
         if node.container.alarm:
             raise Problem(
                 503,
@@ -55,83 +61,52 @@ class Staging:
                 headers={"Retry-After": "1"},
             )
         vhost, access = enter(node, self._user, self._vhost)
-        check = RowCheck(vhost, access, self._user, self._mandatory)
+        judge = PublisherJudge(vhost, access, node.state.streams.decoder)
         if self._exchange is not None:
-            check.exchange(self._exchange)
-        decoder = node.state.streams.decoder
-        count = count_rows(self._rows)
-        found: list[Message] = []
-        for first in range(0, count, STEP_ROWS):
-            try:
-                messages = decode_some(self._rows, first, min(first + STEP_ROWS, count), decoder)
-            except (Malformed, ChannelFault) as error:
-                raise PreconditionFailed(f"the header of a row is malformed: {error}") from None
-            check.look_at(messages)
-            found.extend(messages)
+            judge.check_exchange(self._exchange)
+        check = RowCheck(self._rows, judge, self._has_checksums)
+        while check.step():
             yield
-        check.end(count)
+        found = check.found()
+        if self._mandatory:
+            census = StagedCensus(vhost, (), True)
+            for count, payloads in found.parts:
+                census.add(BLOCK_HEAD.pack(0, count) + payloads)
+                yield
+            check_reach(census)
         return found
 
 
-class RowCheck:
-    """What was seen in the rows so far. Addresses and properties are shared between messages, so
-    each is looked at once.
-    """
+class PublisherJudge(RowJudge):
+    """Says whether a user may publish what rows hold."""
 
-    def __init__(self, vhost: VirtualHost, access: Access, user: str, mandatory: bool) -> None:
+    def __init__(self, vhost: VirtualHost, access: Access, decoder: MessageDecoder) -> None:
         self._vhost = vhost
         self._access = access
-        self._user = user
-        self._mandatory = mandatory
-        self._exchanges: dict[Address, Exchange] = {}
-        self._sizes: dict[Properties, int] = {}
-        # Whether messages of an address are routed by it alone, and reach a queue.
-        self._reach: dict[Address, bool] = {}
-        self._unroutable_count = 0
-        self._unroutable: Address | None = None
+        self._decoder = decoder
+        self._exchanges: set[str] = set()
 
-    def look_at(self, messages: list[Message]) -> None:
-        for message in messages:
-            size = self._sizes.get(message.properties)
-            if size is None:
-                size = self._size_in(message.properties)
-                self._sizes[message.properties] = size
-            if size >= 0 and size != len(message.body):
-                raise PreconditionFailed(
-                    f"the header of a row says {size} octets of body, there are {len(message.body)}"
-                )
-            exchange = self._exchanges.get(message.address)
-            if exchange is None:
-                exchange = self.exchange(message.address.exchange)
-                self._exchanges[message.address] = exchange
-            if self._mandatory and not self._reaches(exchange, message):
-                self._unroutable_count += 1
-                self._unroutable = self._unroutable or message.address
+    def see_address(self, exchange: str, routing_key: str) -> None:
+        del routing_key
+        if exchange not in self._exchanges:
+            self.check_exchange(exchange)
+            self._exchanges.add(exchange)
 
-    def end(self, count: int) -> None:
-        """Raises when rows reach no queue that should."""
-        if self._unroutable is not None:
-            raise Problem(
-                409,
-                f"{self._unroutable_count} of {count} rows reach no queue, one of them with the "
-                f"exchange '{self._unroutable.exchange}' and the routing key "
-                f"'{self._unroutable.routing_key}'",
-                "Bind a queue there, or leave the option mandatory out.",
-                facts={"unroutable": self._unroutable_count},
-            )
-
-    def _size_in(self, properties: Properties) -> int:
-        """Of the body, as the header says; -1 when it does not."""
+    def see_header(self, header: bytes) -> int:
+        try:
+            properties = self._decoder.decode("", "", header, b"").properties
+        except (Malformed, ChannelFault) as error:
+            raise PreconditionFailed(f"the header of a row is malformed: {error}") from None
         if not isinstance(properties, MessageProperties):
-            return -1
-        if properties.user_id is not None and properties.user_id != self._user:
+            return NOT_SAID
+        if properties.user_id is not None and properties.user_id != self._access.user:
             raise PreconditionFailed(
                 f"user_id property set to '{properties.user_id}' but authenticated user was "
-                f"'{self._user}'"
+                f"'{self._access.user}'"
             )
         return body_size_of(properties.header)
 
-    def exchange(self, name: str) -> Exchange:
+    def check_exchange(self, name: str) -> None:
         self._access.check(Permission.WRITE, ResourceKind.EXCHANGE, name)
         exchange = self._vhost.exchanges.get(name)
         if exchange is None:
@@ -145,14 +120,51 @@ class RowCheck:
                 f"exchange '{name}' in vhost '{self._vhost.name}' delays messages, which a sink "
                 "cannot do; publish to it over AMQP"
             )
-        return exchange
 
-    def _reaches(self, exchange: Exchange, message: Message) -> bool:
-        address = message.address
-        known = self._reach.get(address)
-        if known is not None and not message.properties.has_extra_keys:
-            return known
-        route = resolve(self._vhost, exchange, address.routing_key, message.properties)
-        if route.cacheable:
-            self._reach[address] = bool(route.queues)
-        return bool(route.queues)
+
+def check_reach(census: StagedCensus) -> None:
+    """Raises when rows reach no queue that should."""
+    address = census.unroutable_address
+    if address is not None:
+        raise Problem(
+            409,
+            f"{census.unroutable} of {census.count} rows reach no queue, one of them with the "
+            f"exchange '{address.exchange}' and the routing key '{address.routing_key}'",
+            "Bind a queue there, or leave the option mandatory out.",
+            facts={"unroutable": census.unroutable},
+        )
+
+
+def check_room(census: StagedCensus, waits: bool) -> None:
+    """Raises when a queue that refuses publishes has no room for its rows."""
+    found = census.refusing(waits)
+    if found is None:
+        return
+    queue = found.queue
+    limits = queue.settings
+    facts: dict[str, object] = {"queue": queue.name, "rows": found.count, "octets": found.octets}
+    if not found.can_ever_fit():
+        raise Problem(
+            409,
+            f"queue '{queue.name}' never takes a message of {found.octets_max} octets: it has room "
+            f"for {_limits(limits.max_length, limits.max_length_bytes)} and refuses publishes",
+            "Give it more room; nothing was published.",
+            facts=facts,
+        )
+    raise Problem(
+        409,
+        f"queue '{queue.name}' refuses publishes when it is full, and has no room for the "
+        f"{found.count} messages ({found.octets} octets) of this batch: it holds "
+        f"{queue.message_count} ({queue.ready_bytes} octets) of at most "
+        f"{_limits(limits.max_length, limits.max_length_bytes)}",
+        "Nothing was published. Commit again when consumers have made room, or let the commit "
+        'wait for room: "when_full": "wait".',
+        facts=facts,
+    )
+
+
+def _limits(count: int, octets: int) -> str:
+    said = [f"{count} messages"] if count >= 0 else []
+    if octets >= 0:
+        said.append(f"{octets} octets")
+    return " and ".join(said)

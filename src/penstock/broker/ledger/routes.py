@@ -1,0 +1,69 @@
+"""Where messages were published to: counts by exchange and routing key, in bounded memory.
+
+Applications may put anything into a routing key, so only so many are told apart. Beyond that a key
+stands with all others that have its first word, as `word.#`; beyond as many of those, as `#` with
+its exchange; and then with everything else of its virtual host. When that has happened the table is
+begun anew after a while, so that a key that has become busy gets a line of its own.
+"""
+
+from typing import Final
+
+from penstock.broker.route_count import RouteCount
+
+# Keys that are told apart, and prefixes: a megabyte of memory, and a quarter of it in a file.
+ROUTES_MAX: Final = 4096
+# As long as `penstock pipeline flow --follow` looks back.
+RENEWED_MS: Final = 60_000
+ALL: Final = "#"
+
+
+class Routes:
+    """Held by the ledger."""
+
+    def __init__(self, wall: int, routes_max: int = ROUTES_MAX) -> None:
+        self._routes_max: int = routes_max
+        self._renewed_at: int = wall
+        self._overflowed: bool = False
+        # By vhost, exchange and key; by vhost, exchange and first word; by vhost and exchange;
+        # by vhost.
+        self._levels: list[dict[str, RouteCount]] = [{}, {}, {}, {}]
+
+    def find(self, vhost: str, exchange: str, key: str) -> RouteCount:
+        """The line for a key, whoever else shares it."""
+        word = key.partition(".")[0]
+        names = (
+            f"{vhost}\0{exchange}\0{key}",
+            f"{vhost}\0{exchange}\0{word}.{ALL}",
+            f"{vhost}\0{exchange}\0{ALL}",
+            f"{vhost}\0{ALL}\0{ALL}",
+        )
+        for level, name in enumerate(names):
+            known = self._levels[level]
+            count = known.get(name)
+            if count is not None:
+                return count
+            # There are no more virtual hosts than a broker lets be.
+            if len(known) < self._routes_max or level == len(names) - 1:
+                count = RouteCount(name.encode(errors="surrogateescape"))
+                known[name] = count
+                return count
+            self._overflowed = True
+        raise AssertionError("the last level takes all")
+
+    def all(self) -> list[RouteCount]:
+        found: list[RouteCount] = []
+        for known in self._levels:
+            found.extend(known.values())
+        return found
+
+    def renew(self, wall: int) -> bool:
+        """Forget all when there were too many and it is time; busy keys then come first. Who still
+        holds a line must ask again.
+        """
+        if not self._overflowed or wall - self._renewed_at < RENEWED_MS:
+            return False
+        self._renewed_at = wall
+        self._overflowed = False
+        for known in self._levels:
+            known.clear()
+        return True

@@ -1,0 +1,125 @@
+"""The stages of sinks: queues that the broker makes for itself, and what lies in them.
+
+A stage holds what one attempt at one partition of one batch has sent, as blocks of rows
+(`staged_rows`), until a commit publishes it or drops it.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.broker.errors import PreconditionFailed
+from penstock.broker.queues.queue import Queue
+from penstock.broker.set_apart import STAGE_OF, STAGE_PREFIX
+from penstock.broker.staged_rows import BlockRows
+from penstock.broker.topology import DeclareQueue, DeleteQueue
+from penstock.broker.vhost import VirtualHost
+from penstock.broker.vhost_view import Sink
+
+BATCH: Final = "x-stage-batch"
+PARTITION: Final = "x-stage-partition"
+ATTEMPT: Final = "x-stage-attempt"
+# A sequence is batch, partition and number of the row in its stage, in 63 bits.
+_ROW_BITS: Final = 24
+_PARTITION_BITS: Final = 16
+PARTITIONS_MAX: Final = 1 << _PARTITION_BITS
+BATCHES_MAX: Final = 1 << (63 - _ROW_BITS - _PARTITION_BITS)
+STAGE_MESSAGES_MAX: Final = (1 << _ROW_BITS) - 1
+NAME_OCTETS_MAX: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class StageKey:
+    """Whose messages these are: one attempt at one partition of one batch."""
+
+    sink: str
+    batch: int
+    partition: int
+    attempt: int
+
+
+def stage_name(key: StageKey) -> str:
+    digest = hashlib.sha256(key.sink.encode(errors="surrogateescape")).hexdigest()[:32]
+    return f"{STAGE_PREFIX}{digest}.{key.batch}.{key.partition}.{key.attempt}"
+
+
+def check_key(key: StageKey) -> None:
+    size = len(key.sink.encode(errors="surrogateescape"))
+    if not 0 < size <= NAME_OCTETS_MAX:
+        raise PreconditionFailed(f"the name of a sink has 1 to {NAME_OCTETS_MAX} octets")
+    if min(key.batch, key.partition, key.attempt) < 0:
+        raise PreconditionFailed("batch, partition and attempt are counted from 0")
+    if key.partition >= PARTITIONS_MAX or key.batch >= BATCHES_MAX:
+        raise PreconditionFailed(
+            f"a sink has at most {PARTITIONS_MAX} partitions and {BATCHES_MAX} batches"
+        )
+
+
+def declare_stage(vhost: VirtualHost, key: StageKey, now: int) -> Queue:
+    """The queue of a stage, made when it is not there."""
+    name = stage_name(key)
+    known = vhost.queues.get(name)
+    if known is not None:
+        return known
+    arguments: dict[str, object] = {
+        STAGE_OF: key.sink,
+        BATCH: key.batch,
+        PARTITION: key.partition,
+        ATTEMPT: key.attempt,
+    }
+    vhost.apply(DeclareQueue(name, durable=True, arguments=arguments, server_named=True), now)
+    return vhost.queue(name)
+
+
+def rows_in(vhost: VirtualHost, sink: Sink | None, name: str) -> int:
+    """How many rows a stage that is not being published holds. The last block knows."""
+    queue = vhost.queues.get(name)
+    if queue is None or sink is None:
+        return 0
+    known = sink.staged.get(name)
+    if known is None:
+        known = _end_of(queue)
+        sink.staged[name] = known
+    return known
+
+
+def _end_of(queue: Queue) -> int:
+    first = queue.ready.first()
+    if first is None:
+        return 0
+    # Blocks leave a stage from its head, so that its positions have no gaps.
+    last = queue.ready.next_from(first.position + queue.ready.count - 1)
+    assert last is not None, "as many entries as are counted"
+    rows = BlockRows(last.message.body)
+    return rows.first + rows.count
+
+
+def unpublished_rows(vhost: VirtualHost, sink: Sink, name: str) -> int:
+    """Of any stage of a sink, for people."""
+    if sink.stage is not None and sink.stage.name == name and name not in sink.staged:
+        # Taken up after a restart: what was published before is not known.
+        return 0
+    count = rows_in(vhost, sink, name)
+    return count - sink.published_rows if sink.pending and sink.pending[0] == name else count
+
+
+def stages_of(vhost: VirtualHost, sink: str) -> list[Queue]:
+    return [queue for queue in vhost.queues.values() if queue.arguments.get(STAGE_OF) == sink]
+
+
+def drop_stages(vhost: VirtualHost, sink: Sink, batch: int, now: int) -> None:
+    """Attempts that do not count, of this and of earlier batches."""
+    for queue in stages_of(vhost, sink.name):
+        of_batch = queue.arguments.get(BATCH)
+        if isinstance(of_batch, int) and of_batch <= batch and queue.name not in sink.pending:
+            sink.staged.pop(queue.name, None)
+            vhost.apply(DeleteQueue(queue.name), now)
+
+
+def first_sequence(stage: Queue) -> int:
+    """Of a stage's first row, by which streams know it again."""
+    batch = stage.arguments[BATCH]
+    partition = stage.arguments[PARTITION]
+    assert isinstance(batch, int)
+    assert isinstance(partition, int)
+    return (batch << _PARTITION_BITS | partition) << _ROW_BITS
