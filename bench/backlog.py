@@ -30,10 +30,10 @@ BODY_BYTES = 100
 # How often the broker is weighed, in messages.
 WEIGH_EVERY = 1_000_000
 
-# A queue that need not be paged out: what draining costs by itself. It takes a fraction of a second,
-# which on a shared machine is too little for a single figure.
-SHORT_MESSAGES = 200_000
-SHORT_DRAINS = 5
+# A queue that is not paged out: what draining costs by itself. It takes some milliseconds, which on
+# a shared machine is too little for a single figure.
+SHORT_MESSAGES = 16_000
+SHORT_DRAINS = 40
 
 # A broker that confirms or delivers nothing for this long has stopped: an alarm, or a defect.
 STALL_SECONDS_MAX = 60.0

@@ -13,6 +13,7 @@ from rich.table import Table
 from bench.codec import codec_table
 from bench.footprint import Startup
 from bench.results import FLAT_RATIO_MAX, REFERENCE, Results
+from bench.spark_report import spark_plots, spark_table
 from bench.storage_report import backlog_table, endurance_table
 from bench.stream import APPEND_MODE
 from bench.verdicts import goal_text, verdict_text
@@ -141,6 +142,8 @@ def show(results: Results, console: Console) -> None:
         console.print(backlog_table(results.backlog))
     if results.recovery or results.reclaim:
         console.print(endurance_table(results.recovery, results.reclaim))
+    if results.spark:
+        console.print(spark_table(results.spark))
     if results.codec:
         console.print(codec_table(results.codec))
     for failure in results.failures:
@@ -152,4 +155,6 @@ def save(results: Results, path: Path | None) -> Path:
         RESULTS_FOLDER.mkdir(exist_ok=True)
         path = RESULTS_FOLDER / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     path.write_text(json.dumps(results.as_json(), indent=1) + "\n")
+    if results.spark:
+        spark_plots(results.spark, path)
     return path

@@ -12,6 +12,8 @@ from bench.footprint import IdleSample, Startup
 from bench.goals import Ratios, Verdict, judge
 from bench.latency import LatencySample
 from bench.loader import Sample
+from bench.spark import SparkSample
+from bench.spark import as_json as spark_json
 
 REFERENCE = "rabbitmq"
 REFERENCE_QUORUM = "rabbitmq-quorum"
@@ -89,6 +91,7 @@ class Results:
     backlog: list[BacklogSample] = dataclasses.field(default_factory=list)
     recovery: list[RecoverySample] = dataclasses.field(default_factory=list)
     reclaim: list[ReclaimSample] = dataclasses.field(default_factory=list)
+    spark: list[SparkSample] = dataclasses.field(default_factory=list)
     failures: list[str] = dataclasses.field(default_factory=list)
     codec: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
 
@@ -120,6 +123,7 @@ class Results:
 
     def as_json(self) -> dict[str, object]:
         document = dataclasses.asdict(self)
+        document["spark"] = spark_json(self.spark)
         document["throughput"] = [self._throughput_json(measured) for measured in self.throughput]
         document["flatness"] = [
             {

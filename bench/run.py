@@ -27,6 +27,10 @@ from bench.plan import STREAM, streamed
 from bench.results import Results, Throughput
 from bench.running import HOST, BrokerUnavailableError, RunningBroker
 from bench.session import BrokerRefusedError
+from bench.spark import MESSAGES as SPARK_MESSAGES
+from bench.spark import SPARK
+from bench.spark_case import PARTS as SPARK_PARTS
+from bench.spark_case import SparkOptions, run_spark
 from bench.storage_cases import STORAGE_CASES, StorageOptions
 from bench.stream import APPEND_MODE, PUBLISHERS, READ_MODE, measure_stream
 from bench.targets import Target, needed, targets
@@ -42,7 +46,7 @@ DEFAULT_STORING_BROKERS = ("penstock",)
 RECOVERY_MESSAGES = 1_000_000
 RECLAIM_MESSAGES = 5_000_000
 
-ALL_CASES = (*MODES, *EXTRAS, STREAM, *STORAGE_CASES)
+ALL_CASES = (*MODES, *EXTRAS, STREAM, *STORAGE_CASES, SPARK)
 
 # What a broker, or a load on it, may do wrong without ending the run.
 FAILURES = (
@@ -71,6 +75,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--backlog-messages", type=int, default=BACKLOG_MESSAGES)
     parser.add_argument("--recovery-messages", type=int, default=RECOVERY_MESSAGES)
     parser.add_argument("--reclaim-messages", type=int, default=RECLAIM_MESSAGES)
+    parser.add_argument("--spark-messages", type=int, default=SPARK_MESSAGES)
+    parser.add_argument("--spark-parts", default=",".join(SPARK_PARTS))
     parser.add_argument("--json", type=Path, help="where to write, default bench/results/TIME.json")
     options = parser.parse_args(arguments)
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else DEFAULT_SECONDS)
@@ -85,7 +91,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     default_sizes = SIZES[:1] if options.quick else SIZES
     options.sizes = numbers(options.sizes) or list(default_sizes)
     options.pairs = numbers(options.pairs) or list(PAIRS)
-    for name, known in ((options.brokers, BROKERS), (options.cases, ALL_CASES)):
+    options.spark_parts = options.spark_parts.split(",")
+    for name, known in (
+        (options.brokers, BROKERS),
+        (options.cases, ALL_CASES),
+        (options.spark_parts, SPARK_PARTS),
+    ):
         if unknown := set(name) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     return options
@@ -234,6 +245,12 @@ def main(arguments: list[str] | None = None) -> int:
             broker.stop()
     # One at a time and alone: these weigh a broker, and leave no memory for others.
     run_storage(options, results, console)
+    if SPARK in options.cases:
+        amounts = SparkOptions(options.spark_messages, options.rounds, options.spark_parts)
+        try:
+            run_spark(amounts, results, console)
+        except FAILURES as failure:
+            failed(SPARK, failure, results, console)
     results.machine["load_average_after"] = load_average()
     report.show(results, console)
     if results.versions:

@@ -1,6 +1,10 @@
 """The columns of a row, as Spark and as Arrow know them.
 
 Spark 4.2 and later demand exactly these Arrow types: no dictionaries, views or large ones.
+
+Spark does not tell a Python source which columns a query uses, so every column that is offered is
+paid for. Offered unless asked otherwise is what the index of a stream tells, and the body; what
+stands in the head of a message (headers, properties, id) is decoded for those who ask.
 """
 
 from __future__ import annotations
@@ -66,12 +70,31 @@ COLUMNS: Final[dict[str, tuple[DataType, pa.DataType]]] = {
 # More than a lease can hold messages.
 LEASE_OFFSET_STEP: Final = 1 << 20
 
+DEFAULT_COLUMNS: Final = (
+    "stream",
+    "partition",
+    "offset",
+    "timestamp",
+    "exchange",
+    "routing_key",
+    "body",
+)
+# Nothing is ever delivered a second time from a stream.
+DEFAULT_COLUMNS_OF_QUEUE: Final = (*DEFAULT_COLUMNS, "redelivered")
+ALL: Final = "*"
+_BESIDES: Final = "+"
+_FORM: Final = "Write names, '*' for all, or '+' and names for some beside the usual ones."
 
-def chosen_columns(text: str | None) -> tuple[str, ...]:
-    """From the option `columns`: names with commas between them; all when it is absent."""
+
+def chosen_columns(text: str | None, is_queue: bool = False) -> tuple[str, ...]:
+    """From the option `columns`: names with commas, or `*`, or `+` and what is wanted as well."""
+    usual = DEFAULT_COLUMNS_OF_QUEUE if is_queue else DEFAULT_COLUMNS
     if text is None:
+        return usual
+    text = text.strip()
+    if text == ALL:
         return tuple(COLUMNS)
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.removeprefix(_BESIDES).split(",") if name.strip()]
     unknown = [name for name in names if name not in COLUMNS]
     if unknown or not names or len(set(names)) != len(names):
         problem = "no column is named"
@@ -79,7 +102,9 @@ def chosen_columns(text: str | None) -> tuple[str, ...]:
             problem = f"there is no column {', '.join(map(repr, unknown))}"
         elif names:
             problem = "a column is named twice"
-        raise OptionError("columns", problem, f"There are: {', '.join(COLUMNS)}.")
+        raise OptionError("columns", problem, f"{_FORM} There are: {', '.join(COLUMNS)}.")
+    if text.startswith(_BESIDES):
+        return tuple(name for name in COLUMNS if name in usual or name in names)
     return tuple(names)
 
 

@@ -12,7 +12,8 @@ from penstock.client.errors import ClientError, PublishReturned
 from penstock.client.uri import PLAIN_PORT
 from penstock.spark.address import resolve_secret
 from penstock.spark.errors import OptionError, PipelineError
-from penstock.spark.rows_encoding import encode_rows, sizes_of
+from penstock.spark.octet_pieces import sizes_of
+from penstock.spark.rows_encoding import encode_rows
 from penstock.spark.staging import gather
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from penstock.client.blocking_channel import BlockingChannel
     from penstock.spark.write_options import WriteOptions
 
-# Messages whose frames are made at once; the window counts in these.
-STEP_ROWS: Final = 1_000
+# Messages that are handed to the socket at once; the window counts in these.
+STEP_ROWS: Final = 2_000
 # Octets of a frame beside its payload.
 _FRAME_OVERHEAD: Final = 8
 
@@ -57,18 +58,19 @@ def publish_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> in
         ):
             channel.select_confirms(options.window)
             room = connection.frame_max - _FRAME_OVERHEAD
+            step = min(STEP_ROWS, options.window)
             for gathered in gather(batches):
-                for first in range(0, gathered.num_rows, min(STEP_ROWS, options.window)):
-                    part = gathered.slice(first, min(STEP_ROWS, options.window))
-                    rows = encode_rows(part, options.exchange, options.routing_key)
-                    if connection.frame_max and sizes_of(rows.body).max() > room:
-                        raise PipelineError(
-                            f"a message's body is larger than a frame of {connection.frame_max} "
-                            "octets; leave deduplicate=false out"
-                        )
-                    frames = rows.frames(channel.number, options.mandatory)
-                    channel.publish_encoded(b"".join(frames.to_pylist()), len(rows))
-                    count += len(rows)
+                rows = encode_rows(gathered, options.exchange, options.routing_key)
+                if connection.frame_max and sizes_of(rows.body).max() > room:
+                    raise PipelineError(
+                        f"a message's body is larger than a frame of {connection.frame_max} "
+                        "octets; leave deduplicate=false out"
+                    )
+                frames, ends = rows.frames(channel.number, options.mandatory)
+                for first in range(0, len(rows), step):
+                    last = min(first + step, len(rows))
+                    channel.publish_encoded(bytes(frames[ends[first] : ends[last]]), last - first)
+                count += len(rows)
             _wait(channel)
     except ClientError as error:
         raise PipelineError(f"publishing directly failed: {error}") from None

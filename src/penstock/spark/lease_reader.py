@@ -29,6 +29,7 @@ from penstock.spark.errors import BrokerRefused, OptionError, PipelineError, Seg
 from penstock.spark.http_client import BrokerClient, client_for
 from penstock.spark.read_limits import AvailableNow, default_limit, is_unlimited
 from penstock.spark.segments import ENTRY_SIZE, SPARE_BYTES, RowDecoder, read_index
+from penstock.spark.worker_memory import settle_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -123,6 +124,7 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LeaseSlice)
+        settle_worker()
         client = self._client()
         path = self._path(client, partition.number, **{"from": 0, "to": partition.messages})
         rows = client.ask("GET", path).body

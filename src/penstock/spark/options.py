@@ -55,8 +55,9 @@ READ_OPTIONS: Final = (
 
 # A broker restarts within seconds; a machine within a minute.
 RETRY_SECONDS: Final = 60.0
-# A quarter of a second of work for one core: enough to pay for a task.
-ROWS_PER_PARTITION: Final = 250_000
+# Half a second of work for one core: enough to pay for a task, of which Spark's part is some tens
+# of milliseconds in either process.
+ROWS_PER_PARTITION: Final = 500_000
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|m|h|d)?", re.ASCII)
 _DURATION_SECONDS: Final = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -229,7 +230,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
                 raise OptionError(name, "it is for queues", "Name one with 'queue'.")
     return ReadOptions(
         access_of(given),
-        chosen_columns(given.text("columns")),
+        chosen_columns(given.text("columns"), queue is not None),
         _subscription(given),
         queue,
         given.text("owner"),

@@ -73,17 +73,11 @@ def ends_of(streams: dict[str, Stream], start: Progress | None, fails: bool) -> 
             ends[name] = Position(stream.identity, stream.first, stream.end)
             continue
         if stream.end < known.next:
-            lose(
-                DataLost(
-                    f"stream '{name}' ends with offset {stream.end}, and the query has read up to "
-                    f"{known.next}: the broker has an older copy of its data"
-                ),
-                fails,
-            )
+            lose(_turned_back(name, stream.end, known.next), fails)
         _check_retention(stream, known.next, fails)
         ends[name] = replace(known, next=max(known.next, stream.end))
     for name in (start or {}).keys() - streams.keys():
-        lose(DataLost(f"stream '{name}', which the query has read, is not there any more"), fails)
+        lose(_missing(name), fails)
     return ends
 
 
@@ -91,6 +85,7 @@ def extents_between(
     streams: dict[str, Stream], start: Progress, end: Progress, fails: bool
 ) -> list[Extent]:
     """What a micro-batch reads, first time or again. Raises `DataLost`, or skips what is gone."""
+    _check_end(start, end, fails)
     extents: list[Extent] = []
     for name, position in end.items():
         first = begin_of(start.get(name), position)
@@ -114,6 +109,18 @@ def extents_between(
     return extents
 
 
+def _check_end(start: Progress, end: Progress, fails: bool) -> None:
+    """Spark 4.0 and 4.1 ask for an end without saying the start, so here it is seen first."""
+    for name, known in start.items():
+        position = end.get(name)
+        if position is None:
+            lose(_missing(name), fails)
+        elif position.identity != known.identity:
+            lose(_replaced(name), fails)
+        elif position.next < known.next:
+            lose(_turned_back(name, position.next, known.next), fails)
+
+
 def begin_of(known: Position | None, end: Position) -> int:
     """Where a micro-batch begins in a stream that ends it with `end`."""
     if known is not None and known.identity == end.identity:
@@ -132,6 +139,17 @@ def lost_range(name: str, start: int, end: int) -> DataLost:
 def _check_retention(stream: Stream, wanted: int, fails: bool) -> None:
     if wanted < stream.first:
         lose(lost_range(stream.name, wanted, stream.first), fails)
+
+
+def _missing(name: str) -> DataLost:
+    return DataLost(f"stream '{name}', which the query has read, is not there any more")
+
+
+def _turned_back(name: str, end: int, known: int) -> DataLost:
+    return DataLost(
+        f"stream '{name}' ends with offset {end}, and the query has read up to {known}: the broker "
+        "has an older copy of its data"
+    )
 
 
 def _replaced(name: str) -> StreamReplaced:

@@ -1,4 +1,7 @@
-"""Spark's own filters as bounds of what a batch reads. Bounds may be wide, never narrow."""
+"""Spark's own filters as bounds of what a batch reads. Bounds may be wide, never narrow.
+
+Spark 4.0 has neither filters nor anybody who would push them, so their classes are looked up late.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import (
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
-)
+from pyspark.sql import datasource
 
 from penstock.spark.broker_streams import offset_at
 from penstock.spark.progress import Extent
@@ -82,17 +77,17 @@ def bounds_of(filters: list[Filter]) -> Bounds:
 def _bound_offset(bounds: Bounds, given: Filter, value: Any) -> None:
     low: int | None = None
     end: int | None = None
-    if isinstance(given, EqualTo):
+    if isinstance(given, datasource.EqualTo):
         low, end = value, value + 1
-    elif isinstance(given, GreaterThan):
+    elif isinstance(given, datasource.GreaterThan):
         low = value + 1
-    elif isinstance(given, GreaterThanOrEqual):
+    elif isinstance(given, datasource.GreaterThanOrEqual):
         low = value
-    elif isinstance(given, LessThan):
+    elif isinstance(given, datasource.LessThan):
         end = value
-    elif isinstance(given, LessThanOrEqual):
+    elif isinstance(given, datasource.LessThanOrEqual):
         end = value + 1
-    elif isinstance(given, In) and value:
+    elif isinstance(given, datasource.In) and value:
         low, end = min(value), max(value) + 1
     if low is not None:
         bounds.offset_min = max(bounds.offset_min, low)
@@ -105,20 +100,22 @@ def _bound_time(bounds: Bounds, given: Filter, value: Any) -> None:
     if not isinstance(value, datetime) or value.tzinfo is None:
         return
     milliseconds = int(value.timestamp() * 1000)
-    if isinstance(given, GreaterThan | GreaterThanOrEqual | EqualTo):
+    if isinstance(
+        given, datasource.GreaterThan | datasource.GreaterThanOrEqual | datasource.EqualTo
+    ):
         low = milliseconds - _ROUNDING_MS
         bounds.timestamp_min = max(bounds.timestamp_min or low, low)
-    if isinstance(given, LessThan | LessThanOrEqual | EqualTo):
+    if isinstance(given, datasource.LessThan | datasource.LessThanOrEqual | datasource.EqualTo):
         high = milliseconds + _ROUNDING_MS
         bounds.timestamp_max = min(bounds.timestamp_max or high, high)
 
 
 def _bound_name(bounds: Bounds, name: str, given: Filter, value: Any) -> None:
-    if isinstance(given, EqualTo):
+    if isinstance(given, datasource.EqualTo):
         values = [value]
-    elif isinstance(given, In):
+    elif isinstance(given, datasource.In):
         values = list(value)
-    elif isinstance(given, StringStartsWith) and name == "routing_key":
+    elif isinstance(given, datasource.StringStartsWith) and name == "routing_key":
         bounds.key_expressions.append(rf"\A\.{re.escape(value)}" if value else "")
         return
     else:

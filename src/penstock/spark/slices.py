@@ -29,6 +29,7 @@ from penstock.spark.segments import (
     payload_ends,
     read_index,
 )
+from penstock.spark.worker_memory import settle_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from penstock.spark.options import ReadOptions
     from penstock.spark.progress import Extent
 
-# Of an index, in one request: 4 MiB. A request costs the broker as much as 10 MB of octets.
-INDEX_ROWS: Final = 131_072
+# Of an index, in one request: 8 MiB. A request costs the broker as much as 10 MB of octets.
+INDEX_ROWS: Final = 262_144
 # Of a log, in one request, unless one message has more; a task holds one such piece.
 LOG_BYTES: Final = 32 * 1024 * 1024
 # A task of more octets than this waits longer for its network than Spark takes to start one.
@@ -120,6 +121,7 @@ def _pieces(segments: list[Segment], start: int, end: int) -> tuple[Piece, ...]:
 
 def read_slice(wanted: StreamSlice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """On an executor."""
+    settle_worker()
     client = client_for(options.access)
     decoder = RowDecoder(
         options.columns, wanted.parent, wanted.number, options.row_filter, options.verify

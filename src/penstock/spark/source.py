@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ class PenstockDataSource(DataSource):
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
+        from penstock.spark.errors import PipelineError
+
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            raise PipelineError(
+                "a streaming write needs Spark 4.1 or later: earlier ones hand over row by row. "
+                "Until then write each micro-batch as a batch, in foreachBatch: at least once."
+            )
         from penstock.spark.stream_writer import DirectStreamWriter, StreamWriter
 
         options = self._write_options(schema, overwrite)

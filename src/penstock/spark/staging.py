@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -58,28 +60,74 @@ def check_target(options: WriteOptions) -> None:
 
 
 def stage_rows(
-    options: WriteOptions, sink: str, batch: int, batches: Iterator[pa.RecordBatch]
+    options: WriteOptions,
+    sink: str,
+    batch: int,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    temporary: bool = False,
 ) -> StagedPartition:
     """On an executor. Returns when the broker has everything safe."""
     task = TaskContext.get()
     partition = 0 if task is None else task.partitionId()
     attempt = secrets.randbits(_ATTEMPT_BITS)
-    client = client_for(options.access)
-    count = 0
-    for gathered in gather(batches):
-        rows = encode_rows(gathered, options.exchange, options.routing_key)
-        for size, octets in rows.blocks(REQUEST_BYTES, options.window):
-            if len(octets) > REQUEST_BYTES_MAX:
-                raise PipelineError(
-                    f"a message takes {len(octets)} octets; a sink takes {REQUEST_BYTES_MAX}"
-                )
-            path = client.path(
-                "sinks", client.access.vhost, sink, "batches", batch, "partitions", partition,
-                "attempts", attempt, first=count, mandatory=int(options.mandatory),
-            )  # fmt: skip
-            client.ask("POST", path, octets)
-            count += size
-    return StagedPartition(sink, partition, attempt, count)
+    with Stager(options, sink, batch, partition, attempt, temporary) as stager:
+        for gathered in gather(batches):
+            rows = encode_rows(gathered, options.exchange, options.routing_key)
+            for size, octets in rows.blocks(REQUEST_BYTES, options.window):
+                if len(octets) > REQUEST_BYTES_MAX:
+                    raise PipelineError(
+                        f"a message takes {len(octets)} octets; a sink takes {REQUEST_BYTES_MAX}"
+                    )
+                stager.send(size, octets)
+        stager.wait()
+        return StagedPartition(sink, partition, attempt, stager.count)
+
+
+class Stager:
+    """Sends the rows of one task, one request at a time, while the next one is being made. Held by
+    the task. The client is the task's thread's; only the sender uses it meanwhile.
+    """
+
+    def __init__(
+        self,
+        options: WriteOptions,
+        sink: str,
+        batch: int,
+        partition: int,
+        attempt: int,
+        temporary: bool,
+    ) -> None:
+        self._client = client_for(options.access)
+        self._parts = (
+            "sinks", self._client.access.vhost, sink, "batches", batch, "partitions", partition,
+            "attempts", attempt,
+        )  # fmt: skip
+        self._query = {"mandatory": int(options.mandatory), "temporary": int(temporary)}
+        self._sender = ThreadPoolExecutor(1, "penstock-staging")
+        self._sent: Future[Any] | None = None
+        # Rows that were handed over.
+        self.count = 0
+
+    def send(self, count: int, octets: bytes) -> None:
+        """Waits for the request before. Raises what that one raised."""
+        query = {**self._query, "first": self.count, "crc32": zlib.crc32(octets)}
+        path = self._client.path(*self._parts, **query)
+        self.wait()
+        self._sent = self._sender.submit(self._client.ask, "POST", path, octets)
+        self.count += count
+
+    def wait(self) -> None:
+        if self._sent is not None:
+            sent, self._sent = self._sent, None
+            sent.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A request under way ends first: the next task has the same client.
+        self._sender.shutdown()
 
 
 def commit_rows(options: WriteOptions, batch: int, staged: list[Any]) -> None:
@@ -89,12 +137,22 @@ def commit_rows(options: WriteOptions, batch: int, staged: list[Any]) -> None:
         return
     client = client_for(options.access)
     sink = partitions[0].sink
-    attempts = [[part.partition, part.attempt, part.count] for part in partitions]
+    asked = {
+        "attempts": [[part.partition, part.attempt, part.count] for part in partitions],
+        "mandatory": options.mandatory,
+        "when_full": options.when_full,
+    }
     path = client.path("sinks", client.access.vhost, sink, "batches", batch, "commit")
-    answer = client.send_json("POST", path, {"attempts": attempts})
+    answer = client.send_json("POST", path, asked)
     while not answer["published"]:
-        log.info("sink '%s' is still publishing batch %d", sink, batch)
-        answer = client.send_json("POST", path, {"attempts": attempts})
+        if "waits_for" in answer:
+            log.warning(
+                "batch %d of sink '%s' waits for room in queue '%s', which is full",
+                batch, sink, answer["waits_for"],
+            )  # fmt: skip
+        else:
+            log.info("sink '%s' is still publishing batch %d", sink, batch)
+        answer = client.send_json("POST", path, asked)
     if batch < answer["last_batch"]:
         raise PipelineError(
             f"sink '{sink}' has committed batch {answer['last_batch']} already, and this is batch "
@@ -103,7 +161,13 @@ def commit_rows(options: WriteOptions, batch: int, staged: list[Any]) -> None:
             f"DELETE {client.path('sinks', client.access.vhost, sink)}"
         )
     if answer["unroutable"]:
-        log.warning("%d messages of batch %d reached no queue", answer["unroutable"], batch)
+        lost = f"{answer['unroutable']} messages of batch {batch} reached no queue"
+        if options.mandatory:
+            raise PipelineError(
+                f"{lost}: something was unbound or deleted while they were published. The others "
+                "are published, and a retry of this batch changes nothing"
+            )
+        log.warning(lost)
 
 
 def forget(options: WriteOptions, sink: str) -> None:

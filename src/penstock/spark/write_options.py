@@ -31,6 +31,7 @@ WRITE_OPTIONS: Final = (
     "exchange",
     "routingKey",
     "mandatory",
+    "whenFull",
     "window",
     "deduplicate",
     "sink",
@@ -40,6 +41,8 @@ WRITE_OPTIONS: Final = (
 _SPARKS_OPTIONS: Final = ("checkpointLocation", "path", "queryName")
 # As people call the exchange without a name.
 DEFAULT_EXCHANGE: Final = "amq.default"
+# What becomes of a batch that a queue which refuses publishes has no room for.
+WHEN_FULL: Final = ("fail", "wait")
 # Messages on their way at once: with sinks those of one request, directly those unconfirmed.
 WINDOW: Final = 20_000
 # Rows of the source that mean nothing to whoever publishes.
@@ -57,6 +60,8 @@ class WriteOptions:
     exchange: str | None
     routing_key: str | None
     mandatory: bool
+    # One of WHEN_FULL.
+    when_full: str
     window: int
     deduplicate: bool
     sink: str | None
@@ -90,17 +95,30 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     if deduplicate:
         given.exclude("deduplicate", ("amqpUri",), "sinks go over HTTP")
     else:
-        given.exclude("deduplicate=false", ("sink",), "nothing is staged then")
+        given.exclude("deduplicate=false", ("sink", "whenFull"), "nothing is staged then")
     return WriteOptions(
         access_of(given),
         "" if exchange == DEFAULT_EXCHANGE else exchange,
         routing_key,
         given.truth("mandatory", False),
+        _when_full(given),
         given.number("window") or WINDOW,
         deduplicate,
         given.text("sink"),
         given.text("amqpUri"),
     )
+
+
+def _when_full(given: Given) -> str:
+    word = (given.text("whenFull") or WHEN_FULL[0]).lower()
+    if word not in WHEN_FULL:
+        raise OptionError(
+            "whenFull",
+            f"'{word}' is none of the words it may be",
+            "Write 'fail', so that a batch for which a queue has no room fails as a whole, or "
+            "'wait', so that it waits for room.",
+        )
+    return word
 
 
 def _constant(options: Mapping[str, str], name: str) -> str | None:

@@ -1,6 +1,7 @@
 """Writing a DataFrame: all rows are published when the job succeeds, none when it fails.
 
-Each job has a sink of its own, forgotten when it is done with.
+Each job has a sink of its own, forgotten when it is done with. Should the driver die before that,
+the broker forgets it in a day.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._sink = f"{options.sink or 'spark'}.{secrets.token_hex(_NAME_OCTETS)}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return stage_rows(self._options, self._sink, 0, iterator)
+        return stage_rows(self._options, self._sink, 0, iterator, temporary=True)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         commit_rows(self._options, 0, messages)

@@ -1,0 +1,18 @@
+"""What a Python worker of Spark has loaded is looked at once, not after every task.
+
+Spark's workers run the garbage collector after each task. It then walks over every object of every
+module that was imported, some hundred thousand of them: up to a quarter of the time that a task
+that only reads spends in Python.
+"""
+
+from __future__ import annotations
+
+import gc
+
+
+def settle_worker() -> None:
+    """What lives by now lives as long as this worker; the collector need not look at it again.
+    Called by every task, done by the first one.
+    """
+    if not gc.get_freeze_count():
+        gc.freeze()
