@@ -63,12 +63,13 @@ class CountingTransport(Transport):
 class Peer:
     """A client of the node: the embedded client on one side, the node's connection on the other."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, name: str = "") -> None:
         self.house = house
         self.transport = CountingTransport()  # the node's side
         self._sent = CountingTransport()  # the client's side
         self._flush_list: list[Outgoing] = []
-        self.conversation = Conversation(Address(), Outgoing(self._flush_list, self._sent))
+        outgoing = Outgoing(self._flush_list, self._sent)
+        self.conversation = Conversation(Address(), outgoing, name=name)
         connection = house.node.connected(self.transport, "127.0.0.1", True, NOW)
         assert connection is not None
         self.connection = connection
@@ -111,14 +112,14 @@ class House:
         )
         self.peers: list[Peer] = []
 
-    def connect(self) -> Peer:
-        peer = Peer(self)
+    def connect(self, name: str = "") -> Peer:
+        peer = Peer(self, name)
         self.peers.append(peer)
         return peer
 
-    def client(self) -> Peer:
+    def client(self, name: str = "") -> Peer:
         """A peer that is logged in and has channel 1 open."""
-        peer = self.connect()
+        peer = self.connect(name)
         self.settle()
         peer.conversation.open_channel()
         self.settle()

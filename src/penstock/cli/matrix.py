@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
@@ -21,6 +22,10 @@ STATE: Final = CHECKOUT / ".penstock"
 VERSIONS: Final = ("4.0", "4.1", "4.2")
 # What comes with Spark and must fit it.
 PACKAGES_OF_SPARK: Final = ("pyspark==", "py4j==")
+
+
+# Runs a program with its output appended to a log; its exit code.
+Runner = Callable[[Sequence[str], Path], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +53,22 @@ def command(
         typer.echo("penstock: the tests live in a checkout of the project, not here", err=True)
         raise typer.Exit(2)
     outcomes = [outcome_of(version, tests) for version in versions or VERSIONS]
-    typer.echo("\nSpark     passed  failed  skipped  seconds")
-    for row in outcomes:
-        figures = f"{row.passed:>6}  {row.failed:>6}  {row.skipped:>7}  {row.seconds:>7.0f}"
-        typer.echo(f"{row.version:<8}  {row.trouble or figures}")
+    typer.echo("\n" + table_of(outcomes))
     if any(row.failed or row.trouble for row in outcomes):
         raise typer.Exit(1)
 
 
+def table_of(outcomes: Sequence[Outcome]) -> str:
+    lines = ["Spark     passed  failed  skipped  seconds"]
+    for row in outcomes:
+        figures = f"{row.passed:>6}  {row.failed:>6}  {row.skipped:>7}  {row.seconds:>7.0f}"
+        lines.append(f"{row.version:<8}  {row.trouble or figures}")
+    return "\n".join(lines)
+
+
 def outcome_of(version: str, tests: str) -> Outcome:
-    python, trouble = environment_of(version)
+    constraints = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8")
+    python, trouble = environment_of(version, constraints)
     if trouble:
         return Outcome(version, trouble=trouble)
     typer.echo(f"\npenstock matrix: Spark {version}")
@@ -73,17 +84,19 @@ def outcome_of(version: str, tests: str) -> Outcome:
     return read_report(version, report)
 
 
-def environment_of(version: str) -> tuple[str, str]:
+def environment_of(
+    version: str, constraints: str, state: Path = STATE, run: Runner | None = None
+) -> tuple[str, str]:
     """The Python that has this Spark; and what is wrong, if it cannot be had."""
-    folder = STATE / f"spark-{version}"
+    folder = state / f"spark-{version}"
     python, ready = folder / "bin" / "python", folder / "penstock-ready"
-    constraints = constraints_without_spark()
-    if ready.is_file() and ready.read_text(encoding="utf-8") == constraints:
+    wanted_pins = without_spark(constraints)
+    if ready.is_file() and ready.read_text(encoding="utf-8") == wanted_pins:
         return str(python), ""
     typer.echo(f"penstock matrix: installing Spark {version} (a minute or two) ...")
-    STATE.mkdir(exist_ok=True)
-    pins = STATE / f"spark-{version}.txt"
-    pins.write_text(constraints, encoding="utf-8")
+    state.mkdir(exist_ok=True)
+    pins = state / f"spark-{version}.txt"
+    pins.write_text(wanted_pins, encoding="utf-8")
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "-c", str(pins)]
     wanted = version if version.count(".") > 1 else f"{version}.*"
     steps = (
@@ -91,25 +104,29 @@ def environment_of(version: str) -> tuple[str, str]:
         [*pip, "setuptools", "mypy"],
         [*pip, "--no-build-isolation", "-e", ".[test,spark]", f"pyspark=={wanted}"],
     )
-    log = STATE / f"spark-{version}.log"
-    with log.open("wb") as output:
-        for step in steps:
-            done = subprocess.run(
-                step,
-                cwd=CHECKOUT,
-                env={**os.environ, "PENSTOCK_PURE": "1", "PENSTOCK_REQUIRE_COMPILED": "0"},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-            if done.returncode != 0:
-                return "", f"cannot be installed, see {log.relative_to(CHECKOUT)}"
-    ready.write_text(constraints, encoding="utf-8")
+    log = state / f"spark-{version}.log"
+    log.unlink(missing_ok=True)
+    for step in steps:
+        if (run or run_logged)(step, log) != 0:
+            return "", f"cannot be installed, see {state.name}/{log.name}"
+    ready.write_text(wanted_pins, encoding="utf-8")
     return str(python), ""
 
 
-def constraints_without_spark() -> str:
-    lines = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+def run_logged(command: Sequence[str], log: Path) -> int:
+    with log.open("ab") as output:
+        return subprocess.run(
+            command,
+            cwd=CHECKOUT,
+            env={**os.environ, "PENSTOCK_PURE": "1", "PENSTOCK_REQUIRE_COMPILED": "0"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
+
+
+def without_spark(constraints: str) -> str:
+    lines = constraints.splitlines()
     return "\n".join(line for line in lines if not line.startswith(PACKAGES_OF_SPARK)) + "\n"
 
 

@@ -9,6 +9,7 @@ from penstock.cli import (
     pipeline_audit,
     pipeline_capacity,
     pipeline_flow,
+    pipeline_rehearse,
     pipeline_replay,
 )
 
@@ -22,3 +23,4 @@ app.command("flow")(pipeline_flow.command)
 app.command("capacity")(pipeline_capacity.command)
 app.command("archive")(pipeline_archive.command)
 app.command("replay")(pipeline_replay.command)
+app.command("rehearse")(pipeline_rehearse.command)

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 # no Spark. A test holds them together.
 FAILURES: Final = ("lost", "duplicated", "unflagged", "phantom", "unconfirmed", "missing")
 
+# Columns of a terminal in which all figures of a queue fit into a line.
+WIDE_ENOUGH: Final = 150
+QUEUES_ABREAST: Final = 3
+
 Ledgers = Annotated[
     list[Path],
     typer.Argument(
@@ -166,15 +170,35 @@ def cells(verdict: "QueueVerdict", with_server: bool) -> list[str]:
     ]
 
 
+def tables(rows: list[tuple[list[str], int]], width: int) -> list[Table]:
+    """A line for each queue; where there is no room for that, a column."""
+    heads = [name for name, _ in _COLUMNS]
+    if width >= WIDE_ENOUGH:
+        table = Table(title="penstock audit")
+        for index, name in enumerate(heads):
+            table.add_column(name, justify="right" if index else "left")
+        for row, lost in rows:
+            table.add_row(*row, style="red" if lost else None)
+        return [table]
+    found = []
+    for at in range(0, len(rows), QUEUES_ABREAST):
+        some = rows[at : at + QUEUES_ABREAST]
+        table = Table(title="penstock audit")
+        table.add_column(heads[0])
+        for row, lost in some:
+            table.add_column(row[0], justify="right", style="red" if lost else None)
+        for index, name in enumerate(heads[1:], 1):
+            table.add_row(name, *(row[index] for row, _ in some))
+        found.append(table)
+    return found
+
+
 def show(found: "Audit", failures: dict[str, int], seconds: float) -> None:
     console = Console()
-    table = Table(title="penstock audit")
-    for index, (name, _) in enumerate(_COLUMNS):
-        table.add_column(name, justify="right" if index else "left")
     servers = {verdict.server for verdict in found.verdicts if verdict.server}
-    for verdict in found.verdicts:
-        table.add_row(*cells(verdict, len(servers) > 1), style="red" if verdict.lost else None)
-    console.print(table)
+    rows = [(cells(verdict, len(servers) > 1), verdict.lost) for verdict in found.verdicts]
+    for table in tables(rows, console.width):
+        console.print(table)
     for offence in found.offences:
         console.print(f"  {offence.finding.replace('_', ' ')}: {offence}", highlight=False)
     for server, count in found.restarts.items():

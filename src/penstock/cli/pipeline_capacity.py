@@ -159,13 +159,13 @@ def show(
         wide.add_column(name, justify="left" if name == "what binds" else "right")
     for row in scale:
         wide.add_row(
-            f"{row['receivers']:,}",
-            f"{row['nodes']:,}",
+            short(row["receivers"]),
+            short(row["nodes"]),
             f"{row['brokers']:,}",
             f"{row['queues']:,}",
             str(row["levels"]),
             f"{row['publishes']:,.0f}",
-            f"{row['xsr']:,.0f}",
+            short(row["xsr"]),
             row["binding"],
         )
     console.print(wide)
@@ -174,6 +174,16 @@ def show(
         bound[row["binding"]] = bound.get(row["binding"], 0) + 1
     spread = ", ".join(f"{count} by {name}" for name, count in sorted(bound.items()))
     console.print(f"Of {len(rows)} clusters in the grid, bound: {spread}.")
+
+
+def short(number: float) -> str:
+    """So that a line of large numbers fits into a terminal."""
+    for unit, size in (("G", 1e9), ("M", 1e6)):
+        if number >= 10 * size:
+            return f"{number / size:,.0f} {unit}"
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number:,.0f}"
 
 
 def draw_capacity(path: Path, rows: list[dict[str, Any]], size: int) -> None:

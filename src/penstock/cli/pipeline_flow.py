@@ -1,6 +1,7 @@
 """`penstock pipeline flow`: how many messages went where, from ledgers."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -23,10 +24,25 @@ from penstock.cli.pipeline_session import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.jobs.flow import Flow
+    from penstock.spark.jobs.flow import Flow, RouteFlow
 
 # How much of the past --follow looks at.
 FOLLOWED_SECONDS: Final = 60
+# Bars that can still be told apart.
+HOTTEST_DRAWN: Final = 8
+
+
+WordsOption = Annotated[
+    int, typer.Option("--words", min=1, help="Words of a routing key that make its prefix.")
+]
+FollowOption = Annotated[
+    bool,
+    typer.Option(
+        "--follow",
+        help=f"Look again and again at the last {FOLLOWED_SECONDS} seconds, until Ctrl-C; with "
+        "--json a line each time.",
+    ),
+]
 
 
 def command(
@@ -37,17 +53,11 @@ def command(
     bucket: Annotated[
         float, typer.Option("--bucket", min=0.001, help="Seconds that rates are averaged over.")
     ] = 1.0,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many queues are shown.")] = 20,
-    words: Annotated[
-        int, typer.Option("--words", min=1, help="Words of a routing key that make its prefix.")
-    ] = 2,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow",
-            help=f"Look again and again at the last {FOLLOWED_SECONDS} seconds, until Ctrl-C.",
-        ),
-    ] = False,
+    top: Annotated[
+        int, typer.Option("--top", min=1, help="Lines of each table: the busiest.")
+    ] = 20,
+    words: WordsOption = 2,
+    follow: FollowOption = False,
     every: Annotated[
         float, typer.Option("--every", min=0.5, help="Seconds between looks with --follow.")
     ] = 2.0,
@@ -56,7 +66,7 @@ def command(
     memory: MemoryOption = "1g",
     as_json: JsonOption = False,
 ) -> None:
-    """Show rates into and out of each queue, the busiest first, and how far consumers lag behind.
+    """Show rates by exchange, topic, queue and server, the busiest first, and how far consumers lag.
 
     ISR, the internal switching rate, counts a message once for each queue it was switched into;
     XSR, the external one, counts deliveries to consumers. Both stand beside the figures of the
@@ -74,15 +84,19 @@ def command(
         bucket_ms = max(1, round(bucket * 1000))
         with progress(as_json or follow) as tell, spark(master, memory, "flow", tell) as session:
             if follow:
-                found = _follow(session, ledgers, bucket_ms, every, top, words)
+                # Without a terminal nothing can be drawn over, so each look is a line.
+                as_lines = as_json or not Console().is_terminal
+                found = _follow(session, ledgers, bucket_ms, every, top, words, as_lines)
             else:
                 tell("counting")
                 found = flow(open_ledgers(session, ledgers), bucket_ms)
         if plot is not None:
-            draw_flow(plot, found)
+            draw_flow(plot, found, top)
+    if follow:
+        return
     if as_json:
         print_json(described(found, words))
-    elif not follow:
+    else:
         Console().print(shown(found, top, words))
 
 
@@ -93,23 +107,36 @@ def _follow(
     every: float,
     top: int,
     words: int,
+    as_lines: bool,
 ) -> "Flow":
     from penstock.spark.jobs.flow import flow
     from penstock.spark.jobs.ledger_reading import open_ledgers
 
-    with Live(console=Console(), auto_refresh=False) as live:
+    found: Flow | None = None
+
+    def look_again(show: Callable[["Flow"], None]) -> None:
+        nonlocal found
         while True:
             since = time.time_ns() // 1_000_000 - FOLLOWED_SECONDS * 1000
             found = flow(open_ledgers(session, ledgers), bucket_ms, since)
-            live.update(shown(found, top, words), refresh=True)
-            try:
-                time.sleep(every)
-            except KeyboardInterrupt:
-                return found
+            show(found)
+            time.sleep(every)
+
+    try:
+        if as_lines:
+            look_again(lambda seen: print_json(described(seen, words)))
+        else:
+            with Live(console=Console(), auto_refresh=False) as live:
+                look_again(lambda seen: live.update(shown(seen, top, words), refresh=True))
+    except KeyboardInterrupt:
+        if found is None:
+            raise
+    assert found is not None, "it is looked at until somebody interrupts"
+    return found
 
 
 def shown(found: "Flow", top: int, words: int) -> Group:
-    from penstock.spark.jobs.flow import SEED_ISR, SEED_XSR, topic_prefixes
+    from penstock.spark.jobs.flow import SEED_ISR, SEED_XSR
 
     rates = Table(title="penstock flow")
     for name in ("", "average /s", "peak /s", "seed's figure /s"):
@@ -133,16 +160,46 @@ def shown(found: "Flow", top: int, words: int) -> Group:
         )
     if not found.routes:
         return Group(rates, queues)
-    topics = Table(title="exchanges and topics")
-    topics.add_column("exchange and prefix")
-    topics.add_column("in /s", justify="right")
-    for name, count in list(topic_prefixes(found.routes, words).items())[:top]:
-        topics.add_row(name, f"{found.rate(count):,.0f}")
-    return Group(rates, queues, topics)
+    return Group(
+        rates,
+        queues,
+        _routes("exchanges", "exchange", found.exchanges()[:top], found),
+        _routes("topics by prefix", "exchange and prefix", found.topics(words)[:top], found),
+        _routes("hot topics", "exchange and routing key", found.hottest()[:top], found),
+    )
+
+
+def _routes(title: str, name: str, routes: list["RouteFlow"], found: "Flow") -> Table:
+    table = Table(title=title)
+    table.add_column(name)
+    for column in ("published /s", "peak /s", "published"):
+        table.add_column(column, justify="right")
+    for route in routes:
+        rate, peak = found.rate(route.count), found.peak(route)
+        table.add_row(label(route), f"{rate:,.0f}", f"{peak:,.0f}", f"{route.count:,}")
+    return table
+
+
+def label(route: "RouteFlow") -> str:
+    vhost = "" if route.vhost == "/" else f"{route.vhost}: "
+    return f"{vhost}{route.exchange or '(default)'} {route.key}".rstrip()
 
 
 def described(found: "Flow", words: int) -> dict[str, object]:
-    from penstock.spark.jobs.flow import SEED_ISR, SEED_XSR, topic_prefixes
+    from penstock.spark.jobs.flow import SEED_ISR, SEED_XSR
+
+    def routes(chosen: list["RouteFlow"]) -> list[dict[str, object]]:
+        return [
+            {
+                "vhost": route.vhost,
+                "exchange": route.exchange,
+                "key": route.key,
+                "published": route.count,
+                "rate": round(found.rate(route.count), 1),
+                "peak": round(found.peak(route), 1),
+            }
+            for route in chosen
+        ]
 
     return {
         "isr": round(found.isr),
@@ -154,7 +211,9 @@ def described(found: "Flow", words: int) -> dict[str, object]:
         "bucket_ms": found.bucket_ms,
         "series": {"in": found.series(0), "out": found.series(1), "lag": found.lag_series()},
         "servers": {name: {"in": i, "out": o} for name, (i, o) in found.servers().items()},
-        "topics": topic_prefixes(found.routes, words),
+        "exchanges": routes(found.exchanges()),
+        "topics": routes(found.topics(words)),
+        "hot_topics": routes(found.hottest()),
         "queues": [
             {
                 "server": queue.server,
@@ -171,9 +230,9 @@ def described(found: "Flow", words: int) -> dict[str, object]:
     }
 
 
-def draw_flow(path: Path, found: "Flow") -> None:
+def draw_flow(path: Path, found: "Flow", top: int) -> None:
     from penstock.spark.jobs.charts import Chart, draw
-    from penstock.spark.jobs.flow import SEED_ISR
+    from penstock.spark.jobs.flow import SEED_ISR, SEED_XSR
 
     seconds = [index * found.bucket_ms / 1000 for index in range(found.bucket_count)]
     charts = [
@@ -183,13 +242,16 @@ def draw_flow(path: Path, found: "Flow") -> None:
             "seconds",
             seconds,
             {"in (ISR)": found.series(0), "out (XSR)": found.series(1)},
-            marks={"seed's ISR of one broker": SEED_ISR},
+            marks={"the seed's ISR": SEED_ISR, "the seed's XSR": SEED_XSR},
         ),
         Chart("lag", "messages", "seconds", seconds, {"in queues": found.lag_series()}),
     ]
+    if found.routes:
+        hottest = {label(route): found.peak(route) for route in found.hottest()[:HOTTEST_DRAWN]}
+        charts.append(Chart("hot topics", "messages /s at their peak", bars=hottest))
     head = ["queue", "in", "out", "dropped", "lag"]
     rows = [
         [queue.name, *(f"{n:,}" for n in (queue.entered, queue.given, queue.dropped, queue.lag))]
-        for queue in found.queues
+        for queue in found.queues[:top]
     ]
     draw(path, "penstock flow", charts, [head, *rows])

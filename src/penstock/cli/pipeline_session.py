@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.console import Console
 
+from penstock.spark.errors import PipelineError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -19,6 +23,10 @@ FINE: Final = 0
 FOUND: Final = 1
 # A wrong option, an input that cannot be read, a missing package.
 REFUSED: Final = 2
+
+# How the address of a Spark may begin.
+MASTERS: Final = ("local", "spark://", "k8s://")
+STANDARD_ERROR: Final = 2
 
 _NEEDED: Final = ("pyspark", "pyarrow", "numpy", "pandas")
 
@@ -58,17 +66,16 @@ def need_spark(needed: tuple[str, ...] = _NEEDED) -> None:
 def refusals() -> Iterator[None]:
     """What the user can put right is told in a sentence, and ends with code 2."""
     need_spark()
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
-
-    from penstock.spark.errors import PipelineError
 
     try:
         yield
     except (PipelineError, OSError) as error:
         _say(str(error))
         raise typer.Exit(REFUSED) from error
-    except PySparkException as error:
-        _say(told_by_spark(str(error)))
+    except (PySparkException, Py4JError) as error:
+        _say("\n".join([told_by_spark(str(error)), *getattr(error, "__notes__", ())]))
         raise typer.Exit(REFUSED) from error
 
 
@@ -99,24 +106,68 @@ def _silent(text: str) -> None:
     """For those who read the output with a program."""
 
 
+class MasterRefused(PipelineError):
+    """Not the address of any Spark."""
+
+
+def check_master(master: str) -> None:
+    """Before a Java is started that would say the same in many lines."""
+    if master != "yarn" and not master.startswith(MASTERS):
+        raise MasterRefused(
+            f"--master {master}: there is no such Spark. Name local[*] for this machine, "
+            "spark://HOST:7077, yarn or k8s://HOST:443."
+        )
+
+
 @contextmanager
 def spark(master: str, memory: str, name: str, tell: Tell) -> Iterator["SparkSession"]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from penstock.spark.session import spark_session
 
+    check_master(master)
     tell("starting Spark")
-    # What Spark says about itself is no business of who runs a job.
+    # What Spark says about itself is no business of who runs a job, unless it fails.
     warnings.simplefilter("ignore")
-    session = spark_session(
-        master,
-        f"penstock {name}",
-        spark__driver__memory=memory,
-        spark__sql__shuffle__partitions=_partitions(master),
-        spark__log__level="ERROR",
-    )
+    descriptor, name_of_log = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
+    os.close(descriptor)
+    log = Path(name_of_log)
+    is_kept = False
     try:
-        yield session
+        with errors_into(log):
+            session = spark_session(
+                master,
+                f"penstock {name}",
+                spark__driver__memory=memory,
+                spark__sql__shuffle__partitions=_partitions(master),
+                spark__log__level="ERROR",
+            )
+        try:
+            yield session
+        finally:
+            session.stop()
+    except (PySparkException, Py4JError) as error:
+        is_kept = True
+        error.add_note(f"What Spark said is in {log}")
+        raise
     finally:
-        session.stop()
+        if not is_kept:
+            log.unlink()
+
+
+@contextmanager
+def errors_into(log: Path) -> Iterator[None]:
+    """Processes that are started meanwhile, so the JVM, write their errors there for good."""
+    sys.stderr.flush()
+    mine = os.dup(STANDARD_ERROR)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), STANDARD_ERROR)
+    try:
+        yield
+    finally:
+        os.dup2(mine, STANDARD_ERROR)
+        os.close(mine)
 
 
 def _partitions(master: str) -> str:

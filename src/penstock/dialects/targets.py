@@ -11,6 +11,7 @@ from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.message import Address
 from penstock.broker.queues.queue import Queue
+from penstock.broker.route_count import RouteCount
 
 # Kept targets per user and virtual host. Above it all are dropped and fill again: a publisher with
 # more live routing keys than this pays one resolution in a while, about two microseconds.
@@ -33,3 +34,5 @@ class PublishTarget:
         # True when the queues above hold for every message without extra keys, and nothing else
         # has to be looked at.
         self.is_plain: bool = False
+        # Where publishes are counted; None when nobody counts.
+        self.count: RouteCount | None = None

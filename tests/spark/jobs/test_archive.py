@@ -58,7 +58,7 @@ def test_an_archive_goes_on_where_it_stopped_and_repeats_nothing(
     caught_up(spark, tmp_path, broker, name)
     assert offsets(spark, tmp_path) == list(range(1500))
     before = len(batches(tmp_path))
-    assert before > 3
+    assert before > 1
     assert compact(spark, str(tmp_path)) == before
     assert len(batches(tmp_path)) == len(set(tmp_path.glob("stream=*/date=*")))
     assert offsets(spark, tmp_path) == list(range(1500))

@@ -237,6 +237,57 @@ def test_what_the_broker_still_holds_or_dropped_is_not_lost(
     assert a.lost == 0
 
 
+def test_messages_are_followed_one_by_one_where_both_sides_name_their_sessions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As many are still in the queue as are lost, which counts alone would not tell apart."""
+    server = Book(tmp_path / "a", form.BROKER_MAGIC)
+    server.add(form.STARTED)
+    q = server.name("/", "q")
+    p = server.publisher("p/1")
+    # Tags of p are sequences and one; 5 never enters, 10,000 was never sent.
+    server.add(form.ENQUEUED, q, 1, 5, 1, p, 1)
+    server.add(form.ENQUEUED, q, 6, 9_995, 1, p, 7)
+    # Somebody without a session.
+    server.add(form.ENQUEUED, q, 10_001, 10, 1)
+    server.add(form.DELIVERED, q, 1, 9_000)
+    server.add(form.DELIVERED, q, 300, 1)
+    server.add(form.ACKNOWLEDGED, q, 1, 9_000)
+    server.add(form.DROPPED, q, 9_001, 3)
+    clients = Book(tmp_path / "c", form.CLIENT_MAGIC)
+    for publisher, count in (("p", 10_000), ("n", 12)):
+        name, pair = clients.name("/", "", publisher), clients.name("/", "q", publisher)
+        clients.add(form.REACHES, pair)
+        clients.add(form.PUBLISHED, name, 0, count)
+        clients.add(form.CONFIRMED, name, 0, count)
+        if publisher == "p":
+            # Settled, and no consumer has seen it: 4,100.
+            clients.add(form.RECEIVED, pair, 0, 5)
+            clients.add(form.RECEIVED, pair, 6, 4_094)
+            clients.add(form.RECEIVED, pair, 4_101, 4_900)
+            clients.add(form.RECEIVED, pair, 77, 1)
+    clients.session("p/1", "p", (1, 0))
+    found = audit(open_ledgers(spark, [server.write(), clients.write()]))
+    verdict = only(found)
+    # Of n's twelve the broker has ten that are nobody else's.
+    assert (verdict.lost_identified, verdict.lost_unidentified, verdict.lost) == (2, 12, 4)
+    assert (verdict.still_queued, verdict.dropped) == (1_007, {"expired": 3})
+    assert verdict.missing_confirmed == 2 + 12 + 999
+    assert verdict.duplicated_unflagged == 1
+    assert verdict.phantom == 1
+    told = {(o.finding, o.publisher, o.first, o.count, o.sequence) for o in found.offences}
+    assert told == {
+        ("lost", "p", 5, 1, -1),
+        ("lost", "p", 4_100, 1, -1),
+        ("lost", "n", 0, 12, -1),
+        ("duplicate_unflagged", "p", 77, 1, -1),
+        ("never_published", "p", 10_000, 1, -1),
+        ("redelivered_unflagged", "p", 300, 1, 300),
+    }
+    (again,) = [o for o in found.offences if o.finding == "redelivered_unflagged"]
+    assert str(again).endswith("publisher p, sequence 300")
+
+
 def test_two_servers_are_told_apart_and_a_frame_is_audited_like_files(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.ledger import records
+from penstock.broker.ledger.queue_ledger import SEQUENCES_MAX
+from penstock.spark.jobs import kinds
 from penstock.spark.jobs import ledger_form as form
 from penstock.spark.jobs.kinds import KIND_COUNT, KIND_NAMES, UNKNOWN, kind_table
 from penstock.spark.jobs.ledger_catalog import NoLedger, find_places
@@ -24,13 +26,22 @@ def test_events_and_records_are_those_of_the_broker() -> None:
             ours, theirs = ours.format, theirs.format
         assert ours == theirs, name
     assert form.head(form.BROKER_MAGIC) == records.head()
-    assert form.record(1, 2, 3, 4, 5, 6) == records.record(1, 2, 3, 4, 5, 6)
+    words: list[int] = []
+    records.add_record(words, 1, 2, 3, 4, 5, 6)
+    records.add_enqueued(words, 1, 3, 7, 4, 5, 6, (9 << 32) + 0xFFFFFFF8)
+    assert records.packed(words) == form.record(1, 2, 3, 4, 5, 6) + form.record(
+        1, form.ENQUEUED, 3, 4, 5, 6, publisher=7, sequence=0xFFFFFFF8
+    )
     assert form.name_record(1, 2, b"/\0q") == records.name_record(1, 2, 0, b"/\0q")
+    assert form.name_record(1, 2, b"/", 4, 7) == records.name_record(1, 2, 4, b"/", 7)
+    assert form.SEQUENCE_RECORDS_MAX * form.SEQUENCES_PER_RECORD == SEQUENCES_MAX
 
 
 def test_every_kind_has_a_name_and_an_event() -> None:
     assert len(KIND_NAMES) == KIND_COUNT
-    assert len({kind for kind in kind_table() if kind != UNKNOWN}) == KIND_COUNT - 1
+    derived = {kinds.SURVIVED, kinds.ARRIVED, kinds.ORIGIN, kinds.EXPLAINED}
+    told = {kind for kind in kind_table() if kind != UNKNOWN}
+    assert told == set(range(KIND_COUNT)) - derived
 
 
 def test_a_survey_finds_names_whatever_their_text_looks_like(tmp_path: Path) -> None:

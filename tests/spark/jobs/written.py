@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.broker.ledger import records
 from penstock.spark.jobs import ledger_form as form
 
 
@@ -15,15 +16,16 @@ class Book:
         self._number = number
         self._pieces = [form.head(magic)]
         self._names = 0
+        self._publishers = 0
         self._magic = magic
         self.time = time
 
-    def name(self, vhost: str, queue: str, publisher: str = "") -> int:
+    def name(self, vhost: str, queue: str, publisher: str = "", flags: int = 0) -> int:
         if self._magic == form.CLIENT_MAGIC:
             text = form.client_name(vhost, queue, publisher)
         else:
             text = form.broker_name(vhost, queue)
-        self._pieces.append(form.name_record(self.time, self._names, text))
+        self._pieces.append(form.name_record(self.time, self._names, text, flags))
         self._names += 1
         return self._names - 1
 
@@ -34,12 +36,48 @@ class Book:
         self._names += 1
         return self._names - 1
 
+    def publisher(self, session: str, serial: int = 1, high: int = 0) -> int:
+        """Of a broker's ledger: a channel whose client has named it."""
+        self._publishers += 1
+        text = f"/\0{session}\0{serial}".encode()
+        self._pieces.append(
+            form.name_record(self.time, self._publishers, text, form.IS_PUBLISHER, high)
+        )
+        return self._publishers
+
+    def session(self, session: str, publisher: str, *tags: tuple[int, int]) -> None:
+        """Of a client's: tags and the sequences they stand for."""
+        text = form.client_name("/", session, publisher)
+        self._pieces.append(form.name_record(self.time, self._names, text, form.IS_SESSION))
+        for tag, sequence in tags:
+            self._pieces.append(form.tagged_record(self.time, self._names, tag, sequence))
+        self._names += 1
+
     def add(
-        self, event: int, name: int = 0, first: int = 0, count: int = 0, detail: int = 0
+        self,
+        event: int,
+        name: int = 0,
+        first: int = 0,
+        count: int = 0,
+        detail: int = 0,
+        publisher: int = 0,
+        sequence: int = 0,
     ) -> None:
         if event not in {form.STARTED, form.RESTORED}:
             self.time += 1
-        self._pieces.append(form.record(self.time, event, detail, name, first, count))
+        self._pieces.append(
+            form.record(self.time, event, detail, name, first, count, publisher, sequence)
+        )
+
+    def add_listed(
+        self, name: int, first: int, publisher: int, sequences: list[int], detail: int = 1
+    ) -> None:
+        """ENQUEUED with tags that do not follow one another."""
+        detail |= form.HAS_SEQUENCES
+        self.add(form.ENQUEUED, name, first, len(sequences), detail, publisher, sequences[0])
+        words: list[int] = []
+        records.add_sequences(words, [tag - sequences[0] for tag in sequences])
+        self._pieces.append(records.packed(words))
 
     def write(self) -> Path:
         """The folder, to be read."""

@@ -18,6 +18,8 @@ SEQUENCES_MAX: Final = 64 * records.SEQUENCES_PER_RECORD
 # Publishers have 16 bits in a record, and 0 is nobody.
 PUBLISHERS_MAX: Final = 65_535
 _LOW_BITS: Final = 32
+# No sequence is so far behind its position.
+NOWHERE: Final = -(1 << 60)
 # Event and detail in one number, as they lie in a record.
 ENQUEUED_PERSISTENT: Final = records.ENQUEUED | records.IS_PERSISTENT << 8
 
@@ -92,9 +94,11 @@ class QueueLedger(QueueObserver):
         # Where the run would go on; -1 while there is none.
         self._next: int = -1
         self._is_listed: bool = False
-        # Of a run that was enqueued: who published it, how far sequences are ahead of positions,
-        # and how far each is ahead of the first, as soon as they do not follow one another.
+        # Of a run that was enqueued: who published it, the first sequence, and how far sequences
+        # are ahead of positions; or how far each is ahead of the first, once they do not follow one
+        # another.
         self._publisher: Publisher | None = None
+        self._sequence: int = 0
         self._ahead: int = 0
         self._listed: list[int] | None = None
 
@@ -104,9 +108,7 @@ class QueueLedger(QueueObserver):
         publisher = message.publisher
         what = ENQUEUED_PERSISTENT if message.properties.persistent else records.ENQUEUED
         if position == self._next and publisher is self._publisher and what == self._what:
-            if publisher is None or (
-                message.sequence - position == self._ahead and self._listed is None
-            ):
+            if publisher is None or message.sequence - position == self._ahead:
                 self._next = position + 1
                 return
             if self._list_sequence(position, message.sequence):
@@ -114,6 +116,7 @@ class QueueLedger(QueueObserver):
                 return
         self._begin(what, position, 1)
         self._publisher = publisher
+        self._sequence = message.sequence
         self._ahead = message.sequence - position
 
     def delivered(self, entry: QueueEntry) -> None:
@@ -156,9 +159,11 @@ class QueueLedger(QueueObserver):
                 return False
             listed = list(range(count))
             self._listed = listed
+            # From here on every message comes this way.
+            self._ahead = NOWHERE
         elif len(listed) >= SEQUENCES_MAX:
             return False
-        listed.append(sequence - self._first - self._ahead)
+        listed.append(sequence - self._sequence)
         return True
 
     def _add_all(self, what: int, entries: list[QueueEntry]) -> None:
@@ -203,7 +208,7 @@ class QueueLedger(QueueObserver):
 
     def _close_published(self, publisher: Publisher, count: int) -> None:
         pages = self._pages
-        sequence = self._first + self._ahead
+        sequence = self._sequence
         number = pages.publisher_number(publisher, sequence)
         detail = self._what >> 8
         listed = self._listed

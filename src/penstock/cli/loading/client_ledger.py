@@ -41,6 +41,18 @@ class ClientLedger:
         """What the name's publisher sends goes to the name's queue."""
         self._append(form.record(wall_ms(), form.REACHES, 0, name, 0, 0))
 
+    def session(self, vhost: str, connection: str, channel: int, publisher: str) -> int:
+        """The number of a channel in this file. No other connection may have the same name."""
+        key = (vhost, form.session_name(connection, channel), publisher)
+        number = self._names[key] = len(self._names)
+        text = form.client_name(*key)
+        self._append(form.name_record(wall_ms(), number, text, form.IS_SESSION))
+        return number
+
+    def tagged(self, session: int, tag: int, sequence: int) -> None:
+        """What is confirmed as `tag` is this sequence, and so on from there."""
+        self._append(form.tagged_record(wall_ms(), session, tag, sequence))
+
     def add(self, event: int, name: int, first: int, count: int, detail: int = 0) -> None:
         self._append(form.record(wall_ms(), event, detail, name, first, count))
 

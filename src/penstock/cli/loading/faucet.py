@@ -49,7 +49,9 @@ class Faucet:
         self._plan: Plan = plan
         self._publisher: int = publisher
         self._pipe: Pipe = pipe
-        self._connection = blocking.connect(plan.uri, name="load", timeout=STALL_SECONDS_MAX)
+        # A name of its own, by which the broker's ledger knows whose messages these are.
+        name = f"load {plan.publisher_name(publisher)}"
+        self._connection = blocking.connect(plan.uri, name=name, timeout=STALL_SECONDS_MAX)
         self._channel: BlockingChannel = self._connection.channel()
         if plan.confirm_window:
             self._channel.select_confirms(plan.confirm_window, keep_answers=True)
@@ -64,7 +66,7 @@ class Faucet:
         self._book: ClientLedger | None = None
         self._name: int = 0
         if plan.ledger is not None:
-            self._begin_book(Path(plan.ledger))
+            self._begin_book(Path(plan.ledger), name)
         self._started: int = 0
         self._next_progress: int = 0
         self._stopped: bool = False
@@ -101,7 +103,7 @@ class Faucet:
             fault=fault,
         )
 
-    def _begin_book(self, folder: Path) -> None:
+    def _begin_book(self, folder: Path, connection: str) -> None:
         plan = self._plan
         name = plan.publisher_name(self._publisher)
         self._book = ClientLedger(folder / f"{plan.run:08x}-faucet-{self._publisher}.led")
@@ -109,6 +111,10 @@ class Faucet:
         self._name = self._book.name(vhost, "", name)
         for queue in plan.queues_of_publisher(self._publisher):
             self._book.reaches(self._book.name(vhost, queue, name))
+        if plan.confirm_window:
+            session = self._book.session(vhost, connection, self._channel.number, name)
+            # Tags count from 1, sequences from 0, and nothing else is published here.
+            self._book.tagged(session, 1, 0)
 
     def _encode(self) -> bytes:
         plan = self._plan

@@ -70,6 +70,9 @@ class Publisher(threading.Thread):
         self._is_lost: bool = False
         self._book = ClientLedger(errand.ledger / f"{errand.run:08x}-publisher-{number}.led")
         name = f"{errand.run:08x}.{number}"
+        self._publisher_name: str = name
+        self._connections: int = 0
+        self._session: int = 0
         self._name: int = self._book.name("/", "", name)
         for queue in errand.queues:
             self._book.reaches(self._book.name("/", queue, name))
@@ -98,12 +101,16 @@ class Publisher(threading.Thread):
         self._book.close()
 
     def _publish_while_it_lasts(self) -> None:
-        connection = blocking.connect(self._errand.uri, name=self.name)
+        # Each with a name of its own: tags begin anew with each, and the audit looks for them.
+        self._connections += 1
+        name = f"{self._publisher_name}.{self._connections}"
+        connection = blocking.connect(self._errand.uri, name=name)
         channel: BlockingChannel | None = None
         self._sent.clear()
         try:
             channel = connection.channel()
             channel.select_confirms(WINDOW, keep_answers=True)
+            self._session = self._book.session("/", name, channel.number, self._publisher_name)
             while self.confirmed + self.refused < self._count:
                 if not self._publish_some(channel):
                     connection.turn(RETRY_SECONDS)
@@ -129,6 +136,7 @@ class Publisher(threading.Thread):
                 return False
             self._next = chosen[-1] + 1
             self._book.add(PUBLISHED, self._name, chosen[0], len(chosen))
+        self._tag(chosen)
         # Before it is tried: a batch that broke off is in doubt as well.
         self._sent.extend(chosen)
         now = time.monotonic_ns()
@@ -142,6 +150,14 @@ class Publisher(threading.Thread):
         ]
         channel.publish_batch(errand.exchange, bodies, self._properties)
         return True
+
+    def _tag(self, chosen: list[int]) -> None:
+        """Write down where sequences do not go on from the tag before."""
+        before = self._sent[-1] if self._sent else None
+        for tag, sequence in enumerate(chosen, len(self._sent) + 1):
+            if before is None or sequence != before + 1:
+                self._book.tagged(self._session, tag, sequence)
+            before = sequence
 
     def _take_answers(self, channel: BlockingChannel) -> None:
         for answer in channel.take_confirmed():

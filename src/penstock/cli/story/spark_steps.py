@@ -1,8 +1,6 @@
 """The third act: the stream archived to Parquet, and the ledgers audited, both by Spark."""
 
 import importlib.util
-import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,7 +23,6 @@ MASTER: Final = "local[2]"
 PARTITIONS: Final = "2"
 
 LOOK_SECONDS: Final = 1
-STANDARD_ERROR: Final = 2
 
 Tell = Callable[[str], None]
 
@@ -66,7 +63,7 @@ def spark(log: Path, tell: Tell) -> Iterator["SparkSession"]:
     """What Spark says about itself goes into `log`: it is no part of the story."""
     from pyspark.errors import PySparkException
 
-    from penstock.cli.pipeline_session import told_by_spark
+    from penstock.cli.pipeline_session import errors_into, told_by_spark
     from penstock.spark.errors import PipelineError
     from penstock.spark.session import spark_session
 
@@ -88,20 +85,6 @@ def spark(log: Path, tell: Tell) -> Iterator["SparkSession"]:
     finally:
         if session is not None:
             session.stop()
-
-
-@contextmanager
-def errors_into(log: Path) -> Iterator[None]:
-    """Processes that are started meanwhile, so the JVM, write their errors there for good."""
-    sys.stderr.flush()
-    mine = os.dup(STANDARD_ERROR)
-    with log.open("ab") as file:
-        os.dup2(file.fileno(), STANDARD_ERROR)
-    try:
-        yield
-    finally:
-        os.dup2(mine, STANDARD_ERROR)
-        os.close(mine)
 
 
 def archive_stream(

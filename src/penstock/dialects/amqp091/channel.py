@@ -36,6 +36,8 @@ class Channel(CancelListener):
         self.principal: Principal = principal
         self.vhost: VirtualHost = principal.vhost
         self._client_hears_cancels: bool = client_hears_cancels
+        # What the client calls its connection; empty for one without a name.
+        self.connection_name: str = ""
 
         self.deliveries: Deliveries = Deliveries(number, wire, container.translator)
         self.consumers: dict[str, ChannelConsumer] = {}
@@ -62,6 +64,7 @@ class Channel(CancelListener):
                 self.wire.outgoing,
                 self.number,
                 self.container.durability,
+                identity_of(self.vhost.name, self.connection_name, self.number),
             )
 
     def consumer_cancelled(self, tag: str) -> None:
@@ -90,3 +93,8 @@ class Channel(CancelListener):
         requeue_all(self.deliveries, now)
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer, now)
+
+
+def identity_of(vhost: str, connection_name: str, channel: int) -> str:
+    """Under which a ledger names a publisher; empty when its client has not named itself."""
+    return f"{vhost}\0{connection_name}/{channel}" if connection_name else ""

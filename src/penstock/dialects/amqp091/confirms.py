@@ -28,7 +28,9 @@ class Confirms(Confirming):
         outgoing: Outgoing,
         channel_number: int,
         durability: Durability,
+        identity: str = "",
     ) -> None:
+        self._identity: str = identity
         # Channels with something to confirm at the end of this tick.
         self._confirm_list: list[Confirming] = confirm_list
         self._is_listed: bool = False
@@ -46,6 +48,9 @@ class Confirms(Confirming):
         self._gates: deque[tuple[int, int]] = deque()
         self._durability: Durability = durability
         self.closed: bool = False
+
+    def identity(self) -> str:
+        return self._identity
 
     def next(self) -> int:
         """The sequence number of a publish that has just come."""

@@ -182,9 +182,9 @@ class Connection(ConnectionListener):
         principal = self.principal
         assert principal is not None, "the wire opens no channel before connection.open"
         hears_cancels = login.client_capability(self.client_properties, "consumer_cancel_notify")
-        self._channels[number] = Channel(
-            number, self.number, self.wire, self.container, principal, hears_cancels
-        )
+        channel = Channel(number, self.number, self.wire, self.container, principal, hears_cancels)
+        channel.connection_name = login.connection_name(self.client_properties)
+        self._channels[number] = channel
         self.wire.send_method(number, ChannelOpenOk())
 
     def channel_ended(self, channel: int, fault: ChannelFault | None) -> None:

@@ -10,6 +10,7 @@ from penstock.dialects.amqp091.properties import MessageProperties, no_propertie
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, ReplyConsumers
 from penstock.dialects.container import Container as SharedContainer
 from penstock.dialects.logins import LoginChecker
+from penstock.wire.amqp091.content import PERSISTENT, BasicProperties, encode_header
 from penstock.wire.amqp091.limits import Limits
 from penstock.world.entropy import Entropy
 
@@ -73,3 +74,14 @@ class ContainerDecoder(MessageDecoder):
         if properties is None:
             properties = self._container.read_properties(header)
         return Message(address, properties, body, NOBODY)
+
+    def wrap(self, octets: bytes) -> Message:
+        return wrap(octets)
+
+
+def wrap(octets: bytes) -> Message:
+    """Octets as the body of a persistent message; such a header is not kept for the next one."""
+    properties = read_properties(
+        encode_header(len(octets), BasicProperties(delivery_mode=PERSISTENT))
+    )
+    return Message(Address("", "", b""), properties, octets, NOBODY)

@@ -18,6 +18,8 @@ MECHANISMS: Final = b"AMQPLAIN PLAIN"
 LOCALES: Final = b"en_US"
 VERSION_MAJOR: Final = 0
 VERSION_MINOR: Final = 9
+# As long as a name of a queue may be; ledgers repeat it.
+CONNECTION_NAME_MAX: Final = 255
 
 CAPABILITIES: Final = (
     "publisher_confirms",
@@ -77,3 +79,11 @@ def refusal(mechanism: str) -> ConnectionFault:
 def client_capability(properties: dict[str, object], name: str) -> bool:
     capabilities = properties.get("capabilities")
     return isinstance(capabilities, dict) and capabilities.get(name) is True
+
+
+def connection_name(properties: dict[str, object]) -> str:
+    """What the client calls its connection; empty when it does not, or not in a usable way."""
+    name = properties.get("connection_name")
+    if not isinstance(name, str) or len(name) > CONNECTION_NAME_MAX or "\0" in name:
+        return ""
+    return name

@@ -39,6 +39,8 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
     if not (target.is_plain and properties.is_plain and channel.is_plain):
         _publish_carefully(channel, target, message, properties, now)
         return
+    if target.count is not None:
+        target.count.count += 1
     confirms = channel.confirms
     if confirms is None:
         for queue in target.queues:
@@ -72,6 +74,8 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
     address = Address(said.exchange, said.routing_key, b"")
     target = PublishTarget(exchange, address, said.mandatory, said.immediate)
     target.generation = vhost.generation
+    if vhost.watcher is not None:
+        target.count = vhost.watcher.route(vhost.name, said.exchange, said.routing_key)
     if exchange.by_key_only and channel.container.reply_consumers.find(said.routing_key) is None:
         route = resolve(vhost, exchange, said.routing_key, channel.container.no_properties)
         target.queues = route.queues
@@ -126,6 +130,8 @@ def route_and_enqueue(channel: Channel, target: PublishTarget, message: Message,
     """Route one message with all the rules. False when a queue, or an interceptor, refused it."""
     vhost = channel.vhost
     address = message.address
+    if target.count is not None:
+        target.count.count += 1
     if not address.exchange:
         reply = channel.container.reply_consumers.find(address.routing_key)
         if reply is not None:

@@ -45,6 +45,8 @@ def find_target(principal: Principal, address: TargetAddress, routing_key: str) 
     found = vhost.exchanges[address.exchange]
     target = PublishTarget(found, Address(address.exchange, routing_key, b""), True, False)
     target.generation = vhost.generation
+    if vhost.watcher is not None:
+        target.count = vhost.watcher.route(vhost.name, address.exchange, routing_key)
     if found.by_key_only:
         route = resolve(vhost, found, routing_key, _NO_PROPERTIES)
         target.queues = route.queues
@@ -64,6 +66,8 @@ def route(
 ) -> Routed:
     vhost = principal.vhost
     exchange = target.exchange
+    if target.count is not None:
+        target.count.count += 1
     if isinstance(exchange, DelayedExchange) and exchange.delay_of(message.properties) > 0:
         hold_back(vhost, exchange, message, now)
         return Routed.ENQUEUED

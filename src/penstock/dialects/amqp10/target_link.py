@@ -119,6 +119,8 @@ class TargetLink(DeliveryListener):
         answers = self._answers
         message = Message(target.address, properties, payload[self._prefix_size :], self._origin)
         link.session.taken(1)
+        if target.count is not None:
+            target.count.count += 1
         if settled:
             answers.listed()
             for queue in target.queues:

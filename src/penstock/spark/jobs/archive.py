@@ -14,6 +14,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.spark.columns import ALL
 from penstock.spark.errors import PipelineError
 from penstock.spark.jobs.lake_files import LakeFiles
 
@@ -100,7 +101,8 @@ def archive(
         _refuse_a_second(files, options)
         files.write(_TAG, secrets.token_hex(4))
     tag = files.read(_TAG)
-    chosen = {"maxMessagesPerTrigger": str(MESSAGES_PER_BATCH), **options}
+    # An archive keeps everything there is.
+    chosen = {"maxMessagesPerTrigger": str(MESSAGES_PER_BATCH), "columns": ALL, **options}
     if "startingTimestamp" not in options:
         # A query begins with what is new unless told otherwise; an archive with what there is.
         chosen.setdefault("startingOffsets", "earliest")

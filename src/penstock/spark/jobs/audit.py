@@ -15,10 +15,12 @@ import numpy as np
 
 from penstock.spark.jobs.audit_steps import (
     BLOCK_NUMBER_BITS,
+    EXPLAINED_ROW,
     FINDING_SQL,
     PIECE_SQL,
     JudgeBlocks,
     PickBlocks,
+    PickExplained,
     SweepBlocks,
 )
 from penstock.spark.jobs.digests import COUNTS, DIGEST_SQL, KEYS, MARKED, SUMS, Digest
@@ -29,9 +31,12 @@ from penstock.spark.jobs.runs import BLOCK
 from penstock.spark.jobs.verdict import Audit, Example, conclude
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.jobs.ledger_reading import RunSource
+
+    Keys = npt.NDArray[np.int64]
 
 # Enough messages for percentiles of the time in a queue: half a million at most.
 SAMPLED_BLOCKS: Final = 128
@@ -83,7 +88,7 @@ def audit(source: RunSource, examples_max: int = EXAMPLES_MAX, tell: Tell | None
     dirty = chosen.num_rows - int(chosen.column("is_clean").to_numpy().sum())
     runs = int(chosen.column("runs").to_numpy().sum())
     say(f"looking into {dirty:,} blocks of {sum(total.blocks for total in totals):,}")
-    found = _swept(source, keys, runs, examples_max) if len(keys) else []
+    found = _Second(source, runs, examples_max).look(keys) if len(keys) else []
     return conclude(
         catalog,
         {(total.queue, total.start): total.counts for total in totals},
@@ -147,14 +152,50 @@ def _note_streams(catalog: Catalog, totals: list[_Total]) -> None:
             queue.flags |= IS_STREAM
 
 
-def _swept(
-    source: RunSource, keys: np.ndarray[Any, np.dtype[np.int64]], runs: int, examples_max: int
-) -> list[tuple[Any, ...]]:
-    pieces = source.through(PickBlocks(keys), PIECE_SQL)
-    tasks = max(1, -(-runs // RUNS_PER_SWEEP), min(len(keys), _parallelism(pieces.sparkSession)))
-    spread = pieces.repartition(tasks, "queue_id", "block")
-    step = SweepBlocks(circumstances(source.catalog), examples_max)
-    return [tuple(row) for row in spread.mapInArrow(step, FINDING_SQL).collect()]
+@dataclass(frozen=True, slots=True)
+class _Second:
+    """The second look, at chosen blocks."""
+
+    source: RunSource
+    runs: int
+    examples_max: int
+
+    def look(self, keys: Keys) -> list[tuple[Any, ...]]:
+        catalog = self.source.catalog
+        if not catalog.has_origins:
+            return [tuple(row) for row in self._swept(self._picked(keys)).collect()]
+        is_client = np.array([queue.role is Role.CLIENT for queue in catalog.queues], dtype=bool)
+        of_clients = is_client[keys >> BLOCK_NUMBER_BITS]
+        return self._look_twice(keys[~of_clients], keys[of_clients])
+
+    def _look_twice(self, of_queues: Keys, of_clients: Keys) -> list[tuple[Any, ...]]:
+        """At queues first: what is found there is told to the clients whose messages they are."""
+        from pyspark import StorageLevel
+        from pyspark.sql import functions as f
+
+        if not len(of_queues):
+            return [tuple(row) for row in self._swept(self._picked(of_clients)).collect()]
+        is_explained = f.col("finding") == EXPLAINED_ROW
+        queues = self._swept(self._picked(of_queues)).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            found = queues.where(~is_explained).collect()
+            if len(of_clients):
+                explained = queues.where(is_explained)
+                told = explained.mapInArrow(PickExplained(of_clients), PIECE_SQL)
+                found += self._swept(self._picked(of_clients).unionAll(told)).collect()
+        finally:
+            queues.unpersist()
+        return [tuple(row) for row in found]
+
+    def _picked(self, keys: Keys) -> DataFrame:
+        return self.source.through(PickBlocks(keys), PIECE_SQL)
+
+    def _swept(self, pieces: DataFrame) -> DataFrame:
+        parallelism = _parallelism(pieces.sparkSession)
+        tasks = max(1, -(-self.runs // RUNS_PER_SWEEP), parallelism)
+        spread = pieces.repartition(tasks, "queue_id", "block")
+        step = SweepBlocks(circumstances(self.source.catalog), self.examples_max)
+        return spread.mapInArrow(step, FINDING_SQL)
 
 
 def _parallelism(spark: SparkSession) -> int:
@@ -169,6 +210,7 @@ def circumstances(catalog: Catalog) -> Circumstances:
     for queue in queues:
         for start in queue.survived:
             kept[queue.number, start] = True
+    streams = {(queue.vhost, queue.queue) for queue in queues if queue.is_stream}
     last = [catalog.start_counts.get(queue.server, 1) - 1 for queue in queues]
     return Circumstances(
         last_start=np.array(last, dtype=np.int32),
@@ -176,4 +218,7 @@ def circumstances(catalog: Catalog) -> Circumstances:
         truncated=np.array([queue.server in catalog.truncated for queue in queues], dtype=bool),
         stream=np.array([queue.is_stream for queue in queues], dtype=bool),
         client=np.array([queue.role is Role.CLIENT for queue in queues], dtype=bool),
+        kept_by_stream=np.array(
+            [(queue.vhost, queue.queue) in streams for queue in queues], dtype=bool
+        ),
     )

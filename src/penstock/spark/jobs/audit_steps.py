@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.jobs.digests import audited, is_clean, with_survivors
+from penstock.spark.jobs import kinds as k
+from penstock.spark.jobs.digests import is_clean, positioned, with_survivors
 from penstock.spark.jobs.findings import (
     NAMED,
     Circumstances,
     Finding,
+    explained,
     judge,
     times_in_queue,
 )
+from penstock.spark.jobs.origins import Origins, Places, named_at, origins_of, within
 from penstock.spark.jobs.runs import RUN_SCHEMA, RUN_SQL, Pieces, Runs, cut, runs_of
 from penstock.spark.jobs.sweep import ENTERED, Stretches, sweep
 
@@ -30,9 +33,10 @@ PIECE_SQL: Final = f"{RUN_SQL}, block bigint, begin_at bigint, end_at bigint"
 _PIECE_SCHEMA: Final = pa.schema(
     [*RUN_SCHEMA, ("block", pa.int64()), ("begin_at", pa.int64()), ("end_at", pa.int64())]
 )
+# `pair` and `sequence` say whose message it is, as far as that is known.
 FINDING_SQL: Final = (
     "queue_id int, start int, finding int, is_total boolean, first bigint, count bigint, "
-    "time_ms bigint"
+    "time_ms bigint, pair int, sequence bigint"
 )
 _FINDING_SCHEMA: Final = pa.schema(
     [
@@ -43,8 +47,12 @@ _FINDING_SCHEMA: Final = pa.schema(
         ("first", pa.int64()),
         ("count", pa.int64()),
         ("time_ms", pa.int64()),
+        ("pair", pa.int32()),
+        ("sequence", pa.int64()),
     ]
 )
+# What is found of a client's messages, for the sweep of what clients say; no finding of its own.
+EXPLAINED_ROW: Final = -1
 PIECES_PER_BATCH: Final = 1 << 16
 
 
@@ -65,13 +73,38 @@ class PickBlocks:
 
     def __call__(self, runs: Iterator[Runs]) -> Iterator[pa.RecordBatch]:
         for part in runs:
-            pieces = cut(with_survivors(audited(part)))
-            key = (pieces.runs.queue.astype(np.int64) << BLOCK_NUMBER_BITS) + pieces.block
-            at = np.searchsorted(self.keys, key)
-            at[at == len(self.keys)] = 0
-            chosen = pieces.where(self.keys[at] == key)
-            for begin in range(0, len(chosen), PIECES_PER_BATCH):
-                yield _pieces_to_arrow(chosen.where(slice(begin, begin + PIECES_PER_BATCH)))
+            if len(self.keys):
+                yield from self.picked(with_survivors(positioned(part)))
+
+    def picked(self, runs: Runs) -> Iterator[pa.RecordBatch]:
+        pieces = cut(runs)
+        key = (pieces.runs.queue.astype(np.int64) << BLOCK_NUMBER_BITS) + pieces.block
+        at = np.searchsorted(self.keys, key)
+        at[at == len(self.keys)] = 0
+        chosen = pieces.where(self.keys[at] == key)
+        for begin in range(0, len(chosen), PIECES_PER_BATCH):
+            yield _pieces_to_arrow(chosen.where(slice(begin, begin + PIECES_PER_BATCH)))
+
+
+@dataclass(frozen=True, slots=True)
+class PickExplained:
+    """What was found of queues, as runs of the clients' messages. `keys` as above."""
+
+    keys: npt.NDArray[np.int64]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                size = batch.num_rows
+                runs = Runs(
+                    queue=batch.column("pair").to_numpy().astype(np.int32),
+                    start=np.zeros(size, dtype=np.int32),
+                    kind=np.full(size, k.EXPLAINED, dtype=np.int16),
+                    time=np.zeros(size, dtype=np.int64),
+                    first=batch.column("sequence").to_numpy(),
+                    count=batch.column("count").to_numpy(),
+                )
+                yield from PickBlocks(self.keys).picked(runs)
 
 
 def _pieces_to_arrow(pieces: Pieces) -> pa.RecordBatch:
@@ -96,18 +129,28 @@ class SweepBlocks:
         if not taken:
             return
         whole = pa.Table.from_batches(taken).combine_chunks().to_batches()[0]
-        runs = runs_of(whole)
         places = [whole.column(name).to_numpy() for name in ("block", "begin_at", "end_at")]
-        found = sweep(Pieces(runs, *places))
+        pieces = Pieces(runs_of(whole), *places)
+        is_origin = pieces.runs.kind == k.ORIGIN
+        found = sweep(pieces.where(~is_origin))
+        rows = Places(found)
+        origins = origins_of(pieces.where(is_origin), found, rows)
         for finding, times in judge(found, self.known):
             if times.any():
                 yield _totals(found, finding, times)
                 if finding in NAMED:
-                    yield self._examples(found, finding, times)
+                    yield self._examples(found, finding, times, origins, rows)
         yield from _histograms(found)
+        if len(origins):
+            yield _explained_rows(within(origins, found, explained(found, self.known), rows))
 
     def _examples(
-        self, found: Stretches, finding: Finding, times: npt.NDArray[np.int64]
+        self,
+        found: Stretches,
+        finding: Finding,
+        times: npt.NDArray[np.int64],
+        origins: Origins,
+        places: Places,
     ) -> pa.RecordBatch:
         """The first of each queue; stretches come sorted by queue, start and position."""
         at = np.flatnonzero(times)
@@ -117,6 +160,8 @@ class SweepBlocks:
         at = at[np.arange(len(at)) - np.repeat(heads, sizes) < self.examples_max]
         entered = np.maximum(found.total(*ENTERED)[at], 1)
         time = np.where(found.entered_at[at] > 0, found.origin + found.entered_at[at] // entered, 0)
+        place = (found.queue[at], found.start[at], found.first[at], found.length[at])
+        whose = named_at(origins, places, *place)
         return _finding_rows(
             found.queue[at],
             found.start[at],
@@ -125,7 +170,22 @@ class SweepBlocks:
             found.first[at],
             found.length[at],
             time,
+            whose,
         )
+
+
+def _explained_rows(origins: Origins) -> pa.RecordBatch:
+    """Counts of these are messages of clients, by `pair` and `sequence`."""
+    return _finding_rows(
+        origins.queue,
+        origins.start,
+        EXPLAINED_ROW,
+        False,
+        origins.first,
+        origins.end - origins.first,
+        None,
+        (origins.pair, origins.sequence),
+    )
 
 
 def _totals(found: Stretches, finding: Finding, times: npt.NDArray[np.int64]) -> pa.RecordBatch:
@@ -168,20 +228,25 @@ def rounded_ms(taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _finding_rows(
     queue: npt.NDArray[np.int64] | npt.NDArray[np.int32],
     start: npt.NDArray[np.int64] | npt.NDArray[np.int32],
-    finding: Finding,
+    finding: int,
     is_total: bool,
     first: npt.NDArray[np.int64],
     count: npt.NDArray[np.int64],
     time: npt.NDArray[np.int64] | None = None,
+    whose: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None,
 ) -> pa.RecordBatch:
     size = len(queue)
+    nobody = np.full(size, -1, dtype=np.int64)
+    pair, sequence = (nobody, nobody) if whose is None else whose
     columns = [
         pa.array(queue.astype(np.int32)),
         pa.array(start.astype(np.int32)),
-        pa.array(np.full(size, int(finding), dtype=np.int32)),
+        pa.array(np.full(size, finding, dtype=np.int32)),
         pa.array(np.full(size, is_total, dtype=bool)),
         pa.array(first),
         pa.array(count),
         pa.array(np.zeros(size, dtype=np.int64) if time is None else time),
+        pa.array(pair.astype(np.int32)),
+        pa.array(sequence),
     ]
     return pa.record_batch(columns, schema=_FINDING_SCHEMA)

@@ -47,6 +47,10 @@ class Chart:
     is_logarithmic: bool = False
 
 
+# Fewer are drawn as points; and fewer bars are not made thicker for it.
+FEW_POINTS: Final = 4
+
+
 def check_plot(path: Path) -> None:
     """Before a job runs: whether its plot can be written."""
     if path.suffix not in SUFFIXES:
@@ -82,24 +86,43 @@ def _png(title: str, charts: list[Chart]) -> bytes:
 
 def _fill(axes: Axes, chart: Chart) -> None:
     axes.set_title(chart.title, fontsize=11)
+    axes.grid(visible=True, alpha=0.3)
+    axes.set_axisbelow(True)
+    if chart.bars:
+        _fill_bars(axes, chart)
+        return
     axes.set_ylabel(chart.ylabel)
     axes.set_xlabel(chart.xlabel)
     for name, values in chart.lines.items():
-        axes.plot(list(chart.x), list(values), label=name)
-    if chart.bars:
-        axes.bar(list(chart.bars), list(chart.bars.values()))
-        axes.tick_params(axis="x", rotation=20)
+        # A line through one point is not seen.
+        marker = "o" if len(values) < FEW_POINTS else None
+        axes.plot(list(chart.x), list(values), label=name, marker=marker)
     for name, value in chart.marks.items():
-        axes.axhline(value, linestyle="--", linewidth=1, color="grey", label=name)
+        axes.axhline(
+            value, linestyle="--", linewidth=1, color="grey", label=f"{name}: {value:,.0f}"
+        )
     if chart.is_logarithmic:
         axes.set_yscale("log")
         if chart.lines:
             axes.set_xscale("log")
     else:
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
     if chart.lines or chart.marks:
         axes.legend(fontsize=8)
-    axes.grid(visible=True, alpha=0.3)
+
+
+def _fill_bars(axes: Axes, chart: Chart) -> None:
+    """Lying down, so that names can be read, the first one on top, with their numbers."""
+    bars = axes.barh(list(chart.bars), list(chart.bars.values()), height=0.6)
+    axes.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=8)
+    axes.set_ylim(max(len(chart.bars), FEW_POINTS) - 0.5, -0.5)
+    axes.set_xlabel(chart.ylabel)
+    axes.margins(x=0.12)
+    if chart.is_logarithmic:
+        axes.set_xscale("log")
+    else:
+        axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def _page(title: str, png: bytes, table: list[list[str]]) -> str:

@@ -32,7 +32,7 @@ _MARKS: Final = np.random.Generator(np.random.PCG64(20261115)).integers(
 )
 PREFIX: Final = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(_MARKS)])
 
-# Kinds that are counted; routes have no positions.
+# Kinds that are counted, those below; routes have no positions, and origins are no events.
 COUNTED: Final = k.ROUTED
 COUNTS: Final = tuple(f"n{kind}" for kind in range(COUNTED))
 # Sums of marks of several kinds together.
@@ -42,7 +42,17 @@ MARKED: Final = {
     "kept": (k.SURVIVED,),
     "given": (k.DELIVERED, k.CONFIRMED),
     "settled": (k.ACKNOWLEDGED, k.REJECTED, k.DELIVERY_LIMIT),
+    "arrived": (k.ARRIVED,),
 }
+_IS_ENTERED: Final = np.isin(np.arange(k.KIND_COUNT), MARKED["entered"])
+_OF_CLIENTS: Final = (
+    k.PUBLISHED,
+    k.CONFIRMED,
+    k.REFUSED,
+    k.RECEIVED,
+    k.RECEIVED_AGAIN,
+    k.ARRIVED,
+)
 KEYS: Final = ("queue_id", "start", "block")
 SUMS: Final = ("runs", *COUNTS, *MARKED)
 DIGEST_SQL: Final = ", ".join(
@@ -68,6 +78,12 @@ class Digest:
 
 
 def audited(runs: Runs) -> Runs:
+    """Without what has no positions, and what is no event."""
+    is_event = runs.kind < COUNTED
+    return runs if is_event.all() else runs.where(is_event)
+
+
+def positioned(runs: Runs) -> Runs:
     """Without what has no positions."""
     is_routed = runs.kind == k.ROUTED
     return runs.where(~is_routed) if is_routed.any() else runs
@@ -103,7 +119,7 @@ def digest(pieces: Pieces) -> pa.RecordBatch:
     summed = np.bincount(cells, marks, groups * COUNTED).reshape(shape).astype(np.int64)
     low = np.full(groups, BLOCK, dtype=np.int64)
     high = np.zeros(groups, dtype=np.int64)
-    entered = np.isin(kind, MARKED["entered"])
+    entered = _IS_ENTERED[kind]
     np.minimum.at(low, places[entered], pieces.begin[entered])
     np.maximum.at(high, places[entered], pieces.end[entered])
     columns = [
@@ -165,6 +181,8 @@ def is_clean(blocks: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         & (names[f"n{k.REFUSED}"] == 0)
         & (names[f"n{k.RECEIVED_AGAIN}"] == 0)
     )
-    is_of_client = counted(k.PUBLISHED, k.CONFIRMED, k.REFUSED, k.RECEIVED, k.RECEIVED_AGAIN) > 0
+    arrived = counted(k.ARRIVED)
+    of_client &= (arrived == 0) | ((arrived == entered) & (names["arrived"] == names["entered"]))
+    is_of_client = counted(*_OF_CLIENTS) > 0
     settled = np.where(is_of_client, of_client, of_broker)
     return np.asarray(in_a_row & balanced & settled, dtype=bool)

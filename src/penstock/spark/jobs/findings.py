@@ -38,7 +38,7 @@ class Finding(IntEnum):
     REDELIVERED_FLAGGED = 10
     REDELIVERED_UNFLAGGED = 11  # delivered again without having been given back
     # Of clients' ledgers.
-    LOST = 12  # confirmed, and never received
+    LOST = 12  # confirmed, never received, and the broker's ledger does not say why
     UNCONFIRMED = 13  # published, never answered
     UNPROMISED_MISSING = 14  # not confirmed, and not received: nothing was promised
     DUPLICATE_FLAGGED = 15
@@ -47,6 +47,9 @@ class Finding(IntEnum):
     REFUSED_YET_RECEIVED = 18
     # Milliseconds in the queue, as a histogram.
     TIME_IN_QUEUE = 19
+    # Of both: the broker's ledger says which messages are whose.
+    ACCOUNTED_FOR = 20  # confirmed, never received, and still there, or dropped for a reason
+    EXPLAINED = 21  # still there, or gone for a reason, received or not
 
 
 # Findings whose messages are worth naming.
@@ -78,6 +81,8 @@ class Circumstances:
     truncated: npt.NDArray[np.bool_]
     stream: npt.NDArray[np.bool_]
     client: npt.NDArray[np.bool_]
+    # What a client sent to a stream: it stays there.
+    kept_by_stream: npt.NDArray[np.bool_]
 
 
 Judged = tuple[Finding, "npt.NDArray[np.int64]"]
@@ -89,7 +94,7 @@ def judge(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     of_queue = ~of_client & ~known.stream[found.queue]
     for finding, times in _judge_queue(found, known):
         yield finding, np.where(of_queue, times, 0)
-    for finding, times in _judge_client(found):
+    for finding, times in _judge_client(found, known):
         yield finding, np.where(of_client, times, 0)
 
 
@@ -126,21 +131,40 @@ def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     yield Finding.RETURNED_BY_RESTART, _flag(is_there & (survived > 0) & is_out)
 
 
-def _judge_client(found: Stretches) -> Iterator[Judged]:
+def explained(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
+    """Which positions of queues are still there, or are gone for a reason that is no loss."""
+    is_known = found.total(*k.ENTERED) > 0
+    is_there = is_known & (found.total(*k.LEFT) < found.total(*k.ENTERED))
+    is_last = found.start >= known.last_start[found.queue]
+    persistent = found.counts[:, k.ENQUEUED_TRANSIENT] == 0
+    is_promised = known.kept[found.queue, found.start] & persistent
+    is_gone = is_there & ~is_last & (found.counts[:, k.SURVIVED] == 0) & ~is_promised
+    is_dropped = found.total(*k.DROPPED) > 0
+    return np.asarray((is_there & is_last) | is_gone | is_dropped, dtype=bool)
+
+
+def _judge_client(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     published, confirmed = found.counts[:, k.PUBLISHED], found.counts[:, k.CONFIRMED]
     refused = found.counts[:, k.REFUSED]
     flagged = found.counts[:, k.RECEIVED_AGAIN]
     received = found.total(k.RECEIVED, k.RECEIVED_AGAIN)
     is_promised = confirmed > 0
     is_unanswered = (published > 0) & ~is_promised & (refused == 0)
-    yield Finding.LOST, _flag(is_promised & (received == 0))
+    arrived = found.counts[:, k.ARRIVED]
+    is_explained = (found.counts[:, k.EXPLAINED] > 0) | (
+        known.kept_by_stream[found.queue] & (arrived > 0)
+    )
+    is_missing = is_promised & (received == 0)
+    yield Finding.LOST, _flag(is_missing & ~is_explained)
+    yield Finding.ACCOUNTED_FOR, _flag(is_missing & is_explained)
+    yield Finding.EXPLAINED, _flag(is_explained)
     yield Finding.UNCONFIRMED, _flag(is_unanswered)
     missing = (published > 0) & ~is_promised & (received == 0)
     yield Finding.UNPROMISED_MISSING, _flag(missing)
     again = np.maximum(received - 1, 0)
     yield Finding.DUPLICATE_FLAGGED, np.minimum(again, flagged)
     yield Finding.DUPLICATE_UNFLAGGED, again - np.minimum(again, flagged)
-    yield Finding.NEVER_PUBLISHED, _flag((received > 0) & (published == 0))
+    yield Finding.NEVER_PUBLISHED, _flag((received + arrived > 0) & (published == 0))
     yield Finding.REFUSED_YET_RECEIVED, _flag((received > 0) & (refused > 0) & ~is_promised)
 
 

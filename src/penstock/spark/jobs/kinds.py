@@ -26,8 +26,14 @@ CONFIRMED: Final = 14
 REFUSED: Final = 15
 RECEIVED: Final = 16
 RECEIVED_AGAIN: Final = 17
-ROUTED: Final = 18
-KIND_COUNT: Final = 19
+# Of what a client published: the broker's ledger says that it entered the queue.
+ARRIVED: Final = 18
+ROUTED: Final = 19
+# Which message of a client's a position is: `time` holds the client's number and the sequence.
+ORIGIN: Final = 20
+# Of what a client published: the broker's ledger says where it is, or why it is gone.
+EXPLAINED: Final = 21
+KIND_COUNT: Final = 22
 
 EXPIRED, MAXLEN, REJECTED, DELIVERY_LIMIT, PURGED = range(7, 12)
 DROPPED: Final = tuple(range(DROPPED_FIRST, DROPPED_FIRST + len(form.REASONS)))
@@ -50,7 +56,10 @@ KIND_NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("refused", ""),
     ("received", ""),
     ("received", "redelivered"),
+    ("arrived", ""),
     ("routed", ""),
+    ("origin", ""),
+    ("explained", ""),
 )
 
 UNKNOWN: Final = 255
@@ -64,8 +73,9 @@ def kind_table() -> list[int]:
         table[event * 8 + detail] = kind
 
     put(form.RESTORED, 0, RESTORED)
-    put(form.ENQUEUED, 0, ENQUEUED_TRANSIENT)
-    put(form.ENQUEUED, 1, ENQUEUED_PERSISTENT)
+    for listed in (0, form.HAS_SEQUENCES):
+        put(form.ENQUEUED, listed, ENQUEUED_TRANSIENT)
+        put(form.ENQUEUED, listed | form.IS_PERSISTENT, ENQUEUED_PERSISTENT)
     put(form.DELIVERED, 0, DELIVERED)
     put(form.REQUEUED, 0, REQUEUED)
     put(form.ACKNOWLEDGED, 0, ACKNOWLEDGED)

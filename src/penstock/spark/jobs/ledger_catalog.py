@@ -11,13 +11,15 @@ another file is taken for the old one.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.spark.errors import PipelineError
 from penstock.spark.jobs import ledger_form as form
+from penstock.spark.jobs.ledger_origins import FileOrigins
+from penstock.spark.jobs.ledger_sessions import Sessions
 from penstock.spark.jobs.ledger_survey import FileFacts, LedgerDamaged, Named
 
 if TYPE_CHECKING:
@@ -69,6 +71,9 @@ class KnownQueue:
     # Starts that it survived: it was there when the next one began.
     survived: set[int] = field(default_factory=set)
 
+    # Of a client: the broker's ledger says which messages are its.
+    is_identified: bool = False
+
     @property
     def is_stream(self) -> bool:
         return bool(self.flags & form.IS_STREAM)
@@ -88,6 +93,10 @@ class FileSlice:
     owners: tuple[int, ...]
     # Records that are texts of names, as pairs of begin and end.
     texts: tuple[tuple[int, int], ...]
+    # How many records the whole file has.
+    records: int
+    # Who published what, as far as clients' ledgers were given; None for nobody.
+    origins: FileOrigins | None = None
 
 
 @dataclass(slots=True)
@@ -102,6 +111,10 @@ class Catalog:
     truncated: set[str] = field(default_factory=set)
     records: int = 0
     torn_files: list[str] = field(default_factory=list)
+
+    @property
+    def has_origins(self) -> bool:
+        return any(known.origins is not None for known in self.slices)
 
 
 def find_places(paths: Sequence[str | Path]) -> list[Place]:
@@ -139,7 +152,7 @@ def build_catalog(places: Iterable[Place], facts: dict[str, FileFacts]) -> Catal
     builder = _Builder()
     for place in places:
         builder.add(place.server, [facts[path] for path in place.paths])
-    return builder.catalog
+    return builder.finish()
 
 
 class _Builder:
@@ -151,6 +164,7 @@ class _Builder:
         self._living: dict[tuple[str, str, str], KnownQueue] = {}
         self._pairs: dict[tuple[str, str, str, str], KnownQueue] = {}
         self._reached: dict[str, list[int]] = defaultdict(list)
+        self._sessions = Sessions()
 
     def add(self, server: str, files: list[FileFacts]) -> None:
         for known in files:
@@ -163,11 +177,13 @@ class _Builder:
                 self.catalog.truncated.add(server)
             if index and known.started_at >= 0:
                 start += 1
+            self._sessions.add_broker(server, start, known)
             self._add_slices(server, known, start, self._owners_in_broker(server, known, start))
         if written:
             self.catalog.start_counts[server] = start + 1
         for known in files:
             if known.is_client and known.records > 1:
+                self._sessions.add_client(known)
                 self._add_slices(server, known, 0, self._owners_in_client(known))
 
     def _owners_in_broker(
@@ -176,6 +192,8 @@ class _Builder:
         owners: dict[int, tuple[int, ...]] = {}
         named_before: set[tuple[str, str]] = set()
         for named in known.names:
+            if named.is_publisher:
+                continue
             if named.is_route:
                 route = (server, named.vhost, named.queue, named.third)
                 owners[named.number] = (self._pair(route, Role.ROUTE),)
@@ -211,6 +229,8 @@ class _Builder:
                 reached.append(pair)
         owners: dict[int, tuple[int, ...]] = {}
         for named in known.names:
+            if named.flags & form.IS_SESSION:
+                continue
             if named.queue:
                 owners[named.number] = (self._pair(_client_key(named), Role.CLIENT),)
                 continue
@@ -241,8 +261,38 @@ class _Builder:
         for begin in range(1, known.records, SLICE_RECORDS):
             end = min(begin + SLICE_RECORDS, known.records)
             self.catalog.slices.append(
-                FileSlice(server, known.path, start, begin, end, tuple(offsets), tuple(flat), texts)
+                FileSlice(
+                    server,
+                    known.path,
+                    start,
+                    begin,
+                    end,
+                    tuple(offsets),
+                    tuple(flat),
+                    texts,
+                    known.records,
+                )
             )
+
+    def finish(self) -> Catalog:
+        """When all is known: which publisher in a broker's file is which client."""
+        catalog = self.catalog
+        identified = self._sessions.publishers()
+        pairs: dict[tuple[str, int], int] = {}
+        for queue in catalog.queues:
+            if queue.role is not Role.QUEUE:
+                continue
+            for publisher in identified:
+                pair = self._pairs.get(("", queue.vhost, queue.queue, publisher))
+                if pair is not None:
+                    pair.is_identified = True
+                    pairs[publisher, queue.number] = pair.number
+        if pairs:
+            catalog.slices = [
+                replace(known, origins=self._sessions.origins(known.path, pairs))
+                for known in catalog.slices
+            ]
+        return catalog
 
 
 def _client_key(named: Named) -> tuple[str, str, str, str]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.jobs.kinds import KIND_NAMES, UNKNOWN
+from penstock.spark.jobs import ledger_form as form
+from penstock.spark.jobs.kinds import KIND_NAMES, ORIGIN, UNKNOWN
 from penstock.spark.jobs.ledger_catalog import (
     Catalog,
     FileSlice,
@@ -27,12 +28,14 @@ from penstock.spark.jobs.ledger_catalog import (
     build_catalog,
     find_places,
 )
-from penstock.spark.jobs.ledger_survey import KINDS, FileFacts, map_records, survey
-from penstock.spark.jobs.runs import Runs, runs_of
+from penstock.spark.jobs.ledger_origins import origin_runs
+from penstock.spark.jobs.ledger_survey import KINDS_OF_PAIRS, FileFacts, map_records, survey
+from penstock.spark.jobs.runs import Runs, joined, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
     from pyspark.sql import DataFrame, SparkSession
 
 # From runs to whatever a job makes of them, in the task that has them.
@@ -63,6 +66,8 @@ ROW_SQL: Final = (
     "vhost string, queue string, third string, life int, first bigint, count bigint, "
     "queue_id int, kind smallint, time_ms bigint"
 )
+# Where a record has its event.
+EVENT_AT: Final = 8
 # Rows in one batch for Spark.
 ROWS_PER_BATCH: Final = 1 << 16
 
@@ -178,31 +183,56 @@ def _numbers(batch: pa.RecordBatch) -> list[int]:
 
 def read_slice(known: FileSlice) -> Runs:
     """The runs of a part of a file."""
-    records = map_records(known.path, known.end)[known.begin :]
-    kinds = KINDS[records["event"].astype(np.int64) * 8 + (records["detail"] & 7)]
+    # What was enqueued may have its sequences behind the part's end.
+    behind = min(known.end + form.SEQUENCE_RECORDS_MAX, known.records)
+    whole = map_records(known.path, max(known.end, behind))[known.begin :]
+    records = whole[: known.end - known.begin]
+    kinds = KINDS_OF_PAIRS[event_pairs(records)]
     wanted = kinds != UNKNOWN
     for begin, end in known.texts:
         if end > known.begin and begin < known.end:
             wanted[max(0, begin - known.begin) : end - known.begin] = False
-    if not wanted.all():
-        records = records[wanted]
-        kinds = kinds[wanted]
-    names = records["name"].astype(np.int64)
+    at = np.flatnonzero(wanted)
+    if len(at) < len(records):
+        records = records[at]
+        kinds = kinds[at]
+    names = records["name"]
     offsets = np.array(known.offsets, dtype=np.int64)
     owners = np.array(known.owners, dtype=np.int32)
-    each = offsets[names + 1] - offsets[names]
+    each = np.diff(offsets)
+    # The only owner of a name, in the broker's ledgers; a queue of all names that have others.
+    only = np.append(owners, np.int32(0))[offsets[:-1]]
     runs = Runs(
-        queue=np.zeros(len(names), dtype=np.int32),
+        queue=only[names],
         start=np.full(len(names), known.start, dtype=np.int32),
         kind=kinds.astype(np.int16),
         time=records["time"].astype(np.int64),
         first=records["first"].astype(np.int64),
         count=records["count"].astype(np.int64),
     )
-    if (each == 1).all():
-        runs.queue[:] = owners[offsets[names]]
+    if not (each == 1).all():
+        return _for_each_owner(runs, names.astype(np.int64), offsets, owners)
+    if known.origins is None:
         return runs
-    # What a publisher says holds for every queue that it reaches.
+    published = (records["event"] == form.ENQUEUED) & (records["publisher"] > 0)
+    found = origin_runs(whole, at[published], runs.queue[published], known.start, known.origins)
+    return runs if found is None else joined([runs, found])
+
+
+def event_pairs(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint16]:
+    """Event and detail of each record, which lie side by side, as one number."""
+    halves = records.view("<u2").reshape(len(records), -1)
+    return np.asarray(halves[:, EVENT_AT // 2], dtype=np.uint16)
+
+
+def _for_each_owner(
+    runs: Runs,
+    names: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    owners: npt.NDArray[np.int32],
+) -> Runs:
+    """What a publisher says holds for every queue that it reaches."""
+    each = np.diff(offsets)[names]
     source = np.repeat(np.arange(len(names)), each)
     into = np.arange(len(source)) - np.repeat(np.cumsum(each) - each, each)
     queue = owners[offsets[names[source]] + into]
@@ -233,7 +263,8 @@ def rows_of(runs: Runs, known: FileSlice, queues: list[KnownQueue]) -> pa.Record
         pa.array([known.server]).take(pa.array(np.zeros(length, dtype=np.int32))),
         pa.array([known.path]).take(pa.array(np.zeros(length, dtype=np.int32))),
         pa.array(runs.start),
-        pa.array(runs.time * 1000).cast(_TIME),
+        # An origin has no time: there is something else in its place.
+        pa.array(runs.time * 1000, mask=runs.kind == ORIGIN).cast(_TIME),
         per_kind(0),
         per_kind(1),
         per_queue([queue.vhost for queue in named]),

@@ -26,16 +26,18 @@ RECORD_TYPE: Final = np.dtype(
         ("time", "<u8"),
         ("event", "u1"),
         ("detail", "u1"),
-        ("zero", "<u2"),
+        ("publisher", "<u2"),
         ("name", "<u4"),
         ("first", "<u8"),
         ("count", "<u4"),
-        ("spare", "<u4"),
+        ("sequence", "<u4"),
     ]
 )
 KINDS: Final = np.array(kind_table(), dtype=np.uint8)
+# The same by the two octets of event and detail, read as one number.
+KINDS_OF_PAIRS: Final = KINDS.reshape(256, 8)[:, np.arange(256) & 7].T.reshape(-1).copy()
 # Events that are not about messages.
-_ASIDE: Final = (form.NAME, form.STARTED, form.REACHES)
+_ASIDE: Final = (form.NAME, form.STARTED, form.REACHES, form.TAGGED, form.SEQUENCES)
 _ASIDE_TABLE: Final = np.isin(np.arange(256), _ASIDE)
 
 
@@ -54,11 +56,18 @@ class Named:
     flags: int
     vhost: str
     queue: str
-    # Of a client's ledger the publisher; of a route in the broker's, its routing key.
+    # Of a client's ledger the publisher; of a route in the broker's, its routing key; of a
+    # publisher there, its serial number.
     third: str
+    # Of a publisher in the broker's ledger, the high bits of its tags.
+    first: int
     is_route: bool
     # Before anything that happened: a queue that was there when the file was begun.
     is_in_head: bool
+
+    @property
+    def is_publisher(self) -> bool:
+        return bool(self.flags & form.IS_PUBLISHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,8 @@ class FileFacts:
     names: tuple[Named, ...] = ()
     # Numbers of names that REACHES records speak of.
     reaches: tuple[int, ...] = ()
+    # What TAGGED records say: number of the session's name, tag, sequence.
+    tags: tuple[tuple[int, int, int], ...] = ()
     damage: str = ""
 
     def to_json(self) -> str:
@@ -85,6 +96,7 @@ class FileFacts:
         told = json.loads(text)
         told["names"] = tuple(Named(**named) for named in told["names"])
         told["reaches"] = tuple(told["reaches"])
+        told["tags"] = tuple(tuple(tag) for tag in told["tags"])
         return FileFacts(**told)
 
 
@@ -121,7 +133,7 @@ def survey(path: Path) -> FileFacts:
     if end < 0:
         return _damaged(path, f"record {-end} is of no known kind")
     told = np.unique(records["name"][1:end][_about_messages(events, walk, end)])
-    known = {named.number for named in walk.names}
+    known = {named.number for named in walk.names if not named.is_publisher}
     unknown = [number for number in told.tolist() if number not in known]
     if unknown:
         return _damaged(path, f"it speaks of a queue {unknown[0]} that it does not name")
@@ -135,7 +147,17 @@ def survey(path: Path) -> FileFacts:
         torn_bytes=size - end * form.RECORD_SIZE,
         names=tuple(walk.names),
         reaches=tuple(records["name"][reaching].tolist()),
+        tags=_tags(records, np.flatnonzero(events[:end] == form.TAGGED)) if is_client else (),
     )
+
+
+def _tags(
+    records: npt.NDArray[np.void], at: npt.NDArray[np.int64]
+) -> tuple[tuple[int, int, int], ...]:
+    tagged = records[at]
+    tags = tagged["count"].astype(np.int64) * (1 << 32) + tagged["sequence"]
+    columns = (tagged["name"], tags, tagged["first"])
+    return tuple(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _damaged(path: Path, damage: str) -> FileFacts:
@@ -161,6 +183,7 @@ def _walk(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], is_clien
             break
         free = at + rows
         text = records[at + 1 : free].tobytes()[:length].decode(errors="surrogateescape")
+        flags = int(records["detail"][at])
         parts = text.split("\0", 2)
         vhost, queue, third = (*parts, "", "")[:3]
         walk.names.append(
@@ -169,11 +192,12 @@ def _walk(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], is_clien
                 at=at,
                 rows=rows,
                 time=int(records["time"][at]),
-                flags=int(records["detail"][at]),
+                flags=flags,
                 vhost=vhost,
                 queue=queue,
                 third=third,
-                is_route=len(parts) == 3 and not is_client,
+                first=int(records["first"][at]),
+                is_route=len(parts) == 3 and not is_client and not flags & form.IS_PUBLISHER,
                 is_in_head=is_in_head,
             )
         )

@@ -54,8 +54,8 @@ class Publish:
                         self._keep_to_rate(began, count)
                         part = batch.slice(first, step)
                         rows = encode_rows(part, self.exchange, self.routing_key)
-                        frames = rows.frames(channel.number, False)
-                        channel.publish_encoded(b"".join(frames.to_pylist()), len(rows))
+                        frames, ends = rows.frames(channel.number, False)
+                        channel.publish_encoded(bytes(frames[ends[0] : ends[-1]]), len(rows))
                         count += len(rows)
                 channel.wait_for_confirms()
         except ClientError as error:

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
 BLOCK_BITS: Final = 12
@@ -59,6 +61,20 @@ class Runs:
     def to_arrow(self) -> pa.RecordBatch:
         columns = (self.queue, self.start, self.kind, self.time, self.first, self.count)
         return pa.record_batch([pa.array(column) for column in columns], schema=RUN_SCHEMA)
+
+
+def joined(parts: Sequence[Runs]) -> Runs:
+    if len(parts) == 1:
+        return parts[0]
+    types = (np.int32, np.int32, np.int16, np.int64, np.int64, np.int64)
+    return Runs(
+        *(
+            np.concatenate([getattr(part, name) for part in parts] or [np.zeros(0)]).astype(
+                kind, copy=False
+            )
+            for name, kind in zip(Runs.__slots__, types, strict=True)
+        )
+    )
 
 
 def runs_of(batch: pa.RecordBatch) -> Runs:

@@ -1,9 +1,11 @@
 """The outcome of an audit: a line per queue, and the messages that something is wrong with.
 
 Broker and clients number messages differently: by position in the queue, and by publisher and
-sequence. So the two are brought together by counts: of what clients miss, as much is explained as
-the broker says is still there, was dropped, or was never promised to outlive a restart; the rest is
-lost. Without the broker's ledger everything confirmed and not received is lost.
+sequence. Where both have named their sessions a message is followed from one to the other, and one
+that clients miss is lost unless the broker's ledger says that this very message is still there, was
+dropped, or was never promised to outlive a restart. Other publishers are compared by counts: as many
+are explained as there are such messages that belong to nobody else. Without the broker's ledger
+everything confirmed and not received is lost.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ class Example:
     first: int
     count: int
     time_ms: int
+    # Whose message it is, in the broker's ledger; -1 when that is not known.
+    pair: int = -1
+    sequence: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,27 @@ class Offence:
     queue: str
     publisher: str
     start: int
+    # Positions in the queue, or in a client's ledger sequences.
     first: int
     count: int
     time: str
+    # Of positions in a queue: the sequence of the first, where its publisher is known; else -1.
+    sequence: int = -1
 
     def __str__(self) -> str:
-        last = self.first + self.count - 1
-        ids = f"{self.first}" if self.count == 1 else f"{self.first}..{last}"
-        if self.publisher:
+        ids = _numbers(self.first, self.count)
+        if not self.server and self.publisher:
             return f"{self.queue}: publisher {self.publisher}, sequence {ids}"
         server = f"{self.server}: " if self.server else ""
-        return f"{server}{self.queue}: position {ids}, start {self.start} {self.time}".rstrip()
+        told = f"{server}{self.queue}: position {ids}, start {self.start} {self.time}".rstrip()
+        if self.publisher:
+            sequences = _numbers(self.sequence, self.count)
+            told += f", publisher {self.publisher}, sequence {sequences}"
+        return told
+
+
+def _numbers(first: int, count: int) -> str:
+    return f"{first}" if count == 1 else f"{first}..{first + count - 1}"
 
 
 @dataclass(slots=True)
@@ -89,7 +104,12 @@ class QueueVerdict:
     received: int = 0
     unconfirmed: int = 0
     refused: int = 0
+    # Confirmed and not received: of publishers whose messages the broker knows as theirs, whether
+    # or not it says where they are; and of others.
     missing_confirmed: int = 0
+    lost_identified: int = 0
+    lost_unidentified: int = 0
+    explained_identified: int = 0
     # Both.
     lost: int = 0
     duplicated_flagged: int = 0
@@ -177,7 +197,7 @@ def conclude(
         for row in by_queue[queue.number]:
             if row.finding != Finding.TIME_IN_QUEUE:
                 if row.is_total:
-                    _enter(verdict, Finding(row.finding), row.count)
+                    _enter(verdict, Finding(row.finding), row.count, queue.is_identified)
             elif queue.role is Role.QUEUE or not verdict.has_broker:
                 # What the broker measured stands above what clients did.
                 times[id(verdict)][row.first] += row.count
@@ -188,7 +208,7 @@ def conclude(
         verdicts=sorted(verdicts.values(), key=lambda v: (v.vhost, v.queue, v.server)),
         offences=_offences(catalog, found, examples_max),
         events=sum(sum(numbers) for numbers in counts.values())
-        - sum(numbers[k.SURVIVED] for numbers in counts.values()),
+        - sum(numbers[k.SURVIVED] + numbers[k.ARRIVED] for numbers in counts.values()),
         records=catalog.records,
         blocks=blocks,
         dirty_blocks=dirty_blocks,
@@ -232,7 +252,8 @@ _COLUMNS: Final = {
     Finding.ENTERED_TWICE: "duplicated_unflagged",
     Finding.PHANTOM: "phantom",
     Finding.EARLIER: "not_judged",
-    Finding.LOST: "missing_confirmed",
+    Finding.ACCOUNTED_FOR: "missing_confirmed",
+    Finding.EXPLAINED: "explained_identified",
     Finding.UNCONFIRMED: "unconfirmed",
     Finding.NEVER_PUBLISHED: "phantom",
     Finding.REFUSED_YET_RECEIVED: "phantom",
@@ -246,7 +267,14 @@ _BROKER_DUPLICATES: Final = {
 }
 
 
-def _enter(verdict: QueueVerdict, finding: Finding, count: int) -> None:
+def _enter(verdict: QueueVerdict, finding: Finding, count: int, is_identified: bool) -> None:
+    if finding is Finding.LOST:
+        verdict.missing_confirmed += count
+        if is_identified:
+            verdict.lost_identified += count
+        else:
+            verdict.lost_unidentified += count
+        return
     name = _COLUMNS.get(finding)
     if name is None and not verdict.has_clients:
         name = _BROKER_DUPLICATES.get(finding)
@@ -258,15 +286,19 @@ def _settle(verdict: QueueVerdict) -> None:
     if not verdict.has_clients:
         verdict.lost = verdict.missing_after_restart
         return
-    explained = 0
+    unclaimed = 0
     if verdict.has_broker:
+        there = verdict.enqueued if verdict.is_stream else verdict.still_queued
         explained = (
-            verdict.still_queued
+            there
             + verdict.unacknowledged
             + verdict.gone_with_process
             + sum(verdict.dropped.values())
         )
-    verdict.lost = max(0, verdict.missing_confirmed - explained)
+        unclaimed = max(0, explained - verdict.explained_identified)
+    # Of messages from before the ledger's beginning nobody knows whose they are.
+    verdict.lost = max(0, verdict.lost_identified - verdict.not_judged)
+    verdict.lost += max(0, verdict.lost_unidentified - unclaimed)
 
 
 def percentiles(histogram: dict[int, int]) -> dict[str, int]:
@@ -292,17 +324,19 @@ def _offences(catalog: Catalog, found: list[Example], examples_max: int) -> list
             continue
         kept[row.queue, finding] += 1
         queue = catalog.queues[row.queue]
+        publisher = catalog.queues[row.pair].third if row.pair >= 0 else queue.third
         offences.append(
             Offence(
                 finding=finding.name.lower(),
                 server=queue.server,
                 vhost=queue.vhost,
                 queue=queue.queue,
-                publisher=queue.third,
+                publisher=publisher,
                 start=row.start,
                 first=row.first,
                 count=row.count,
                 time=_shown(row.time_ms),
+                sequence=row.sequence,
             )
         )
     return offences
