@@ -19,6 +19,10 @@ test *arguments:
 test-compiled *arguments:
     PENSTOCK_TEST_BUILDS=compiled ./penstock test {{arguments}}
 
+# The tests of Spark on other versions of Spark.
+matrix *arguments:
+    ./penstock matrix {{arguments}}
+
 # Everything the build server runs.
 ci:
     .ci/run

@@ -42,8 +42,15 @@ TEXTS: dict[str, Reader] = {
     "http.host": lambda read: read.http.host,
     "http.tls_certificate": lambda read: read.http.certificate,
     "http.tls_key": lambda read: read.http.key,
+    "http.tls_client_ca": lambda read: read.http.client_authorities,
 }
-PATHS = ("data.directory", "definitions.file", "http.tls_certificate", "http.tls_key")
+PATHS = (
+    "data.directory",
+    "definitions.file",
+    "http.tls_certificate",
+    "http.tls_key",
+    "http.tls_client_ca",
+)
 OTHERS: dict[str, tuple[str, object, Reader]] = {
     # Key: a value as it is written, as it is found, and where.
     "data.ledger": ("true", True, lambda read: read.ledger),

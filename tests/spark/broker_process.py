@@ -14,8 +14,9 @@ from penstock.client.blocking import BlockingConnection
 class BrokerProcess:
     """Held by a fixture, which closes it. Keeps its ports when it is started again."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         self._data = data
+        self._options = options
         self._ports = (0, 0)
         self._process: subprocess.Popen[str] | None = None
         self.start()
@@ -45,6 +46,7 @@ class BrokerProcess:
                 f"--port={amqp}",
                 f"--http-port={http}",
                 f"--data={self._data}",
+                *self._options,
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -2,8 +2,8 @@
 
     python killed_query.py OPTIONS-JSON CHECKPOINT OUT STEP BATCH
 
-Steps: `planned` (the sink is called, nothing is read), `read`, `written` (the sink's file is there,
-Spark has not committed), `committed`; `never` lets it end. The sink writes one file per micro-batch,
+Steps: `asked` (of `killing_source`), `planned` (the sink is called, nothing is read), `read`,
+`written` (the sink's file is there, Spark has not committed), `committed`; `never` lets it end. The sink writes one file per micro-batch,
 whole or not at all, and a repeated micro-batch overwrites its file: an idempotent sink.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark.session import spark_session
+from tests.spark.killing_source import KillingSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,6 +31,8 @@ def main() -> None:
         "local[2]", "killed", spark__driver__memory="512m", spark__sql__shuffle__partitions="2"
     )
     session.sparkContext.setLogLevel("ERROR")
+    session.dataSource.register(KillingSource)
+    options["killed"] = json.dumps([os.getpgid(0), step, int(batch)])
 
     def reached(here: str, number: int) -> None:
         if here == step and number == int(batch):
@@ -45,7 +48,7 @@ def main() -> None:
         written.replace(out / f"{number}.json")
         reached("written", number)
 
-    stream: Any = session.readStream.format("penstock").options(**options).load()
+    stream: Any = session.readStream.format("killing").options(**options).load()
     query = (
         stream.select("offset", "body")
         .writeStream.foreachBatch(write)

@@ -2,9 +2,8 @@
 
     python killed_write.py OPTIONS-JSON CHECKPOINT - STEP BATCH
 
-Options are the source's, and `target`, the queue to write to. Steps: `staged` (everything is
-staged, nothing committed), `published` (the broker has committed, Spark has not); `never` lets it
-end.
+Options are the source's, and `target`, the queue to write to. Steps: those of a writer in
+`killing_source`; `committed` (Spark has committed); `never` lets it end.
 """
 
 from __future__ import annotations
@@ -13,44 +12,11 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from pathlib import Path
 
 from penstock.spark.session import spark_session
-from penstock.spark.source import PenstockDataSource
-from penstock.spark.stream_writer import StreamWriter
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import WriterCommitMessage
-
-
-class KillingWriter(StreamWriter):
-    def __init__(self, writer: StreamWriter, group: int, step: str, batch: int) -> None:
-        super().__init__(writer._options)
-        self._group = group
-        self._step = step
-        self._batch = batch
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self._reached("staged", batchId)
-        super().commit(messages, batchId)
-        self._reached("published", batchId)
-
-    def _reached(self, step: str, batch: int) -> None:
-        if (step, batch) == (self._step, self._batch):
-            os.killpg(self._group, signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-class KillingSource(PenstockDataSource):
-    @classmethod
-    def name(cls) -> str:
-        return "killing"
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
-        killed = json.loads(self.options.pop("killed"))
-        writer = super().streamWriter(schema, overwrite)
-        assert isinstance(writer, StreamWriter)
-        return KillingWriter(writer, *killed)
+from tests.spark.killing_source import KillingSource
 
 
 def main() -> None:
@@ -62,16 +28,21 @@ def main() -> None:
     session.sparkContext.setLogLevel("ERROR")
     session.dataSource.register(KillingSource)
     stream = session.readStream.format("penstock").options(**options, columns="body").load()
-    killed = json.dumps([os.getpgid(0), sys.argv[4], int(sys.argv[5])])
+    checkpoint, step, batch = sys.argv[2], sys.argv[4], sys.argv[5]
+    killed = json.dumps([os.getpgid(0), step, int(batch)])
     query = (
         # A shuffle, so that rows come in another order each time.
         stream.repartition(3)
         .writeStream.format("killing")
         .options(uri=options["uri"], exchange="", routingKey=target, killed=killed)
-        .option("checkpointLocation", sys.argv[2])
+        .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()
     )
+    while step == "committed" and query.isActive:
+        if (Path(checkpoint) / "commits" / batch).exists():
+            os.killpg(os.getpgid(0), signal.SIGKILL)
+        time.sleep(0.001)
     query.awaitTermination()
     session.stop()
 

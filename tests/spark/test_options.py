@@ -10,6 +10,7 @@ import pytest
 
 from penstock.spark.address import HttpAddress, resolve_secret
 from penstock.spark.broker_streams import Stream
+from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError
 from penstock.spark.http_client import BrokerClient
 from penstock.spark.offset_choice import read_choice, read_time
@@ -75,6 +76,9 @@ def test_a_secret_is_looked_up_where_it_is_used(tmp_path: Path) -> None:
         ({"retryTimeout": "long"}, "retryTimeout", "no duration"),
         ({"columns": "body,size"}, "columns", "no column 'size'"),
         ({"columns": "body,body"}, "columns", "named twice"),
+        ({"columns": "+body,size"}, "columns", "no column 'size'"),
+        ({"columns": "+"}, "columns", "no column is named"),
+        ({"columns": "*,body"}, "columns", "no column '*'"),
         ({"columns": " "}, "columns", "empty"),
         ({"filter": "body like 'x'"}, "filter", "cannot read"),
         ({"asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled", "Leave it"),
@@ -89,6 +93,16 @@ def test_a_wrong_option_is_named_with_what_to_do(
     assert said in str(caught.value)
     # Errors cross from Spark's processes pickled or as text.
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_heads_are_decoded_for_those_who_ask() -> None:
+    usual = ("stream", "partition", "offset", "timestamp", "exchange", "routing_key", "body")
+    assert options().columns == usual
+    assert options(columns="+headers, id").columns == (*usual[:-1], "headers", "body", "id")
+    assert options(columns="id,body").columns == ("id", "body")
+    assert options(columns="*").columns == tuple(COLUMNS)
+    queue = read_options({"uri": URI, "queue": "orders", "owner": "me"})
+    assert queue.columns == (*usual, "redelivered")
 
 
 def test_something_to_read_and_where_are_needed() -> None:

@@ -52,7 +52,7 @@ def test_every_column_holds_what_was_published(
     )
     publish(broker, f"{name}-topic", [("orders.eu", "hé".encode())], properties)
     publish(broker, "", [(name, b"")])
-    first, second = read(spark, broker, stream=name).orderBy("offset").collect()
+    first, second = read(spark, broker, stream=name, columns="*").orderBy("offset").collect()
     assert (first.stream, first.partition, first.offset) == (name, 0, 0)
     assert before - 1 <= first.timestamp.timestamp() <= time.time() + 1
     assert (first.exchange, first.routing_key) == (f"{name}-topic", "orders.eu")

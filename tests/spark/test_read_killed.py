@@ -9,8 +9,13 @@ import pytest
 from tests.spark.broker_process import BrokerProcess
 from tests.spark.published import declare_stream, publish_numbers
 from tests.spark.query_process import KillableQuery
+from tests.spark.spark_versions import SEVERAL_BATCHES, needs_spark
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    needs_spark("4.2", SEVERAL_BATCHES),
+]
 
 
 def test_nothing_is_lost_or_doubled_when_the_driver_dies_at_any_step(
@@ -25,6 +30,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_dies_at_any_step(
         startingOffsets="earliest",
         maxMessagesPerTrigger="700",
     )
+    query.run("asked", 2)
     for batch, step in enumerate(("planned", "read", "written", "committed"), 1):
         query.run(step, batch)
     publish_numbers(broker, name, 5000, 5500)

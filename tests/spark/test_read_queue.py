@@ -15,12 +15,13 @@ from penstock.spark.http_client import BrokerClient
 from tests.spark.broker_process import BrokerProcess
 from tests.spark.published import publish_numbers
 from tests.spark.query_process import KillableQuery
+from tests.spark.spark_versions import QUEUES, needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), needs_spark("4.2", QUEUES)]
 
 PATIENCE_SECONDS = 60
 
@@ -92,7 +93,12 @@ def test_a_queue_gives_each_message_once_when_the_driver_dies_at_any_step(
     query = KillableQuery(
         tmp_path, uri=broker.uri, queue=name, owner="killed", maxMessagesPerTrigger="500"
     )
+    # A lease was taken and Spark knows nothing of it.
+    query.run("asked", 2)
+    [taken] = [lease["number"] for lease in leases(broker, name, "killed")]
     query.run("planned", 1)
+    assert [lease["number"] for lease in leases(broker, name, "killed")] == [taken]
+    query.run("read", 1)
     query.run("written", 2)
     broker.kill()
     broker.start()

@@ -73,3 +73,20 @@ def test_a_batch_that_would_end_before_it_begins_is_refused(
     )
     with pytest.raises(Exception, match="would end with offset 3 before it begins with 8"):
         frame.count()
+
+
+def test_a_schema_that_is_not_ours_ends_a_query_before_any_task(
+    spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
+) -> None:
+    declare_stream(broker, name)
+    publish_numbers(broker, name, 0, 10)
+    reader = spark.readStream.format("penstock").options(uri=broker.uri, stream=name)
+    with pytest.raises(Exception, match="no column 'body string'"):
+        (
+            reader.schema("body string")
+            .load()
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(tmp_path))
+            .start()
+            .awaitTermination()
+        )

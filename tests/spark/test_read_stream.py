@@ -13,6 +13,7 @@ from penstock.spark.address import TlsFiles, read_access
 from penstock.spark.http_client import BrokerClient
 from tests.spark.broker_process import BrokerProcess
 from tests.spark.published import declare_stream, delete_stream, publish, publish_numbers
+from tests.spark.spark_versions import BACKLOG, QUEUES, SEVERAL_BATCHES, needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +66,7 @@ def wait_for(count: int, sink: Sink, query: StreamingQuery) -> None:
         time.sleep(0.05)
 
 
+@needs_spark("4.2", SEVERAL_BATCHES)
 def test_available_now_reads_all_in_micro_batches_of_the_asked_size(
     spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
 ) -> None:
@@ -81,6 +83,7 @@ def test_available_now_reads_all_in_micro_batches_of_the_asked_size(
     assert sink.numbers() == list(range(1200))
 
 
+@needs_spark("4.2", SEVERAL_BATCHES)
 def test_octets_bound_a_micro_batch(
     spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
 ) -> None:
@@ -193,6 +196,7 @@ def test_a_stream_that_was_declared_again_is_noticed(
     assert sink.numbers() == [*range(10), *range(100, 120)]
 
 
+@needs_spark("4.2", BACKLOG)
 def test_a_cursor_follows_the_query_and_progress_tells_the_backlog(
     spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
 ) -> None:
@@ -211,6 +215,7 @@ def test_a_cursor_follows_the_query_and_progress_tells_the_backlog(
     assert "'next': 30" in str(latest) or '"next":30' in str(latest).replace(" ", "")
 
 
+@needs_spark("4.2", QUEUES)
 def test_a_checkpoint_of_another_kind_of_query_is_refused(
     spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,6 +123,41 @@ def test_rows_that_reach_no_queue_fail_the_job_when_that_was_asked_for(
         write(frame, broker, routingKey=name, mandatory="true")
 
 
+def test_a_queue_without_room_fails_the_job_and_nothing_is_published(
+    spark: SparkSession, broker: BrokerProcess, name: str
+) -> None:
+    limits = {"x-max-length": 15, "x-overflow": "reject-publish"}
+    declare_target(broker, name, limits)
+    frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) as body")
+    write(frame, broker, routingKey=name)
+    with pytest.raises(Exception, match=f"queue '{name}' refuses publishes .* Nothing was publ"):
+        write(frame, broker, routingKey=name)
+    assert sinks_of(broker) == []
+    assert numbers_in(broker, name) == list(range(10))
+    write(frame, broker, routingKey=name)
+    assert numbers_in(broker, name) == list(range(10))
+
+
+def test_a_job_may_wait_for_room(spark: SparkSession, broker: BrokerProcess, name: str) -> None:
+    declare_target(broker, name, {"x-max-length": 15, "x-overflow": "reject-publish"})
+    frame = spark.range(0, 1000, 1, 2).selectExpr("cast(id as string) as body")
+    is_written = Event()
+
+    def consume() -> list[int]:
+        found: list[int] = []
+        while not is_written.wait(0.01):
+            found += numbers_in(broker, name)
+        return found + numbers_in(broker, name)
+
+    with ThreadPoolExecutor(1) as pool:
+        consumed = pool.submit(consume)
+        try:
+            write(frame, broker, routingKey=name, whenFull="wait")
+        finally:
+            is_written.set()
+    assert sorted(consumed.result()) == list(range(1000))
+
+
 def test_direct_publishing_is_confirmed_and_mandatory_counts(
     spark: SparkSession, broker: BrokerProcess, name: str
 ) -> None:
@@ -158,6 +195,7 @@ def test_direct_publishing_is_confirmed_and_mandatory_counts(
         ("'x' as body", {"exhcange": "e"}, "Did you mean 'exchange'"),
         ("'x' as body", {"window": "many"}, "'many' is no positive number"),
         ("'x' as body", {"deduplicate": "false", "sink": "s"}, "nothing is staged then"),
+        ("'x' as body", {"whenFull": "drop"}, "'drop' is none of the words it may be"),
         ("'x' as body", {"password": "wrong"}, "the login was refused"),
     ],
 )

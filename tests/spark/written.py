@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from penstock.client.events import Delivered
 
 
-def declare_target(broker: BrokerProcess, name: str) -> None:
+def declare_target(
+    broker: BrokerProcess, name: str, arguments: dict[str, Any] | None = None
+) -> None:
     with broker.connection() as connection, connection.channel() as channel:
-        channel.call(declare_queue(name, durable=True))
+        channel.call(declare_queue(name, durable=True, arguments=arguments))
 
 
 def drained(broker: BrokerProcess, name: str) -> list[Delivered]:

@@ -24,6 +24,7 @@ host = ""                          # as listen.host
 port = 15672                       # any free one beside another AMQP port than 5672
 tls_certificate = ""
 tls_key = ""
+tls_client_ca = ""                 # clients must show a certificate that this one has signed
 websocket_origins = []
 """
 
@@ -89,6 +90,7 @@ class HttpTable(_Table):
     port: int = Field(default=HTTP_PORT, ge=0, le=_PORT_MAX)
     tls_certificate: str = ""
     tls_key: str = ""
+    tls_client_ca: str = ""
     websocket_origins: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
 
 
@@ -162,6 +164,7 @@ def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
         port=http.port,
         certificate=folder / http.tls_certificate if http.tls_certificate else None,
         key=folder / http.tls_key if http.tls_key else None,
+        client_authorities=folder / http.tls_client_ca if http.tls_client_ca else None,
         origins=tuple(http.websocket_origins),
         is_port_named="port" in http.model_fields_set,
     )
