@@ -49,7 +49,7 @@ class LedgerHouse(House):
         self.peers: list[Peer] = []
 
     def told(self) -> tuple[Counter[str], list[tuple[str, int, int]]]:
-        self.node.sweep(NOW, NOW)
+        self.node.sweep(NOW, 1000)
         return told(self.disk)
 
 
@@ -119,5 +119,5 @@ def test_transfers_of_amqp_1_0_are_counted_on_the_short_way_and_on_the_long_one(
     sender.send(b"1")
     sender.send(b"2", b"3")
     sender.send(b"4", settled=True)
-    house.node.sweep(house.now, house.now)
+    house.node.sweep(house.now, 1000)
     assert told(house.disk)[0] == {"/  q": 4}

@@ -220,13 +220,13 @@ class Node:
         self.state.set_wall_offset(wall - now)
         for connection in list(self.connections.values()):
             connection.tick(now)
-        self._count_routes(now)
+        self._sweep_ledger(wall, False)
 
-    def _count_routes(self, now: int) -> None:
+    def _sweep_ledger(self, wall: int, is_last: bool) -> None:
         if self.ledger is None or self.storage_failure:
             return
         try:
-            self.ledger.count_routes(now + self.state.wall.offset_ms)
+            self.ledger.sweep(wall, is_last)
         except DiskError as error:
             self.storage_failed(str(error))
 
@@ -272,7 +272,7 @@ class Node:
         reason = "broker forced connection closure with reason 'shutdown'"
         for connection in list(self.connections.values()):
             connection.stop(reason, now)
-        self._count_routes(now)
+        self._sweep_ledger(now + self.state.wall.offset_ms, True)
 
 
 class NodeStorage(StorageOwner):

@@ -2,7 +2,7 @@
 
 It is written at the end of a tick, before anybody hears of the tick, and is not flushed: it is
 whole after the process was killed, and may lack its tail after a power loss. Counts of routes are
-for people who watch the flow, and follow a few times a second.
+for people who watch the flow, and follow once a second.
 
 Invariants
 - a file stands for itself: it names everything it speaks of;
@@ -28,6 +28,8 @@ FOLDER: Final = "ledger"
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 # Four gigabytes, some days of a busy broker.
 FILES_MAX: Final = 64
+# Thousands of routes may be busy, each with a record each time.
+ROUTES_EVERY_MS: Final = 1000
 _DIGITS: Final = 12
 
 
@@ -51,6 +53,7 @@ class Ledger(QueueWatcher):
         self._pages.time = wall
         self._queues: dict[Queue, QueueLedger] = {}
         self._routes: Routes = Routes(wall, routes_max)
+        self._counted_at: int = wall
         self._name_count: int = 0
         self._numbers: list[int] = sorted(
             [int(name[len(FOLDER) + 1 : -4]) for name in disk.names() if is_ledger(name)]
@@ -102,8 +105,14 @@ class Ledger(QueueWatcher):
             if self._size >= self._file_bytes_max or pages.publisher_count >= PUBLISHERS_MAX:
                 self._begin_file()
 
-    def count_routes(self, wall: int) -> None:
-        """A few times a second: write how much was published where. Raises DiskError."""
+    def sweep(self, wall: int, is_last: bool) -> None:
+        """A few times a second, and when the broker stops. Raises DiskError."""
+        if is_last or not 0 <= wall - self._counted_at < ROUTES_EVERY_MS:
+            self._counted_at = wall
+            self._count_routes(wall)
+
+    def _count_routes(self, wall: int) -> None:
+        """Write how much was published where."""
         pages = self._pages
         pages.time = wall
         for route in self._routes.all():

@@ -15,6 +15,8 @@ from penstock.broker.observers import QueueObserver
 
 # Sequences that one run lists, so that who reads a part of a file need not look far behind it.
 SEQUENCES_MAX: Final = 64 * records.SEQUENCES_PER_RECORD
+# How far a sequence may be ahead of the first of its run; one that was delayed may be behind it.
+AHEAD_MAX: Final = 0xFFFF
 # Publishers have 16 bits in a record, and 0 is nobody.
 PUBLISHERS_MAX: Final = 65_535
 _LOW_BITS: Final = 32
@@ -152,24 +154,29 @@ class QueueLedger(QueueObserver):
 
     def _list_sequence(self, position: int, sequence: int) -> bool:
         """Sequences do not follow one another. False when the run has listed enough of them."""
+        ahead = sequence - self._sequence
+        if not 0 < ahead <= AHEAD_MAX:
+            return False
         listed = self._listed
         if listed is None:
             count = position - self._first
             if count >= SEQUENCES_MAX:
                 return False
-            listed = list(range(count))
+            listed = [0]
+            for number in range(1, count):
+                listed.append(number)
             self._listed = listed
             # From here on every message comes this way.
             self._ahead = NOWHERE
         elif len(listed) >= SEQUENCES_MAX:
             return False
-        listed.append(sequence - self._sequence)
+        listed.append(ahead)
         return True
 
     def _add_all(self, what: int, entries: list[QueueEntry]) -> None:
         first = entries[0].position
         count = len(entries)
-        if entries[count - 1].position - first == count - 1:
+        if count == 1 or entries[count - 1].position - first == count - 1:
             # Positions only grow within a batch, so there is no gap.
             self._add(what, first, count)
             return

@@ -16,8 +16,8 @@ record, and names stand before their use.
 ENQUEUED says who published: `publisher` is 0 for nobody who waits for confirms under a name of
 their own, and `sequence` are the low 32 bits of what the first message of the run was confirmed as.
 The high ones are in the publisher's name record. The run's other messages follow it one by one, or
-with HAS_SEQUENCES the records behind this one say their sequences, seven each, as differences from
-the first.
+with HAS_SEQUENCES the records behind this one say their sequences, fifteen each, as differences from
+the first in 16 bits.
 """
 
 from array import array
@@ -30,8 +30,8 @@ FORMAT_VERSION: Final = 1
 RECORD: Final = Struct("<QBBHIQII")
 RECORD_SIZE: Final = 32
 _HEAD: Final = Struct("<8sHH20x")
-# A record of sequences has its event where every record has it, and numbers of 32 bits elsewhere.
-SEQUENCES_PER_RECORD: Final = 7
+# A record of sequences has its event where every record has it, and numbers of 16 bits elsewhere.
+SEQUENCES_PER_RECORD: Final = 15
 _LOW: Final = 0xFFFFFFFF
 
 # Events.
@@ -45,7 +45,7 @@ ACKNOWLEDGED: Final = 7
 TAKEN: Final = 8  # delivered to a consumer that does not acknowledge, and gone
 DROPPED: Final = 9  # detail: why
 ROUTED: Final = 10  # name is a route's; count messages since its last such record
-SEQUENCES: Final = 11  # detail: how many of the seven are used
+SEQUENCES: Final = 11  # detail: how many of the fifteen are used
 
 # Details of NAME, added up.
 IS_STREAM: Final = 1
@@ -104,10 +104,14 @@ def add_sequences(words: list[int], ahead: list[int]) -> None:
     ahead.extend([0] * (-count % SEQUENCES_PER_RECORD))
     for at in range(0, count, SEQUENCES_PER_RECORD):
         used = min(count - at, SEQUENCES_PER_RECORD)
-        words.append(ahead[at] | ahead[at + 1] << 32)
-        words.append(SEQUENCES | used << 8 | ahead[at + 2] << 32)
-        words.append(ahead[at + 3] | ahead[at + 4] << 32)
-        words.append(ahead[at + 5] | ahead[at + 6] << 32)
+        words.append(_four(ahead[at], ahead[at + 1], ahead[at + 2], ahead[at + 3]))
+        words.append(_four(SEQUENCES | used << 8, ahead[at + 4], ahead[at + 5], ahead[at + 6]))
+        words.append(_four(ahead[at + 7], ahead[at + 8], ahead[at + 9], ahead[at + 10]))
+        words.append(_four(ahead[at + 11], ahead[at + 12], ahead[at + 13], ahead[at + 14]))
+
+
+def _four(first: int, second: int, third: int, fourth: int) -> int:
+    return first | second << 16 | third << 32 | fourth << 48
 
 
 def packed(words: list[int]) -> bytes:

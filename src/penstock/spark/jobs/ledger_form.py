@@ -16,7 +16,7 @@ What brings the two together is the *session*: one channel of a connection whose
 a name that no other has, `connection/channel`. The broker names it `vhost NUL session NUL serial`,
 with a number of its own that ENQUEUED has in `publisher`; `sequence` is then what the run's first
 message is confirmed as, its tag. Of sequences that do not follow one another, records of SEQUENCES
-behind it give seven each as differences. The client names it `vhost NUL session NUL publisher`, and
+behind it give fifteen each as differences. The client names it `vhost NUL session NUL publisher`, and
 TAGGED says that from the tag in `sequence` and, for its high bits, `count` on its messages are those
 from `first` on.
 
@@ -59,7 +59,7 @@ IS_SESSION: Final = 8
 # Bits of the detail of ENQUEUED.
 IS_PERSISTENT: Final = 1
 HAS_SEQUENCES: Final = 2
-SEQUENCES_PER_RECORD: Final = 7
+SEQUENCES_PER_RECORD: Final = 15
 # Records of sequences behind one record.
 SEQUENCE_RECORDS_MAX: Final = 64
 

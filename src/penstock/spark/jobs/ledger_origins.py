@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # Of a run of the kind ORIGIN, `time` is the client's number in the catalog and the sequence of the
 # first message; so many bits for the latter are a million messages a second for twelve days.
 SEQUENCE_BITS: Final = 40
-# Where the seven numbers of a record of sequences lie among its eight words.
-_WORDS: Final = np.array([0, 1, 3, 4, 5, 6, 7])
+# Where the fifteen numbers of a record of sequences lie among its sixteen halves of words.
+_HALVES: Final = np.array([place for place in range(16) if place != 4])
 _TAG_LOW_BITS: Final = 32
 # Below the number of any client.
 _NO_PAIR: Final = -1
@@ -99,11 +99,11 @@ def _listed(records: npt.NDArray[np.void], at: npt.NDArray[np.int64], told: _Tol
     # A tail that was torn off took sequences with it.
     is_whole = at + rows < len(records)
     at, told = at[is_whole], told.where(is_whole)
-    words = np.ascontiguousarray(records).view("<u4").reshape(-1, form.RECORD_SIZE // 4)
+    halves = np.ascontiguousarray(records).view("<u2").reshape(-1, form.RECORD_SIZE // 2)
     source = np.repeat(np.arange(len(at)), told.count)
     into = np.arange(len(source)) - np.repeat(np.cumsum(told.count) - told.count, told.count)
     row = at[source] + 1 + into // form.SEQUENCES_PER_RECORD
-    ahead = words[row, _WORDS[into % form.SEQUENCES_PER_RECORD]].astype(np.int64)
+    ahead = halves[row, _HALVES[into % form.SEQUENCES_PER_RECORD]].astype(np.int64)
     single = told.where(source)
     return _Told(
         single.publisher,
