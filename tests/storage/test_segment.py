@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.storage.segment import (
+    LOCATION_END,
     SEGMENT_HEADER_BYTES,
     decode_segment_header,
     encode_segment_header,
@@ -18,11 +19,12 @@ from penstock.storage.segment import (
 from tests.storage.doubles import STORE_ID
 
 
-@given(number=st.integers(1, 1 << 40), offset=st.integers(0, (1 << 40) - 1))
+@given(number=st.integers(1, (1 << 28) - 1), offset=st.integers(0, (1 << 33) - 1))
 def test_a_location_gives_segment_and_offset_back(number: int, offset: int) -> None:
     location = location_of(number, offset)
     assert (segment_of(location), offset_of(location)) == (number, offset)
-    assert location == number << 40 | offset
+    assert location == number << 33 | offset
+    assert location < LOCATION_END
 
 
 def test_a_later_place_has_a_higher_location() -> None:

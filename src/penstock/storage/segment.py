@@ -19,8 +19,11 @@ FOLDER: Final = "journal/"
 _SUFFIX: Final = ".log"
 _DIGITS: Final = 12
 _HEADER: Final = Struct(">8sH16sQQ")
-# A terabyte: far above what one batch, which ends at 4 GiB, can make of a segment.
-_OFFSET_BITS: Final = 40
+# 8 GiB: above what one batch, which ends at 4 GiB, can make of a segment.
+_OFFSET_BITS: Final = 33
+# Locations stay below this, so that others may be marked by a bit above, and all fit a machine word
+# of the compiled build. It is 2^28 segments, and more than ten thousand terabytes written.
+LOCATION_END: Final = 1 << 61
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
 
 
@@ -79,7 +82,9 @@ def segment_number(name: str) -> int:
 
 
 def location_of(number: int, offset: int) -> int:
-    return number << _OFFSET_BITS | offset
+    location = number << _OFFSET_BITS | offset
+    assert location < LOCATION_END, "no store has had so many segments"
+    return location
 
 
 def segment_of(location: int) -> int:

@@ -40,8 +40,9 @@ class KeptPages(MessagePages):
             for position, location in list(zip(positions, locations, strict=True))[: self.page_max]
         ]
 
-    def forget(self, location: int) -> None:
-        del self.kept[location]
+    def forget(self, locations: list[int]) -> None:
+        for location in locations:
+            del self.kept[location]
 
 
 def body_of(position: int) -> bytes:

@@ -10,6 +10,7 @@ from penstock.broker.queues.paged_list import PagingLimits
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
 from penstock.broker.store.limits import StoreLimits
+from penstock.broker.store.spool import SPOOLED
 from penstock.broker.topology import DeclareQueue, VhostCommand
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.container import Container, ContainerDecoder
@@ -200,7 +201,7 @@ def live_pairs(broker: Broker) -> dict[int, int]:
                 if not entry.message.properties.persistent:
                     continue
                 location = entry.message.location
-            elif location >> 62:
+            elif location & SPOOLED:
                 continue  # spooled
             locations.append(location)
     for queue, entry in broker.out:

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.broker.ledger import records
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
 from penstock.spark.jobs.synthetic import Fault, Traffic, write_server
@@ -91,6 +93,29 @@ def load(server: Server, *arguments: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def wait_for_routes(data: Path, count: int) -> None:
+    """Counts of routes follow once a second; a broker that is killed takes the last ones along."""
+    ends = time.monotonic() + SECONDS_MAX
+    while routed(data) != count:
+        assert time.monotonic() < ends, (routed(data), count)
+        time.sleep(0.05)
+
+
+def routed(data: Path) -> int:
+    found = 0
+    for path in (data / "ledger").glob("*.led"):
+        octets = path.read_bytes()
+        at = records.RECORD_SIZE
+        while at + records.RECORD_SIZE <= len(octets):
+            _, event, _, _, _, _, count, _ = records.RECORD.unpack_from(octets, at)
+            at += records.RECORD_SIZE
+            if event == records.NAME:
+                at += count + -count % records.RECORD_SIZE
+            elif event == records.ROUTED:
+                found += count
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(2 * SECONDS_MAX)
 def test_ledgers_of_a_broker_that_was_killed_and_of_its_clients_agree(tmp_path: Path) -> None:
@@ -100,9 +125,11 @@ def test_ledgers_of_a_broker_that_was_killed_and_of_its_clients_agree(tmp_path: 
     try:
         load(server, *durable, "--messages", "3000")
         load(server, *durable, "--messages", "700", "--consumers", "0")
+        wait_for_routes(tmp_path / "server", 3700)
         server.kill()
         server.start()
         load(server, "--messages", "500", *clients)
+        wait_for_routes(tmp_path / "server", 4200)
         live = followed(tmp_path / "server")
     finally:
         server.kill()

@@ -29,8 +29,9 @@ from penstock.broker.queues.ready_list import ReadyList
 HEAD_COUNT_MAX: Final = 16_384
 HEAD_COUNT_KEPT: Final = 4096
 HEAD_BYTES_MAX: Final = 16 * 1024 * 1024
-# Read back at once: large enough that reading is cheap, small enough not to be felt.
-PAGE_COUNT: Final = 1024
+# Read back at once, at most: as many small messages as lie in a block of the disk's, which is read
+# and checked as a whole. Few enough not to be felt.
+PAGE_COUNT: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,11 @@ class PagedReadyList(ReadyList):
     def _fill(self) -> None:
         """Read the next entries back; the head is empty."""
         if self._tail.count:
-            for entry in self._tail.read():
+            entries = self._tail.read()
+            if not self._returned and entries[0].position > self.inherited_position:
+                self._slots.extend(entries)
+                return
+            for entry in entries:
                 if entry.position <= self.inherited_position:
                     inherit(entry)
                 while self._returned and self._returned[0].position < entry.position:

@@ -54,6 +54,6 @@ class MessagePages:
         """
         raise NotImplementedError
 
-    def forget(self, location: int) -> None:
-        """A message that was paged out is in memory, or gone."""
+    def forget(self, locations: list[int]) -> None:
+        """Messages that were paged out are in memory, or gone."""
         raise NotImplementedError

@@ -7,12 +7,15 @@ from penstock.broker.message import Message, MessageDecoder
 from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.store import records
 from penstock.broker.store.spool import SPOOLED, Spool
+from penstock.broker.store.twin import Twin
 from penstock.broker.wall_clock import WallClock
-from penstock.storage.checked_reading import CheckedOctets
+from penstock.storage.checked_reading import BLOCK_BYTES, CheckedOctets
 from penstock.storage.journal import Journal
 from penstock.storage.segment import offset_of
 
-# Records that are read back at a time end here, however few they are: bodies may be large.
+# Who has this much of a block ends with it, however few records they are: bodies may be large.
+WORTH_BYTES: Final = BLOCK_BYTES // 2
+# Who finds little in each block ends here.
 PAGE_BYTES: Final = 4 * 1024 * 1024
 NO_NUMBER: Final = [0]
 
@@ -53,25 +56,45 @@ class QueuePages(MessagePages):
         entries: list[QueueEntry] = []
         window = b""
         start = 0
-        size_read = 0
+        octets_read = 0
+        used = 0
+        twin: Twin | None = None
         for index, location in enumerate(locations):
-            if size_read >= PAGE_BYTES:
-                break
             at = location - start
+            if twin is not None and at >= 0:
+                message = twin.message_at(window, at)
+                if message is not None:
+                    if not location & SPOOLED:
+                        message.location = location
+                        message.is_journalled = True
+                    used += twin.size
+                    entries.append(QueueEntry(message, positions[index]))
+                    continue
             if not _holds_record(window, at):
-                checked = self._checked(location, records.HEAD_SIZE)
-                if not _holds_record(checked.data, offset_of(location) - checked.start):
-                    # Only part of a large batch was read, and the record is larger still.
-                    size = records.size_at(checked.data, offset_of(location) - checked.start)
-                    checked = self._checked(location, size)
+                if used >= WORTH_BYTES or octets_read >= PAGE_BYTES:
+                    # Of a block that is begun the next call would read and check the rest again.
+                    break
+                checked = self._around(location)
                 window = checked.data
+                octets_read += len(window)
                 start = location - offset_of(location) + checked.start
                 at = location - start
-            size_read += records.size_at(window, at)
-            entries.append(
-                self._entry(records.MessageRecord(window, at), positions[index], location)
-            )
+            used += records.size_at(window, at)
+            record = records.MessageRecord(window, at)
+            entry = self._entry(record, positions[index], location)
+            if record.pair_count == 1 and entry.expires_at == 0:
+                twin = Twin(window, at, record, entry.message)
+            entries.append(entry)
         return entries
+
+    def _around(self, location: int) -> CheckedOctets:
+        """With the whole record of a location among them."""
+        checked = self._checked(location, records.HEAD_SIZE)
+        at = offset_of(location) - checked.start
+        if _holds_record(checked.data, at):
+            return checked
+        # Only part of a large batch was read, and the record is larger still.
+        return self._checked(location, records.size_at(checked.data, at))
 
     def _checked(self, location: int, size_min: int) -> CheckedOctets:
         """Octets around a location that are what was written. Raises a `DiskError` otherwise: a
@@ -98,9 +121,10 @@ class QueuePages(MessagePages):
             entry.expires_at = max(expires_at - self._wall.offset_ms, 1)
         return entry
 
-    def forget(self, location: int) -> None:
-        if location & SPOOLED:
-            self._spool.forget(location)
+    def forget(self, locations: list[int]) -> None:
+        if self.number:
+            locations = [location for location in locations if location & SPOOLED]
+        self._spool.forget_all(locations)
 
 
 def _holds_record(window: bytes, at: int) -> bool:

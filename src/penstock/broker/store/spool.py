@@ -10,13 +10,15 @@ from typing import Final
 from zlib import crc32
 
 from penstock.storage.checked_reading import BLOCK_BYTES, CheckedOctets
-from penstock.storage.segment import location_of, offset_of, segment_of
+from penstock.storage.segment import LOCATION_END, location_of, offset_of, segment_of
 from penstock.world.disk import AppendFile, Disk, DiskError
 
 FOLDER: Final = "spool/"
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 # Tells a location in the spool from one in the journal; the rest is written alike.
-SPOOLED: Final = 1 << 62
+SPOOLED: Final = LOCATION_END
+# Files are numbered from one.
+NO_FILE: Final = 0
 
 
 class SpoolFile:
@@ -114,9 +116,26 @@ class Spool:
         return self._files[file_of(location)].read(offset_of(location))
 
     def forget(self, location: int) -> None:
-        number = file_of(location)
+        self._forget(file_of(location), 1)
+
+    def forget_all(self, locations: list[int]) -> None:
+        """What lies together is counted together."""
+        number = NO_FILE
+        count = 0
+        for location in locations:
+            other = file_of(location)
+            if other != number:
+                if count:
+                    self._forget(number, count)
+                number = other
+                count = 0
+            count += 1
+        if count:
+            self._forget(number, count)
+
+    def _forget(self, number: int, count: int) -> None:
         spool_file = self._files[number]
-        spool_file.live_count -= 1
+        spool_file.live_count -= count
         assert spool_file.live_count >= 0, "forgotten more often than put"
         if spool_file.live_count == 0 and number != self._active:
             self._remove(number)
@@ -131,4 +150,4 @@ class Spool:
 
 
 def file_of(location: int) -> int:
-    return segment_of(location & ~SPOOLED)
+    return segment_of(location - SPOOLED)
