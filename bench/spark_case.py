@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MASTER = "local[2]"
 # Of the messages that are read: writing takes that much longer.
-WRITE_PART = 8
+WRITE_PART = 1
 # Of the ledger that is audited; a message has three events, in runs of so many.
 AUDIT_QUEUES = 10
 AUDIT_RUN = 100

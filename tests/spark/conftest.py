@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.broker_process import BrokerProcess
+from tests.spark.quick_java import use_quick_java
 from tests.spark.spark_versions import SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        # Workers are started with it.
+        use_quick_java()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,6 +32,7 @@ from penstock.cli.story.spark_steps import (
     why_no_java,
 )
 from penstock.cli.story.verdict import Story, verdict_table
+from penstock.cli.termination import exit_when_terminated
 from penstock.client.errors import ClientError
 
 # Of the first act, and of the second, whose messages go to three sinks and to disk.
@@ -79,7 +80,11 @@ def command(
     parts = QUICK_PART if quick else 1
     began = time.monotonic()
     try:
-        with folder_of(keep) as folder, StoryBroker(folder / "broker") as broker:
+        with (
+            exit_when_terminated(),
+            folder_of(keep) as folder,
+            StoryBroker(folder / "broker") as broker,
+        ):
             teller = Teller(console, broker, folder, size)
             story = teller.tell(messages // parts, MESSAGES_OVER_KILL // parts, reason)
     except (BrokerDidNotStart, ClientError, CrashFailed, RunFailed, SparkFailed) as error:

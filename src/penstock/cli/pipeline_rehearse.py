@@ -36,6 +36,7 @@ from penstock.cli.pipeline_session import (
     spark,
 )
 from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker
+from penstock.cli.termination import exit_when_terminated
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
 from penstock.client.errors import ClientError
@@ -98,7 +99,12 @@ def command(
     in the books of both sides. 1: it is not so. 2: it could not be done.
     """
     rehearsal = Rehearsal(messages)
-    with refusals(), working_folder(folder) as work, progress(as_json) as tell:
+    with (
+        refusals(),
+        exit_when_terminated(),
+        working_folder(folder) as work,
+        progress(as_json) as tell,
+    ):
         told = tell if errors.is_terminal or as_json else Lines().say
         try:
             _fill_and_read(rehearsal, work, size, master, memory, told)

@@ -205,6 +205,32 @@ def test_a_rehearsal_is_archived_and_replayed_by_commands(tmp_path: Path) -> Non
     assert "Traceback" not in errors
 
 
+@pytest.mark.timeout(SECONDS_MAX)
+def test_a_rehearsal_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = ("pipeline", "rehearse", "--messages", "1000000000", "--folder", str(tmp_path / "w"))
+    with subprocess.Popen(
+        [sys.executable, "-m", "penstock", *command], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("publishing"):
+                break
+        begun = children_of(process.pid)
+        assert begun
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+    assert process.returncode == 128 + signal.SIGTERM
+    # What tracks the resources of its processes ends by itself, a moment later.
+    ends = time.monotonic() + SECONDS_MAX
+    while [pid for pid in begun if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < ends, begun
+        time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX)
 def test_an_archive_of_a_broker_that_is_not_there_is_refused(tmp_path: Path) -> None:
