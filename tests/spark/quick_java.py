@@ -4,7 +4,8 @@ Half of Spark's start is the loading of classes. Java can write those of one run
 the next ones map; where it cannot, they start as slowly as ever. Java's second compiler only pays
 in runs of minutes.
 
-Spark takes the settings from SPARK_CONF_DIR, so processes that tests start have them as well.
+Spark's launcher takes the settings from the environment, so processes that tests start have them as
+well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import zlib
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
+SETTINGS = "SPARK_SUBMIT_OPTS"
 SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 WARMING_SECONDS_MAX = 240
 
@@ -55,13 +57,12 @@ java.wait()
 
 def use_quick_java() -> None:
     """For this process and all that it starts, unless somebody has settings of their own."""
-    if "SPARK_CONF_DIR" in os.environ:
+    if SETTINGS in os.environ:
         return
-    folder = _folder()
-    archive = folder / "classes.jsa"
-    if not (folder / "spark-defaults.conf").exists():
-        _settings(folder, f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable")
-        environment = {**os.environ, "SPARK_CONF_DIR": str(folder)}
+    archive = _archive()
+    if not archive.exists():
+        archive.parent.mkdir(exist_ok=True)
+        environment = {**os.environ, SETTINGS: f"{SHORT_RUNS} -XX:ArchiveClassesAtExit={archive}"}
         subprocess.run(
             [sys.executable, "-c", WARMING],
             env=environment,
@@ -69,18 +70,12 @@ def use_quick_java() -> None:
             capture_output=True,
             check=True,
         )
-        # A file that does not fit, or is not there, is passed over.
-        _settings(folder, f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable")
-    os.environ["SPARK_CONF_DIR"] = str(folder)
+    # A file that does not fit, or is not there, is passed over.
+    os.environ[SETTINGS] = f"{SHORT_RUNS} -XX:SharedArchiveFile={archive} -Xshare:auto"
+    os.environ["SPARK_LAUNCHER_OPTS"] = SHORT_RUNS
 
 
-def _settings(folder: Path, options: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = f"spark.driver.extraJavaOptions {SHORT_RUNS} {options}\n"
-    (folder / "spark-defaults.conf").write_text(text)
-
-
-def _folder() -> Path:
+def _archive() -> Path:
     """Another Java or another Spark has other classes."""
     import pyspark
 
@@ -88,5 +83,5 @@ def _folder() -> Path:
 
     java = java_home()
     release = java / "release"
-    about = f"{java} {release.read_text() if release.exists() else ''}"
-    return CHECKOUT / ".penstock" / f"java-{pyspark.__version__}-{zlib.crc32(about.encode()):08x}"
+    about = f"{java} {release.read_text() if release.exists() else ''} {pyspark.__file__}"
+    return CHECKOUT / ".penstock" / f"classes-{zlib.crc32(about.encode()):08x}.jsa"
