@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER = "local[2]"
-# Of the messages that are read: writing takes that much longer.
-WRITE_PART = 1
 # Of the ledger that is audited; a message has three events, in runs of so many.
 AUDIT_QUEUES = 10
 AUDIT_RUN = 100
@@ -104,7 +102,7 @@ def run_reads(run: PartOfRun) -> None:
 def run_writes(run: PartOfRun) -> None:
     from bench.spark_writes import WriteBench, write_rounds
 
-    bench = WriteBench(run.spark, run.broker, run.options.messages // WRITE_PART)
+    bench = WriteBench(run.spark, run.broker, run.options.messages)
     write_rounds(bench, run.options.rounds, run.tell)
 
 

@@ -20,6 +20,8 @@ from penstock.cli.pipeline_session import (
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+# A query may wait for a broker that is away. Whoever has mistyped an address should not.
+FIRST_ANSWER: Final = "3s"
 # How long one look at a running query waits.
 LOOK_SECONDS: Final = 1
 
@@ -75,6 +77,8 @@ def command(
         copies = bool(stream or pattern)
         if not copies and not compact and retain is None:
             raise ArchiveRefused("Nothing to do: give --stream, --pattern, --compact or --retain.")
+        if copies:
+            check_streams(options)
         rows = compacted = removed = 0
         with progress(as_json) as tell, spark(master, memory, "archive", tell) as session:
             archive_care.finish(LakeFiles(session, to))
@@ -103,6 +107,19 @@ def chosen_options(uri: str, stream: str, pattern: str, starting: str) -> dict[s
         "startingOffsets": starting,
     }
     return {name: value for name, value in given.items() if value}
+
+
+def check_streams(options: dict[str, str]) -> None:
+    """Before Spark starts, which takes longer. Raises what the source would raise."""
+    from penstock.spark.http_client import BrokerClient
+    from penstock.spark.options import read_options
+
+    chosen = read_options({**options, "retryTimeout": FIRST_ANSWER})
+    client = BrokerClient(chosen.access)
+    try:
+        chosen.subscription.resolve(client)
+    finally:
+        client.close()
 
 
 def _watch(query: "StreamingQuery", tell: Tell) -> int:

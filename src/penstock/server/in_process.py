@@ -45,6 +45,8 @@ T = TypeVar("T")
 # A broker that has not started by then never will.
 START_SECONDS: Final = 10.0
 CALL_SECONDS: Final = 30.0
+# For clients that hear of the end. Mostly a blocking one lives in the thread that waits for it.
+ANSWER_SECONDS: Final = 0.25
 
 
 class Broker:
@@ -147,7 +149,7 @@ class Broker:
         self._faults = FaultyPublishing(self._running.node.timers)
         ready.set_result(None)
         await self._stop.wait()
-        await self._running.stop()
+        await self._running.stop(ANSWER_SECONDS)
 
     def _call(self, function: Callable[[Node, int], T]) -> T:
         """Run a function on the broker's own thread, where alone its state may be touched."""

@@ -27,7 +27,7 @@ from penstock.server.http.listener import HttpListener
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
-from penstock.server.server import Server
+from penstock.server.server import STOP_SECONDS, Server
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
@@ -87,8 +87,8 @@ class Running:
         if self.http is not None:
             self.http.start(self.server, self._logins, data)
 
-    async def stop(self) -> None:
-        await self.server.stop()
+    async def stop(self, answer_seconds: float = STOP_SECONDS) -> None:
+        await self.server.stop(answer_seconds)
         if self.http is not None:
             await self.http.stop()
         self._logins.close()

@@ -162,17 +162,19 @@ class Server(SocketOwner):
             self.node.storage_failed(str(error))
         self.schedule_flush()
 
-    async def stop(self) -> None:
+    async def stop(self, answer_seconds: float = STOP_SECONDS) -> None:
         """Accept nobody any more, tell clients, wait a moment for their answers, leave."""
         for listener in self._listeners:
             listener.close()
         self.node.stop(self._clock.now())
         self.schedule_flush()
-        deadline = self._loop.time() + STOP_SECONDS
-        while self._loop.time() < deadline and (
-            self.node.connections or not self.node.is_all_safe()
+        began = self._loop.time()
+        waited = 0.0
+        while (self.node.connections and waited < answer_seconds) or (
+            not self.node.is_all_safe() and waited < STOP_SECONDS
         ):
             await asyncio.sleep(0.005)
+            waited = self._loop.time() - began
         for connection in list(self.node.connections.values()):
             connection.outgoing.transport.abort()
         self._sweeper.cancel()
