@@ -18,28 +18,10 @@ from penstock.cli.loading.ledger import Account
 from penstock.cli.loading.outcome import Outcome
 from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker, cpu_seconds_of
 from penstock.cli.story.crash import CrashOutcome
-from penstock.cli.story.spark_steps import Archived, missing_packages, why_no_java
+from penstock.cli.story.spark_steps import Archived, why_no_java
 from penstock.cli.story.verdict import Story
 from penstock.spark.jobs.verdict import Audit, Offence, QueueVerdict
-
-MISSING = missing_packages()
-
-
-def run_demo(*options: str, seconds: float = 110) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "penstock", "demo", *options],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-
-
-def row_of(table: str, name: str) -> list[str]:
-    """The cells beside a name in what was printed."""
-    line = next(line for line in table.splitlines() if re.match(rf"│ {name}\s+│", line))
-    return [cell.strip() for cell in line.strip("│").split("│")][1:]
+from tests.cli.demo_process import row_of, run_demo
 
 
 def test_the_broker_is_killed_and_nothing_is_lost_and_no_broker_stays_behind(
@@ -61,20 +43,6 @@ def test_the_broker_is_killed_and_nothing_is_lost_and_no_broker_stays_behind(
     # Two starts: the ledger of the one that was killed, and of the one that came after it.
     assert len(list((tmp_path / "kept" / "broker" / "ledger").glob("*.led"))) == 2
     assert len(list((tmp_path / "kept" / "clients").glob("*.led"))) == 7
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
-def test_spark_archives_every_confirmed_message_and_its_audit_agrees_with_the_clients() -> None:
-    done = run_demo("--quick", seconds=390)
-    assert done.returncode == 0, done.stdout + done.stderr
-    verdict = done.stdout[done.stdout.index("verdict") :]
-    for name in ("confirmed by sink", "lost", "duplicated, flagged", "duplicated, not flagged"):
-        by_clients, by_spark = row_of(verdict, name)
-        assert by_clients == by_spark, verdict
-    assert row_of(verdict, "confirmed to the stream")[0] == "6,000"
-    assert row_of(verdict, "archive, messages")[1] == "6,000"
 
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:

@@ -25,12 +25,24 @@ def pytest_configure(config: pytest.Config) -> None:
         use_quick_java()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before Spark 4.2 its client leaves sockets to the collector."""
+    """Files whose tests are given the most time come first, else one worker ends long after the
+    other. And before Spark 4.2 its client leaves sockets to the collector.
+    """
+    longest: dict[Path, float] = {}
+    for item in items:
+        longest[item.path] = max(longest.get(item.path, 0.0), _seconds_given(item))
+    items.sort(key=lambda item: longest[item.path], reverse=True)
     if SPARK < (4, 2):
         for item in items:
             if HERE in item.path.parents:
                 item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket"))
+
+
+def _seconds_given(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker and marker.args else 0.0
 
 
 @pytest.fixture(scope="session")

@@ -30,8 +30,6 @@ PYTEST_WORKERS = "2"
 # Needs Java processes and both cores to itself, and runs nothing compiled but the broker it drives;
 # so it has a stage of its own and one build.
 SPARK_TESTS = "tests/spark"
-# Each of its tests starts Spark several times; run by `penstock matrix`, or when named.
-LONG_SPARK_TESTS = "tests/spark/test_read_killed.py"
 
 BUILD_CHOICES = ("", "pure", "compiled", "both")
 
@@ -80,9 +78,9 @@ def suite_stages(
     wanted: str, arguments: Sequence[str], copy: Path | None, why_pure: str
 ) -> list[Stage]:
     pytest = [sys.executable, "-P", "-m", "pytest"]
-    # A Java process per worker, so whole files stay together.
-    spark = [*pytest, "-n", PYTEST_WORKERS, "--dist", "loadfile"]
-    spark += [f"--ignore={LONG_SPARK_TESTS}", SPARK_TESTS]
+    # A Java process per worker, so whole files stay together; the longest come first.
+    spark = [*pytest, "-n", PYTEST_WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
+    spark.append(SPARK_TESTS)
     pytest += ["-n", PYTEST_WORKERS, "--dist", "worksteal"]
     if not arguments:
         arguments = [f"--ignore={SPARK_TESTS}"]
