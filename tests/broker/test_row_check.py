@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from penstock.broker.carried_rows import encode_rows
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.message import Message
+from penstock.broker.message import Address, Message
 from penstock.broker.row_check import NOT_SAID, RowCheck, RowJudge
 from penstock.broker.staged_rows import (
     BLOCK_BYTES_MAX,
@@ -17,6 +17,7 @@ from penstock.broker.staged_rows import (
     StagedRows,
     rows_of,
 )
+from penstock.dialects.amqp10.properties import read_head
 from tests.broker.store.doubles import message
 
 
@@ -114,6 +115,13 @@ def test_a_judge_is_asked_once_for_rows_that_are_alike() -> None:
     )
     assert judge.addresses == [("", "k0"), ("", "k1")]
     assert len(judge.headers) == 1
+
+
+def test_a_judge_is_asked_about_an_empty_header_too() -> None:
+    judge = Listener()
+    sent = Message(Address("", "q", b""), read_head(b""), b"x", -1)
+    checked(carried(sent, sent), judge)
+    assert judge.headers == [b""]
 
 
 def test_a_header_that_says_another_size_of_the_body_is_refused() -> None:

@@ -13,7 +13,7 @@ from penstock.spark.address import TlsFiles, read_access
 from penstock.spark.columns import LEASE_OFFSET_STEP
 from penstock.spark.http_client import BrokerClient
 from tests.spark.broker_process import BrokerProcess
-from tests.spark.published import publish_numbers
+from tests.spark.published import publish, publish_numbers
 from tests.spark.query_process import KillableQuery
 from tests.spark.spark_versions import QUEUES, needs_spark
 
@@ -82,6 +82,23 @@ def test_a_queue_is_read_in_micro_batches_and_empty_afterwards(
     assert len({row.offset for _, row in rows}) == 1000
     # The last micro-batch is settled too, without a further run.
     assert leases(broker, name, "report") == []
+    assert ready_count(broker, name) == 0
+
+
+def test_octets_bound_a_micro_batch_of_a_queue(
+    spark: SparkSession, broker: BrokerProcess, name: str, tmp_path: Path
+) -> None:
+    declare(broker, name)
+    publish(broker, "", [(name, b"%03d" % number + b"x" * 997) for number in range(100)])
+    rows: list[Any] = []
+    query = start(
+        spark, broker, tmp_path, rows, queue=name, owner="report", maxBytesPerTrigger="42000"
+    )
+    query.awaitTermination()
+    assert [int(row.body[:3]) for _, row in rows] == list(range(100))
+    numbers = [number for number, _ in rows]
+    # A message takes 1000 octets and a little more.
+    assert [numbers.count(batch) for batch in range(3)] in ([40, 40, 20], [41, 41, 18])
     assert ready_count(broker, name) == 0
 
 

@@ -46,6 +46,10 @@ class RowCheck:
         self._position: int = 0
         self._addresses: set[bytes] = set()
         self._sizes: dict[bytes, int] = {}
+        # Of the last row, once there is one: a header may be empty.
+        self._address: bytes | None = None
+        self._header: bytes | None = None
+        self._said: int = NOT_SAID
         self._found: StagedRows = StagedRows()
 
     def step(self) -> bool:
@@ -104,6 +108,17 @@ class RowCheck:
         return size
 
     def _ask(self, address: bytes, header: bytes, body_size: int) -> None:
+        if address != self._address:
+            self._ask_about(address)
+        if header != self._header:
+            self._said = self._said_by(header)
+            self._header = header
+        if self._said not in (NOT_SAID, body_size):
+            raise PreconditionFailed(
+                f"the header of a row says {self._said} octets of body, there are {body_size}"
+            )
+
+    def _ask_about(self, address: bytes) -> None:
         if address not in self._addresses:
             end = 1 + address[0]
             self._judge.see_address(
@@ -111,11 +126,11 @@ class RowCheck:
                 address[end + 1 :].decode(errors="surrogateescape"),
             )
             self._addresses.add(address)
+        self._address = address
+
+    def _said_by(self, header: bytes) -> int:
         said = self._sizes.get(header)
         if said is None:
             said = self._judge.see_header(header)
             self._sizes[header] = said
-        if said not in (NOT_SAID, body_size):
-            raise PreconditionFailed(
-                f"the header of a row says {said} octets of body, there are {body_size}"
-            )
+        return said

@@ -45,7 +45,8 @@ class BlockRows:
         self._next: int = BLOCK_HEAD_SIZE
         self.first: int = read_size(block, 0)
         self.count: int = read_size(block, 4)
-        # Of the row that `next` came to: exchange and key as short strings, header, body.
+        # Of the row that `next` came to: exchange and key as short strings, header, body. Address and
+        # header stay the same objects for as long as rows have the same.
         self.address: bytes = b""
         self.header: bytes = b""
         self.body_size: int = 0
@@ -57,8 +58,10 @@ class BlockRows:
         key = start + 1 + data[start]
         header = key + 5 + data[key]
         body = header + 4 + read_size(data, header - 4)
-        self.address = data[start : header - 4]
-        self.header = data[header : body - 4]
+        if data[start : header - 4] != self.address:
+            self.address = data[start : header - 4]
+        if data[header : body - 4] != self.header:
+            self.header = data[header : body - 4]
         self.body_size = read_size(data, body - 4)
         self._body = body
         self._next = body + self.body_size
