@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 
 from penstock.spark.session import spark_session
+from tests.spark.quick_java import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,7 @@ def main() -> None:
         "killed",
         spark__driver__memory="512m",
         spark__executor__memory="512m",
+        spark__executor__extraJavaOptions=os.environ.get(SETTINGS, ""),
     )
     session.sparkContext.setLogLevel("ERROR")
     stream = session.readStream.format("penstock").options(**options, columns="body").load()

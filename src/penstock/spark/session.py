@@ -16,7 +16,7 @@ LOOPBACK: Final = "127.0.0.1"
 DRIVER_MEMORY: Final = "1g"
 # Arrow's Java checks the bounds of every single value it reads, and asks once more whether it is null
 # after Spark has asked: a sixth of the time of a read. What it reads was written by Arrow in the
-# worker process beside it. As defaults, they stand before options that somebody else gives.
+# worker process beside it (docs/adr/0016). As defaults, they stand before options of somebody else.
 ARROW_UNCHECKED: Final = (
     "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 )
