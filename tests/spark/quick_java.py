@@ -71,7 +71,8 @@ def use_quick_java() -> None:
             check=False,
         )
     # A file that does not fit, or is not there, is passed over.
-    os.environ[SETTINGS] = f"{SHORT_RUNS} -XX:SharedArchiveFile={archive} -Xshare:auto"
+    shared = f"-XX:SharedArchiveFile={archive} -Xshare:auto -Xlog:disable"
+    os.environ[SETTINGS] = f"{SHORT_RUNS} {shared}"
     os.environ["SPARK_LAUNCHER_OPTS"] = SHORT_RUNS
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -145,19 +142,3 @@ def test_topics_are_counted(spark: SparkSession, broker: BrokerProcess, name: st
     stream_of_topics(broker, name)
     topics_of(broker, name, {"a": 1, "b": 5, "c": 1})
     assert over_connect.topics(spark, broker.uri, name) == [("b", 5), ("a", 1), ("c", 1)]
-
-
-def test_topics_are_counted_over_spark_connect(broker: BrokerProcess, name: str) -> None:
-    stream_of_topics(broker, name)
-    topics_of(broker, name, {"a": 2, "b": 3})
-    script = ROOT / "examples" / "spark" / "over_connect.py"
-    done = subprocess.run(
-        [sys.executable, str(script), f"--uri={broker.uri}", f"--stream={name}"],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["b", "3", "a", "2"]

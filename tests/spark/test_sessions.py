@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.broker_process import BrokerProcess
-from tests.spark.published import declare_stream, publish_numbers
+from tests.spark.published import declare_stream, declare_topic, publish, publish_numbers
 from tests.spark.spark_versions import NEW_JAVA, STREAM_WRITER, needs_spark
 from tests.spark.written import declare_target, numbers_in
 
@@ -105,3 +105,20 @@ def test_a_stream_goes_to_a_queue_over_spark_connect(
     publish_numbers(broker, f"{name}-in", 0, 300)
     run(CONNECTED, broker.uri, f"{name}-in", name, str(tmp_path / "checkpoint"))
     assert numbers_in(broker, name) == list(range(300))
+
+
+def test_topics_are_counted_over_spark_connect(broker: BrokerProcess, name: str) -> None:
+    declare_stream(broker, name)
+    declare_topic(broker, name, name)
+    publish(broker, name, [(topic, b"12345") for topic in ("a", "b", "b", "a", "b")])
+    script = ROOT / "examples" / "spark" / "over_connect.py"
+    done = subprocess.run(
+        [sys.executable, str(script), f"--uri={broker.uri}", f"--stream={name}"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["b", "3", "a", "2"]

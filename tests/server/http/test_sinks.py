@@ -9,7 +9,9 @@ import httpx
 import pytest
 
 from penstock import Broker
+from penstock.broker.errors import PreconditionFailed
 from penstock.broker.sink_expiry import IDLE_MS_MAX
+from penstock.server.http.ended_sinks import EndedSinks
 from penstock.server.http.settings import ROWS_BYTES_MAX
 from penstock.wire.amqp091.content import BasicProperties
 from tests.server.http.asking import STREAM, Pages, declared, problem, serving
@@ -246,6 +248,29 @@ def test_a_sink_of_one_job_says_so(pages: Pages) -> None:
     facts = pages.facts(SINK)
     assert facts["temporary"] is True
     assert facts["expires_ms"] is not None
+
+
+def test_a_straggler_does_not_open_a_temporary_sink_again(pages: Pages) -> None:
+    declared(pages.broker, "q", {})
+    # Also when nothing had been staged by then.
+    for _ in range(2):
+        assert pages.ask("DELETE", SINK).status_code == 204
+        late = problem(staging(pages, rows(1), query="?temporary=1"), 400)
+        assert "has ended" in str(late["reason"])
+        assert pages.get("/api/sinks/%2F").json()["sinks"] == []
+    # A name that is used again and again is no temporary one.
+    assert staging(pages, rows(1)).json() == {"staged": 1}
+
+
+def test_so_many_ended_sinks_are_remembered() -> None:
+    ended = EndedSinks(2)
+    for name in ("a", "b", "c"):
+        ended.add("/", name)
+    ended.check("/", "a")
+    ended.check("other", "c")
+    for name in ("b", "c"):
+        with pytest.raises(PreconditionFailed):
+            ended.check("/", name)
 
 
 def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None:

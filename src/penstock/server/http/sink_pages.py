@@ -17,6 +17,7 @@ from penstock.broker.set_apart import STAGE_OF
 from penstock.broker.sink_expiry import expires_at, is_forgettable
 from penstock.broker.sinks import forget_sink, stage, stage_from
 from penstock.broker.stages import StageKey, unpublished_rows
+from penstock.server.http.ended_sinks import EndedSinks
 from penstock.server.http.login import LISTERS, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem
 from penstock.server.http.request_parts import asked, body_of, named, numbered
@@ -46,6 +47,7 @@ class SinkPages:
         self._line = line
         self._door = door
         self._room = asyncio.Semaphore(ROWS_AT_ONCE)
+        self._ended = EndedSinks()
 
     async def list(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
@@ -70,6 +72,7 @@ class SinkPages:
 
         def run(node: Node, now: int) -> None:
             forget_sink(enter_sink(node, caller, vhost, sink), sink, now)
+            self._ended.add(vhost, sink)
 
         await self._line.change_safely(run)
         return Response(status_code=204)
@@ -101,6 +104,8 @@ class SinkPages:
 
             def run(node: Node, now: int) -> int:
                 entered = enter_sink(node, caller, vhost, key.sink)
+                if temporary:
+                    self._ended.check(vhost, key.sink)
                 if first < 0:
                     return stage(entered, key, found, now, caller.name, temporary)
                 return stage_from(entered, key, first, found, now, caller.name, temporary)
