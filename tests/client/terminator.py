@@ -26,6 +26,7 @@ class Terminator:
         self._thread = threading.Thread(target=self._run, name="terminator")
         self._listening: Future[int] = Future()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepted: list[socket.socket] = []
         self.port = 0
 
     def __enter__(self) -> Self:
@@ -51,11 +52,15 @@ class Terminator:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            # One whose task was cancelled before it began is in nobody's hands.
+            for accepted in self._accepted:
+                accepted.close()
 
     async def _accept(self, listener: socket.socket) -> None:
         # By hand, because asyncio's server does not tell of handshakes that are under way.
         while True:
             accepted, _ = await self._loop.sock_accept(listener)
+            self._accepted.append(accepted)
             self._tasks.add(asyncio.create_task(self._pass_on(accepted)))
 
     async def _pass_on(self, accepted: socket.socket) -> None:

@@ -23,8 +23,8 @@ class DurableBroker:
         self.data = data
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
-        # A file, because nobody reads while it runs.
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed by `close`
+        # A file, because nobody reads while it runs. The process appends, wherever we are in it.
+        self._errors = tempfile.NamedTemporaryFile("a")  # noqa: SIM115 - closed by `close`
 
     @property
     def process(self) -> subprocess.Popen[str]:
@@ -34,8 +34,7 @@ class DurableBroker:
     def launch(self, *options: str) -> subprocess.Popen[str]:
         if self._process is not None:
             self._process.communicate(timeout=20)
-        self._errors.seek(0)
-        self._errors.truncate()
+        self._errors.truncate(0)
         self._process = launch("--port=0", f"--data={self.data}", *options, errors=self._errors)
         return self._process
 
@@ -56,8 +55,8 @@ class DurableBroker:
         return process.returncode, self.errors()
 
     def errors(self) -> str:
-        self._errors.seek(0)
-        return self._errors.read()
+        # Not by what the process writes to: both would move one and the same place in the file.
+        return Path(self._errors.name).read_text()
 
     def kill(self) -> None:
         self.process.kill()
