@@ -108,13 +108,14 @@ class StageLeakingHost(DurableHost):
         super().swept()
         for stage in apart_of(self.node, STAGE_OF)[:1]:
             for entry in stage.browse(1):
-                rows = BlockRows(entry.message.body)
-                rows.next()
+                rows = BlockRows(entry.message.body).runs()[0]
                 target = vhost_of(self.node).queues.get(rows.routing_key())
                 if target is not None:
                     properties = self.node.container.read_properties(rows.header)
                     address = Address("", rows.routing_key(), b"")
-                    target.enqueue(Message(address, properties, rows.body(), NOBODY), self.now())
+                    target.enqueue(
+                        Message(address, properties, rows.bodies(0)[0], NOBODY), self.now()
+                    )
 
 
 class StageDroppingHost(DurableHost):

@@ -16,6 +16,9 @@ from penstock.storage.stream_index import ENTRY_SIZE, FIXED_SIZE, FRAMING_SIZE
 
 # What a header may say of its body: nothing.
 NOT_SAID: Final = -1
+# Where an index entry has the sizes of its row: header, body, exchange, key.
+SIZES_START: Final = 8
+SIZES_END: Final = 18
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -37,6 +40,7 @@ class RowCheck:
         """Raises a `Refusal`, as `step` does."""
         self.count: int = count_rows(rows)
         self._rows: bytes = rows
+        self._view: memoryview = memoryview(rows)
         self._judge: RowJudge = judge
         # False when a checksum of the whole was looked at instead.
         self._has_checksums: bool = has_checksums
@@ -46,10 +50,11 @@ class RowCheck:
         self._position: int = 0
         self._addresses: set[bytes] = set()
         self._sizes: dict[bytes, int] = {}
-        # Of the last row, once there is one: a header may be empty.
-        self._address: bytes | None = None
-        self._header: bytes | None = None
-        self._said: int = NOT_SAID
+        # Of the last row that was looked into, once there is one: its sizes as the index has them,
+        # everything before its body, the size of its payload.
+        self._entry_sizes: bytes = b""
+        self._opening: bytes = b""
+        self._size: int = 0
         self._found: StagedRows = StagedRows()
 
     def step(self) -> bool:
@@ -64,7 +69,7 @@ class RowCheck:
             count += 1
         self._next = number
         if count:
-            self._found.add(count, self._rows[self._log + start : self._log + self._position])
+            self._found.add(count, self._view[self._log + start : self._log + self._position])
         return number < self.count
 
     def found(self) -> StagedRows:
@@ -78,22 +83,31 @@ class RowCheck:
         """Returns the size of the row's payload."""
         rows = self._rows
         entry = HEAD_SIZE + number * ENTRY_SIZE
-        header_size = read_size(rows, entry + 8)
-        body_size = read_size(rows, entry + 12)
-        exchange_size = rows[entry + 16]
-        key_size = rows[entry + 17]
         if read_size(rows, entry + FIXED_SIZE) != expected:
             raise wrong_rows(f"row {number} does not follow the one before it in the log")
-        size = FRAMING_SIZE + exchange_size + key_size + header_size + body_size
-        if expected + size > self._log_size:
-            raise wrong_rows(f"row {number} reaches behind the log")
         start = self._log + expected
-        if self._has_checksums:
-            fixed = zlib.crc32(rows[entry : entry + FIXED_SIZE])
-            if zlib.crc32(rows[start : start + size], fixed) != read_size(
-                rows, entry + FIXED_SIZE + 4
-            ):
-                raise wrong_rows(f"the checksum of row {number} is wrong")
+        opening = self._opening
+        if (
+            opening
+            and rows[entry + SIZES_START : entry + SIZES_END] == self._entry_sizes
+            and rows[start : start + len(opening)] == opening
+        ):
+            # But for its body it is the row before.
+            size = self._size
+            self._check_whole(number, expected, size)
+            return size
+        return self._look_into(number, expected)
+
+    def _look_into(self, number: int, expected: int) -> int:
+        rows = self._rows
+        entry = HEAD_SIZE + number * ENTRY_SIZE
+        header_size = read_size(rows, entry + SIZES_START)
+        body_size = read_size(rows, entry + SIZES_START + 4)
+        exchange_size = rows[entry + SIZES_START + 8]
+        key_size = rows[entry + SIZES_START + 9]
+        size = FRAMING_SIZE + exchange_size + key_size + header_size + body_size
+        self._check_whole(number, expected, size)
+        start = self._log + expected
         key = start + 1 + exchange_size
         header = key + 5 + key_size
         body = header + 4 + header_size
@@ -105,20 +119,26 @@ class RowCheck:
         ):
             raise wrong_rows(f"sizes of row {number} differ between index and log")
         self._ask(rows[start : header - 4], rows[header : body - 4], body_size)
+        self._entry_sizes = rows[entry + SIZES_START : entry + SIZES_END]
+        self._opening = rows[start:body]
+        self._size = size
         return size
 
-    def _ask(self, address: bytes, header: bytes, body_size: int) -> None:
-        if address != self._address:
-            self._ask_about(address)
-        if header != self._header:
-            self._said = self._said_by(header)
-            self._header = header
-        if self._said not in (NOT_SAID, body_size):
-            raise PreconditionFailed(
-                f"the header of a row says {self._said} octets of body, there are {body_size}"
-            )
+    def _check_whole(self, number: int, expected: int, size: int) -> None:
+        """Whether all of the row is there, as it was sent."""
+        if expected + size > self._log_size:
+            raise wrong_rows(f"row {number} reaches behind the log")
+        if self._has_checksums:
+            rows = self._rows
+            entry = HEAD_SIZE + number * ENTRY_SIZE
+            start = self._log + expected
+            fixed = zlib.crc32(rows[entry : entry + FIXED_SIZE])
+            if zlib.crc32(rows[start : start + size], fixed) != read_size(
+                rows, entry + FIXED_SIZE + 4
+            ):
+                raise wrong_rows(f"the checksum of row {number} is wrong")
 
-    def _ask_about(self, address: bytes) -> None:
+    def _ask(self, address: bytes, header: bytes, body_size: int) -> None:
         if address not in self._addresses:
             end = 1 + address[0]
             self._judge.see_address(
@@ -126,7 +146,11 @@ class RowCheck:
                 address[end + 1 :].decode(errors="surrogateescape"),
             )
             self._addresses.add(address)
-        self._address = address
+        said = self._said_by(header)
+        if said not in (NOT_SAID, body_size):
+            raise PreconditionFailed(
+                f"the header of a row says {said} octets of body, there are {body_size}"
+            )
 
     def _said_by(self, header: bytes) -> int:
         said = self._sizes.get(header)

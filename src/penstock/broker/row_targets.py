@@ -12,7 +12,7 @@ from penstock.broker.message import Address, MessageDecoder, Properties
 from penstock.broker.queues.queue import Queue
 from penstock.broker.route_count import RouteCount
 from penstock.broker.routing import Route, resolve
-from penstock.broker.staged_rows import BlockRows
+from penstock.broker.staged_rows import RowRun
 from penstock.broker.streams.stream import Stream
 from penstock.broker.vhost import VirtualHost
 
@@ -55,22 +55,10 @@ class RowTargets:
         self._decoder: MessageDecoder = vhost.streams.decoder
         self._targets: dict[bytes, RowTarget] = {}
         self._properties: dict[bytes, Properties] = {}
-        # Of the row that was asked about last.
-        self._last_header: bytes = b""
-        self._last_properties: Properties | None = None
-        self._last_address: bytes = b""
-        self._last_target: RowTarget | None = None
 
-    def properties_of(self, row: BlockRows) -> Properties:
-        header = row.header
-        if header is self._last_header and self._last_properties is not None:
-            return self._last_properties
-        known = self._properties.get(header)
-        if known is None:
-            known = self._read_properties(header)
-        self._last_header = header
-        self._last_properties = known
-        return known
+    def properties_of(self, row: RowRun) -> Properties:
+        known = self._properties.get(row.header)
+        return self._read_properties(row.header) if known is None else known
 
     def _read_properties(self, header: bytes) -> Properties:
         read = self._decoder.decode("", "", header, b"").properties
@@ -80,20 +68,15 @@ class RowTargets:
             self._properties[header] = read
         return read
 
-    def target_of(self, row: BlockRows, properties: Properties) -> RowTarget:
-        known = self._last_target
-        if known is None or row.address is not self._last_address:
-            known = self._targets.get(row.address)
-            # One that does not hold for all messages of its address is not among the targets.
-            self._last_target = known
-            self._last_address = row.address
+    def target_of(self, row: RowRun, properties: Properties) -> RowTarget:
+        # One that does not hold for all messages of its address is not among the targets.
+        known = self._targets.get(row.address)
         if (
             known is not None
             and known.generation == self._vhost.generation
             and not properties.has_extra_keys
         ):
             return known
-        self._last_target = None
         address = Address(row.exchange(), row.routing_key(), row.address)
         route = self._resolve(address, properties)
         target = RowTarget(address, route)

@@ -22,7 +22,7 @@ from penstock.broker.set_apart import STAGE_OF
 from penstock.broker.sink_expiry import is_forgettable, touch_sink
 from penstock.broker.staged_census import StagedCensus
 from penstock.broker.staged_publish import PublishStep
-from penstock.broker.staged_rows import BLOCK_HEAD, StagedRows
+from penstock.broker.staged_rows import StagedRows, block_of
 from penstock.broker.stages import (
     BATCHES_MAX,
     STAGE_MESSAGES_MAX,
@@ -85,7 +85,7 @@ def stage(
     if first + rows.count > STAGE_MESSAGES_MAX:
         raise PreconditionFailed(f"one attempt stages at most {STAGE_MESSAGES_MAX} messages")
     for count, payloads in rows.parts:
-        block = BLOCK_HEAD.pack(first, count) + payloads
+        block = block_of(first, count, payloads)
         queue.enqueue(vhost.streams.decoder.wrap(block), now)
         first += count
     sink.staged[queue.name] = first

@@ -8,7 +8,7 @@ host's generation; how full a queue is, is asked at the end.
 from penstock.broker.message import Address
 from penstock.broker.queues.queue import Queue
 from penstock.broker.row_targets import RowTarget, RowTargets, refuses
-from penstock.broker.staged_rows import BlockRows
+from penstock.broker.staged_rows import BlockRows, RowRun
 from penstock.broker.vhost import VirtualHost
 
 
@@ -80,13 +80,20 @@ class StagedCensus:
 
     def add(self, block: bytes) -> None:
         rows = BlockRows(block)
-        targets = self._targets
-        for _ in range(rows.count):
-            rows.next()
-            target = targets.target_of(rows, targets.properties_of(rows))
-            if not target.reaches_any or target.refusing:
-                self._note(target, rows.body_size)
+        for run in rows.runs():
+            self._add_run(run)
         self.count += rows.count
+
+    def _add_run(self, run: RowRun) -> None:
+        properties = self._targets.properties_of(run)
+        target = self._targets.target_of(run, properties)
+        if target.is_fixed and target.reaches_any and not target.refusing:
+            return
+        for _ in range(run.count):
+            if not target.is_fixed:
+                target = self._targets.target_of(run, properties)
+            if not target.reaches_any or target.refusing:
+                self._note(target, run.body_size)
 
     def _note(self, target: RowTarget, size: int) -> None:
         if not target.reaches_any:

@@ -14,14 +14,13 @@ committed is published. How far a block has come by then is written down in the 
 from typing import Final
 
 from penstock.broker.delayed_publish import hold_back
-from penstock.broker.entry import QueueEntry
 from penstock.broker.header_values import Long
 from penstock.broker.message import NOBODY, Message, Properties
 from penstock.broker.queues.queue import Queue
 from penstock.broker.row_targets import RowTargets, first_full
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.broker.sink_expiry import rest_sink
-from penstock.broker.staged_rows import BlockRows
+from penstock.broker.staged_rows import NO_ROWS, BlockRows, RowRun
 from penstock.broker.stages import first_sequence
 from penstock.broker.streams.stream import SAFE_POLL_MS, Stream, are_safe
 from penstock.broker.timers import Timer
@@ -46,6 +45,9 @@ class PublishStep(Timer):
         # Stages whose commit is safe.
         self._safe: set[str] = set()
         self._targets: RowTargets = RowTargets(vhost)
+        # Of the block that was taken out of the stage.
+        self._rows: BlockRows = BlockRows(NO_ROWS)
+        self._runs: list[RowRun] = []
 
     def fire(self, now: int) -> None:
         sink = self._sink
@@ -60,7 +62,7 @@ class PublishStep(Timer):
             if not are_safe(self._awaited):
                 self._vhost.timers.schedule(self, now + SAFE_POLL_MS)
                 return
-            if not self._finish(sink.stage, sink.taken[0], now):
+            if not self._finish(sink.stage, now):
                 self._vhost.timers.schedule(self, now + ROOM_POLL_MS)
                 return
         if sink.pending:
@@ -92,33 +94,39 @@ class PublishStep(Timer):
             return
         sink.stage = stage
         sink.taken.append(entry)
-        self._append_to_streams(stage, BlockRows(entry.message.body), now)
+        self._rows = BlockRows(entry.message.body)
+        self._runs = self._rows.runs()
+        sequence = first_sequence(stage) + self._rows.first
+        for run in self._runs:
+            self._append_to_streams(run, sequence, now)
+            sequence += run.count
 
-    def _append_to_streams(self, stage: Queue, rows: BlockRows, now: int) -> None:
-        sequence = first_sequence(stage) + rows.first
+    def _append_to_streams(self, run: RowRun, sequence: int, now: int) -> None:
+        properties = self._targets.properties_of(run)
+        target = self._targets.target_of(run, properties)
+        if target.is_fixed and not target.streams:
+            return
         publisher = f"sink {self._sink.name}"[:250]
-        for _ in range(rows.count):
-            rows.next()
-            properties = self._targets.properties_of(rows)
-            target = self._targets.target_of(rows, properties)
+        for body in run.bodies(0):
+            if not target.is_fixed:
+                target = self._targets.target_of(run, properties)
             if target.streams:
                 sequenced = _sequenced(properties, publisher, sequence)
                 if not target.is_fixed:
                     # Partitions that take turns tell a repeated message by its sequence.
-                    target = self._targets.target_of(rows, sequenced)
-                message = Message(target.address, sequenced, rows.body(), NOBODY)
+                    target = self._targets.target_of(run, sequenced)
+                message = Message(target.address, sequenced, body, NOBODY)
                 for stream in target.streams:
                     stream.enqueue(message, now)
                     self._awaited[stream] = stream.end_offset
             sequence += 1
 
-    def _finish(self, stage: Queue, entry: QueueEntry, now: int) -> bool:
+    def _finish(self, stage: Queue, now: int) -> bool:
         """Put the block's rows into their queues; False when one of them is full."""
         sink = self._sink
-        rows = BlockRows(entry.message.body)
+        rows = self._rows
         done = self._done_before(stage.name, rows)
-        rows.skip(done)
-        published = self._publish(rows, rows.count - done, now)
+        published = self._publish(done, now)
         if published < rows.count - done:
             if published:
                 self._vhost.apply(
@@ -128,6 +136,7 @@ class PublishStep(Timer):
         stage.acknowledge_many(sink.taken)
         sink.taken = []
         sink.stage = None
+        self._runs = []
         sink.published_rows = rows.first + rows.count
         if stage.message_count == 0:
             self._close(stage, now)
@@ -139,32 +148,47 @@ class PublishStep(Timer):
             return 0
         return min(max(self._sink.advanced_rows - rows.first, 0), rows.count)
 
-    def _publish(self, rows: BlockRows, count: int, now: int) -> int:
-        """Returns how many of the next rows are published; fewer than `count` when a queue is
-        full, which the sink then waits for.
+    def _publish(self, skipped: int, now: int) -> int:
+        """Returns how many rows behind the skipped ones are published; not all of them when a queue
+        is full, which the sink then waits for.
         """
-        targets = self._targets
+        self._sink.waits_for = ""
+        published = 0
+        for run in self._runs:
+            if skipped >= run.count:
+                skipped -= run.count
+                continue
+            done = self._publish_run(run, skipped, now)
+            published += done
+            if done < run.count - skipped:
+                break
+            skipped = 0
+        return published
+
+    def _publish_run(self, run: RowRun, skipped: int, now: int) -> int:
+        vhost = self._vhost
         sink = self._sink
-        sink.waits_for = ""
-        for published in range(count):
-            rows.next()
-            properties = targets.properties_of(rows)
-            target = targets.target_of(rows, properties)
+        properties = self._targets.properties_of(run)
+        target = self._targets.target_of(run, properties)
+        bodies = run.bodies(skipped)
+        for published, body in enumerate(bodies):
+            if not target.is_fixed or target.generation != vhost.generation:
+                target = self._targets.target_of(run, properties)
             if target.refusing:
-                full = first_full(target.refusing, rows.body_size, now)
+                full = first_full(target.refusing, len(body), now)
                 if full is not None:
                     sink.waits_for = full.name
                     return published
             if target.count is not None:
                 target.count.count += 1
-            message = Message(target.address, properties, rows.body(), NOBODY)
+            message = Message(target.address, properties, body, NOBODY)
             for delayed in target.delayed:
-                hold_back(self._vhost, delayed, message, now)
+                hold_back(vhost, delayed, message, now)
             for queue in target.queues:
                 queue.enqueue(message, now)
             if not target.reaches_any:
                 sink.unroutable += 1
-        return count
+        return len(bodies)
 
     def _close(self, stage: Queue, now: int) -> None:
         """A stage is published entirely."""

@@ -18,6 +18,8 @@ from penstock.storage.stream_index import FRAMING_SIZE, SIZE
 
 BLOCK_HEAD: Final = Struct("<II")
 BLOCK_HEAD_SIZE: Final = 8
+# A block without any.
+NO_ROWS: Final = bytes(BLOCK_HEAD_SIZE)
 # Of one block, and so of what is published in one step, during which nobody else is served: a few
 # milliseconds. A single row may be larger.
 BLOCK_ROWS_MAX: Final = 4096
@@ -29,55 +31,88 @@ class StagedRows:
 
     def __init__(self) -> None:
         self.count: int = 0
-        # How many rows, and their payloads: what one block takes.
-        self.parts: list[tuple[int, bytes]] = []
+        # How many rows, and their payloads: what one block takes. They lie where they came in.
+        self.parts: list[tuple[int, memoryview]] = []
 
-    def add(self, count: int, payloads: bytes) -> None:
+    def add(self, count: int, payloads: memoryview) -> None:
         self.parts.append((count, payloads))
         self.count += count
 
 
-class BlockRows:
-    """Goes over the rows of a block. Held by who reads it."""
+def block_of(first: int, count: int, payloads: memoryview) -> bytes:
+    return b"".join([BLOCK_HEAD.pack(first, count), payloads])
 
-    def __init__(self, block: bytes) -> None:
-        self._data: bytes = block
-        self._next: int = BLOCK_HEAD_SIZE
-        self.first: int = read_size(block, 0)
-        self.count: int = read_size(block, 4)
-        # Of the row that `next` came to: exchange and key as short strings, header, body. Address and
-        # header stay the same objects for as long as rows have the same.
-        self.address: bytes = b""
-        self.header: bytes = b""
-        self.body_size: int = 0
-        self._body: int = 0
 
-    def next(self) -> None:
-        data = self._data
-        start = self._next
-        key = start + 1 + data[start]
-        header = key + 5 + data[key]
-        body = header + 4 + read_size(data, header - 4)
-        if data[start : header - 4] != self.address:
-            self.address = data[start : header - 4]
-        if data[header : body - 4] != self.header:
-            self.header = data[header : body - 4]
-        self.body_size = read_size(data, body - 4)
-        self._body = body
-        self._next = body + self.body_size
+class RowRun:
+    """Rows that follow one another and differ in the octets of their bodies only."""
 
-    def skip(self, count: int) -> None:
-        for _ in range(count):
-            self.next()
+    def __init__(self, block: bytes, start: int, key: int, header: int, body: int) -> None:
+        """Of the row that begins at `start`; the others are where its first octets come again."""
+        self._block: bytes = block
+        # Exchange and key as short strings.
+        self.address: bytes = block[start : header - 4]
+        self._key_at: int = key - start
+        self.header: bytes = block[header : body - 4]
+        self.body_size: int = read_size(block, body - 4)
+        self._body: int = body
+        self._row_size: int = body + self.body_size - start
+        self.count: int = 1
 
-    def body(self) -> bytes:
-        return self._data[self._body : self._next]
+    def extend(self, count_max: int) -> int:
+        """Take the rows that are alike, so many at most; returns where the next one begins."""
+        block = self._block
+        size = self._row_size
+        body = self._body
+        end = body + self.body_size
+        start = end - size
+        opening = block[start:body]
+        rest = body - start
+        while self.count < count_max and block[end : end + rest] == opening:
+            self.count += 1
+            end += size
+        return end
+
+    def bodies(self, skipped: int) -> list[bytes]:
+        """Of all rows but the first ones."""
+        block = self._block
+        size = self._row_size
+        start = self._body + skipped * size
+        body_size = self.body_size
+        bodies: list[bytes] = []
+        for _ in range(self.count - skipped):
+            bodies.append(block[start : start + body_size])
+            start += size
+        return bodies
 
     def exchange(self) -> str:
-        return self.address[1 : 1 + self.address[0]].decode(errors="surrogateescape")
+        return self.address[1 : self._key_at].decode(errors="surrogateescape")
 
     def routing_key(self) -> str:
-        return self.address[2 + self.address[0] :].decode(errors="surrogateescape")
+        return self.address[self._key_at + 1 :].decode(errors="surrogateescape")
+
+
+class BlockRows:
+    """The rows of a block. Held by who reads it."""
+
+    def __init__(self, block: bytes) -> None:
+        self._block: bytes = block
+        self.first: int = read_size(block, 0)
+        self.count: int = read_size(block, 4)
+
+    def runs(self) -> list[RowRun]:
+        block = self._block
+        found: list[RowRun] = []
+        start = BLOCK_HEAD_SIZE
+        left = self.count
+        while left:
+            key = start + 1 + block[start]
+            header = key + 5 + block[key]
+            body = header + 4 + read_size(block, header - 4)
+            run = RowRun(block, start, key, header, body)
+            start = run.extend(left)
+            left -= run.count
+            found.append(run)
+        return found
 
 
 def read_size(data: bytes, at: int) -> int:
@@ -98,10 +133,10 @@ def rows_of(messages: list[Message]) -> StagedRows:
         size += FRAMING_SIZE + len(address) + len(header) + len(message.body)
         count += 1
         if count == BLOCK_ROWS_MAX or size >= BLOCK_BYTES_MAX:
-            rows.add(count, b"".join(pieces))
+            rows.add(count, memoryview(b"".join(pieces)))
             pieces = []
             size = 0
             count = 0
     if count:
-        rows.add(count, b"".join(pieces))
+        rows.add(count, memoryview(b"".join(pieces)))
     return rows

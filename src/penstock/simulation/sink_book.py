@@ -153,12 +153,7 @@ def staged_in(node: Node) -> set[bytes]:
 
 
 def bodies_in(block: bytes) -> list[bytes]:
-    rows = BlockRows(block)
-    bodies: list[bytes] = []
-    for _ in range(rows.count):
-        rows.next()
-        bodies.append(rows.body())
-    return bodies
+    return [body for run in BlockRows(block).runs() for body in run.bodies(0)]
 
 
 def bodies_of(queue: Queue) -> list[bytes]:

@@ -25,9 +25,9 @@ class KeptPages(MessagePages):
         self.out_count = 0
         self._next = 1000
 
-    def page_out(self, entry: QueueEntry) -> int:
-        self.out_count += 1
-        return self.add(entry.message.body)
+    def page_out(self, entries: list[QueueEntry]) -> list[int]:
+        self.out_count += len(entries)
+        return [self.add(entry.message.body) for entry in entries]
 
     def add(self, body: bytes) -> int:
         self._next += 1

@@ -58,8 +58,8 @@ class CountingPages(MessagePages):
         self._pages = pages
         self.read_count = 0
 
-    def page_out(self, entry: QueueEntry) -> int:
-        return self._pages.page_out(entry)
+    def page_out(self, entries: list[QueueEntry]) -> list[int]:
+        return self._pages.page_out(entries)
 
     def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
         found = self._pages.page_in(positions, locations)

@@ -103,13 +103,13 @@ class PagedReadyList(ReadyList):
         self._bytes = 0
         if self._tail.count == 0:
             kept = self._kept_count()
-            surplus = self._slots[kept:]
-            del self._slots[kept:]
-            for entry in surplus:
+            surplus: list[QueueEntry] = []
+            for entry in self._slots[kept:]:
                 assert entry is not None, "no holes behind the head"
-                self._tail.append(entry)
-        for entry in self._incoming:
-            self._tail.append(entry)
+                surplus.append(entry)
+            del self._slots[kept:]
+            self._tail.extend(surplus)
+        self._tail.extend(self._incoming)
         self._incoming.clear()
         if self._tail.count == 0 and self._head == len(self._slots):
             self._slots = []

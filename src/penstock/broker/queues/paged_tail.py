@@ -48,13 +48,21 @@ class PagedTail:
         self._marks = array("H", bytes(_MARK_BYTES * len(positions)))
         self.count = len(positions)
 
-    def append(self, entry: QueueEntry) -> None:
-        """Page an entry out."""
-        self._positions.append(entry.position)
-        self._locations.append(self._pages.page_out(entry))
-        mark = min(entry.delivery_count, _DELIVERIES_MAX) << 1
-        self._marks.append(mark | _SEEN if entry.is_redelivered else mark)
-        self.count += 1
+    def extend(self, entries: list[QueueEntry]) -> None:
+        """Page entries out."""
+        self._locations.fromlist(self._pages.page_out(entries))
+        positions: list[int] = []
+        is_marked = False
+        for entry in entries:
+            positions.append(entry.position)
+            if entry.is_redelivered or entry.delivery_count:
+                is_marked = True
+        self._positions.fromlist(positions)
+        if is_marked:
+            self._marks.fromlist([_mark_of(entry) for entry in entries])
+        else:
+            self._marks.frombytes(bytes(_MARK_BYTES * len(entries)))
+        self.count += len(entries)
 
     def first_position(self) -> int:
         """NOTHING when it is empty."""
@@ -213,3 +221,8 @@ class PagedTail:
             if self._marks[place] != _GONE:
                 found.append(self._positions[place])
         return found
+
+
+def _mark_of(entry: QueueEntry) -> int:
+    mark = min(entry.delivery_count, _DELIVERIES_MAX) << 1
+    return mark | _SEEN if entry.is_redelivered else mark

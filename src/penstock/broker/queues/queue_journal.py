@@ -44,8 +44,8 @@ class ReadyLists:
 class MessagePages:
     """Where messages go that a queue does not keep in memory."""
 
-    def page_out(self, entry: QueueEntry) -> int:
-        """Write a message down unless it is, and return where it lies."""
+    def page_out(self, entries: list[QueueEntry]) -> list[int]:
+        """Write messages down unless they are, and return where each lies."""
         raise NotImplementedError
 
     def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:

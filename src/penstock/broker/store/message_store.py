@@ -27,6 +27,7 @@ from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change
 from penstock.broker.store.pages import QueuePages
+from penstock.broker.store.record_run import RecordRun
 from penstock.broker.store.segments import SegmentLives
 from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
 from penstock.broker.topology import BrokerCommand, DeclareQueue, OpenDelayLine, VhostCommand
@@ -65,6 +66,7 @@ class MessageStore:
         # that left likewise, definitions.
         self._arrived: list[QueueEntry] = []
         self._arrived_numbers: list[int] = []
+        self._run: RecordRun = RecordRun()
         # Whether entries of one message stand apart in them.
         self._is_mixed: bool = False
         self._left: list[QueueEntry] = []
@@ -239,7 +241,18 @@ class MessageStore:
         total = len(arrived)
         wall_offset = self.wall.offset_ms
         while index < total:
-            message = arrived[index].message
+            entry = arrived[index]
+            message = entry.message
+            following = index + 1
+            if following == total or arrived[following].message is not message:
+                if not entry.is_gone:
+                    written.append(message)
+                    offsets.append(size)
+                    size += self._run.append(pieces, entry, numbers[index], wall_offset)
+                    count += 1
+                    body_bytes += len(message.body)
+                index = following
+                continue
             group: list[QueueEntry] = []
             group_numbers: list[int] = []
             while index < total and arrived[index].message is message:

@@ -6,6 +6,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, MessageDecoder
 from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.store import records
+from penstock.broker.store.record_run import RecordRun
 from penstock.broker.store.spool import SPOOLED, Spool
 from penstock.broker.store.twin import Twin
 from penstock.broker.wall_clock import WallClock
@@ -17,7 +18,6 @@ from penstock.storage.segment import offset_of
 WORTH_BYTES: Final = BLOCK_BYTES // 2
 # Who finds little in each block ends here.
 PAGE_BYTES: Final = 4 * 1024 * 1024
-NO_NUMBER: Final = [0]
 
 
 class QueuePages(MessagePages):
@@ -32,25 +32,23 @@ class QueuePages(MessagePages):
         self._spool: Spool = spool
         self._decoder: MessageDecoder = decoder
         self._wall: WallClock = wall
+        # Of what is spooled.
+        self._run: RecordRun = RecordRun()
         # Of its queue in the journal; 0 when everything is spooled.
         self.number: int = 0
 
-    def page_out(self, entry: QueueEntry) -> int:
-        message = entry.message
-        if self.number and message.properties.persistent:
-            assert message.location >= 0, "written before it is paged out"
-            return message.location
-        pieces: list[bytes] = []
-        records.append_message(
-            pieces,
-            message,
-            message.properties.encoded(),
-            message.address.octets(),
-            NO_NUMBER,
-            [entry],
-            self._wall.offset_ms,
-        )
-        return self._spool.put(b"".join(pieces))
+    def page_out(self, entries: list[QueueEntry]) -> list[int]:
+        locations: list[int] = []
+        for entry in entries:
+            message = entry.message
+            if self.number and message.properties.persistent:
+                assert message.location >= 0, "written before it is paged out"
+                locations.append(message.location)
+            else:
+                pieces: list[bytes] = []
+                self._run.append(pieces, entry, 0, self._wall.offset_ms)
+                locations.append(self._spool.put(b"".join(pieces)))
+        return locations
 
     def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:
         entries: list[QueueEntry] = []

@@ -43,9 +43,14 @@ _QUEUE: Final = Struct(">I")
 _RANGE: Final = Struct(">QI")
 RANGE_SIZE: Final = 12
 TICK_RECORD: Final = _HEAD.pack(TICK, 0)
-# One message of one queue, the common case, in one piece: kind, size, dialect, origin, one pair.
-_SINGLE: Final = Struct(">BIBIIIQQ")
+# A message of one queue up to its position, the common case: kind, size, dialect, origin, number of
+# pairs, number of the queue.
+_SINGLE: Final = Struct(">BIBIII")
+SINGLE_HEAD_SIZE: Final = 18
 _SINGLE_REST: Final = _MESSAGE_START_SIZE + _PAIR_SIZE + 8
+# Of its record, without address, header and body.
+SINGLE_SIZE: Final = HEAD_SIZE + _SINGLE_REST
+_NEVER: Final = bytes(8)
 
 
 def read_u32(data: bytes, at: int) -> int:
@@ -65,31 +70,35 @@ def append_message(
     entries: list[QueueEntry],
     wall_offset_ms: int,
 ) -> int:
-    """Append a message record for one or several queues; returns its size."""
+    """Append a message record for one or several queues; returns its size. Many of one queue each
+    are a `RecordRun`.
+    """
     body = message.body
     origin = message.origin & _NO_ORIGIN
-    if len(entries) == 1:
-        entry = entries[0]
+    pairs: list[bytes] = []
+    for number, entry in zip(queue_numbers, entries, strict=True):
         expires_at = entry.expires_at + wall_offset_ms if entry.expires_at else 0
-        size = _SINGLE_REST + len(address) + len(header) + len(body)
-        pieces.append(
-            _SINGLE.pack(MESSAGE, size, 0, origin, 1, queue_numbers[0], entry.position, expires_at)
-        )
-    else:
-        pairs: list[bytes] = []
-        for number, entry in zip(queue_numbers, entries, strict=True):
-            expires_at = entry.expires_at + wall_offset_ms if entry.expires_at else 0
-            pairs.append(_PAIR.pack(number, entry.position, expires_at))
-        size = _MESSAGE_START_SIZE + _PAIR_SIZE * len(pairs) + 8
-        size += len(address) + len(header) + len(body)
-        pieces.append(_HEAD.pack(MESSAGE, size))
-        pieces.append(_MESSAGE_START.pack(0, origin, len(entries)))
-        pieces.extend(pairs)
+        pairs.append(_PAIR.pack(number, entry.position, expires_at))
+    size = _MESSAGE_START_SIZE + _PAIR_SIZE * len(pairs) + 8
+    size += len(address) + len(header) + len(body)
+    pieces.append(_HEAD.pack(MESSAGE, size))
+    pieces.append(_MESSAGE_START.pack(0, origin, len(entries)))
+    pieces.extend(pairs)
     pieces.append(address)
     pieces.append(_SIZES.pack(len(header), len(body)))
     pieces.append(header)
     pieces.append(body)
     return HEAD_SIZE + size
+
+
+def single_head(rest: int, origin: int, queue_number: int) -> bytes:
+    """A record of one queue up to its position; `rest` are octets of address, header and body."""
+    return _SINGLE.pack(MESSAGE, _SINGLE_REST + rest, 0, origin & _NO_ORIGIN, 1, queue_number)
+
+
+def single_tail(address: bytes, header: bytes, body_size: int) -> bytes:
+    """And from behind its position to its body, if it never expires."""
+    return b"".join([_NEVER, address, _SIZES.pack(len(header), body_size), header])
 
 
 def append_dequeued(pieces: list[bytes], queue_number: int, positions: list[int]) -> int:

@@ -1,18 +1,16 @@
 """Records that differ in position and body only, as most do that one application publishes.
 
-    | kind | size | dialect | origin | pair count | queue number | position | expires at | address ...
-    |<------------------ head: 18 octets ----------------------->|<-- 8 --->|<--- tail, to the body
-
-A record whose head and tail are those of the last one is read without a look at any of its fields.
+A record whose head and tail (`record_run`) are those of the last one is read without a look at any of its fields.
 """
 
 from typing import Final
 
 from penstock.broker.message import Message
 from penstock.broker.store import records
+from penstock.broker.store.record_run import NUMBER_SIZE
 
-HEAD_END: Final = 18
-TAIL_START: Final = 26
+HEAD_END: Final = records.SINGLE_HEAD_SIZE
+TAIL_START: Final = HEAD_END + NUMBER_SIZE
 
 
 class Twin:

@@ -11,7 +11,7 @@ from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.row_check import NOT_SAID, RowCheck, RowJudge
 from penstock.broker.staged_census import StagedCensus
-from penstock.broker.staged_rows import BLOCK_HEAD
+from penstock.broker.staged_rows import block_of
 from penstock.dialects.amqp091.properties import MessageProperties
 from penstock.server.http.problems import Problem
 from penstock.server.http.vhost_access import enter
@@ -71,7 +71,7 @@ class Staging:
         if self._mandatory:
             census = StagedCensus(vhost, (), True)
             for count, payloads in found.parts:
-                census.add(BLOCK_HEAD.pack(0, count) + payloads)
+                census.add(block_of(0, count, payloads))
                 yield
             check_reach(census)
         return found
