@@ -78,6 +78,45 @@ def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
         server.join()
 
 
+def test_a_range_that_breaks_off_goes_on_behind_what_was_read() -> None:
+    head = b"HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\n\r\n"
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            for answer in (head % 10 + b"01234", head % 6 + b"456789"):
+                line, _ = listening.accept()
+                with line:
+                    asked.append(line.recv(65_536))
+                    line.sendall(answer)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        client = BrokerClient(access(f"http://127.0.0.1:{listening.getsockname()[1]}/"))
+        found = bytearray(10)
+        with client.open_range("/file", 100, 10, "tag") as reading:
+            for start, end in ((0, 2), (2, 4), (4, 9), (9, 10)):
+                reading.fill(memoryview(found)[start:end])
+        client.close()
+        server.join()
+    assert found == b"0123456789"
+    assert [b"bytes=100-109" in asked[0], b"bytes=104-109" in asked[1]] == [True, True]
+
+
+def test_the_rest_of_a_range_that_nobody_wants_does_not_answer_the_next_request(
+    broker: BrokerProcess, client: BrokerClient, name: str
+) -> None:
+    declare_stream(broker, name)
+    publish_numbers(broker, name, 0, 5_000)
+    stream = Subscription((name,)).resolve(client)[name]
+    path, tag = segment_path(client, name, 0, "log"), segment_tag(stream.identity, 0, "log")
+    magic = bytearray(8)
+    with client.open_range(path, 0, 100_000, tag) as reading:
+        reading.fill(memoryview(magic))
+    assert magic == b"PENSTLOG"
+    assert list(Subscription((name,)).resolve(client)) == [name]
+
+
 def test_a_connection_that_was_closed_meanwhile_is_opened_again_at_once() -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -15,6 +15,7 @@ from penstock.spark.errors import OptionError, PipelineError
 from penstock.spark.octet_pieces import sizes_of
 from penstock.spark.rows_encoding import encode_rows
 from penstock.spark.staging import gather
+from penstock.spark.worker_memory import settle_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,7 @@ def amqp_address(options: WriteOptions) -> str:
 
 def publish_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> int:
     """On an executor. Returns when everything is confirmed."""
+    settle_worker()
     count = 0
     try:
         with (

@@ -18,7 +18,7 @@ import ssl
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 from penstock.spark.address import BrokerAccess, HttpAddress, resolve_secret
@@ -91,7 +91,7 @@ class BrokerClient:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """Raises `BrokerRefused` or `BrokerUnreachable`."""
-        answer: Answer = self._persist(
+        answer: Answer = self.persist(
             path, lambda: self._ask_once(method, path, body, headers or {})
         )
         return answer
@@ -99,14 +99,13 @@ class BrokerClient:
     def read_range(self, path: str, start: int, size: int, etag: str) -> bytearray:
         """Octets of a file that must still be the one that `etag` names."""
         octets = bytearray(size)
-        self.fill_range(path, start, memoryview(octets), etag)
+        with self.open_range(path, start, size, etag) as reading:
+            reading.fill(memoryview(octets))
         return octets
 
-    def fill_range(self, path: str, start: int, octets: memoryview, etag: str) -> None:
-        """As `read_range`, into memory that is there."""
-        end = start + len(octets) - 1
-        headers = {"Range": f"bytes={start}-{end}", "If-Match": f'"{etag}"'}
-        self._persist(path, lambda: self._fill_once(path, headers, octets))
+    def open_range(self, path: str, start: int, size: int, etag: str) -> RangeReading:
+        """The same piece by piece; nothing else can be asked for before it is closed."""
+        return RangeReading(self, path, start, start + size, etag)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -114,7 +113,8 @@ class BrokerClient:
             self._connection = None
         self._is_kept = False
 
-    def _persist(self, path: str, attempt: Any) -> Any:
+    def persist(self, path: str, attempt: Any) -> Any:
+        """Try until the time for it is over. Raises `BrokerRefused` or `BrokerUnreachable`."""
         deadline = time.monotonic() + self.access.retry_seconds
         wait = FIRST_WAIT_SECONDS
         failures = 0
@@ -146,18 +146,16 @@ class BrokerClient:
         _check(response.status, f"{method} {path}", octets)
         return Answer(response.status, octets)
 
-    def _fill_once(self, path: str, headers: dict[str, str], octets: memoryview) -> None:
+    def asked_for_range(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """The answer, of which nothing was read yet; one attempt."""
         response = self._response("GET", path, None, headers)
         if response.status != http.client.PARTIAL_CONTENT:
             _check(response.status, f"GET {path}", response.read())
             raise TryAgain(f"status {response.status} for a range")
-        at = 0
-        while at < len(octets):
-            count = response.readinto(octets[at:])
-            if count == 0:
-                raise TryAgain(f"{at} octets of {len(octets)} came")
-            at += count
-        # Leaves the connection ready for the next request.
+        return response
+
+    def was_read(self, response: http.client.HTTPResponse) -> None:
+        """Leaves the connection ready for the next request."""
         response.read()
         self._is_kept = True
 
@@ -201,6 +199,52 @@ class BrokerClient:
             "and is this its HTTP port? The option 'retryTimeout' says how long to go on trying."
             + (_CLOSED_BY_TLS if closed else "")
         )
+
+
+class RangeReading:
+    """A range of a file on its way here. Who reads it piece by piece works on what has just come,
+    while the rest waits. Held by who asked for it; goes on where it was when the broker did not.
+    """
+
+    def __init__(self, client: BrokerClient, path: str, start: int, end: int, etag: str) -> None:
+        self._client = client
+        self._path = path
+        self._next = start
+        self._end = end
+        self._etag = etag
+        self._response: http.client.HTTPResponse | None = None
+
+    def fill(self, octets: memoryview) -> None:
+        """With the next ones. Raises `BrokerRefused` or `BrokerUnreachable`."""
+        assert self._next + len(octets) <= self._end
+        self._client.persist(self._path, lambda: self._fill_once(octets))
+        self._next += len(octets)
+        if self._next == self._end and self._response is not None:
+            response, self._response = self._response, None
+            self._client.was_read(response)
+
+    def _fill_once(self, octets: memoryview) -> None:
+        response, self._response = self._response, None
+        if response is None:
+            wanted = f"bytes={self._next}-{self._end - 1}"
+            headers = {"Range": wanted, "If-Match": f'"{self._etag}"'}
+            response = self._client.asked_for_range(self._path, headers)
+        at = 0
+        while at < len(octets):
+            count = response.readinto(octets[at:])
+            if count == 0:
+                raise TryAgain(f"{at} octets of {len(octets)} came")
+            at += count
+        self._response = response
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._response is not None:
+            # The rest is not wanted any more, and the connection would be full of it.
+            self._response = None
+            self._client.close()
 
 
 def _check(status: int, what: str, octets: bytes) -> None:

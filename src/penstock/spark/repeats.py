@@ -1,4 +1,5 @@
-"""One value for many rows, as an Arrow array: most batches have one head for all their rows.
+"""Few values for many rows, as an Arrow array: most batches have one head for all their rows, and
+heads that differ do so in few of their properties.
 
 Buffers are laid out by numpy; a `take` with the same index for all rows costs several times that.
 """
@@ -26,6 +27,18 @@ def repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
             pa.array(offsets), _tiled(keys, count), _tiled(items, count), type=kind
         )
     return pa.repeat(pa.scalar(value, kind), count)
+
+
+def spread(values: list[Any], kind: pa.DataType, chosen: pa.Array) -> pa.Array:
+    """For each row one of the values, by its index."""
+    if all(value == values[0] for value in values):
+        return repeated(values[0], kind, len(chosen))
+    if pa.types.is_struct(kind) and None not in values:
+        columns = [
+            spread([value[field.name] for value in values], field.type, chosen) for field in kind
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(kind))
+    return pa.array(values, kind).take(chosen)
 
 
 def _tiled(texts: list[str | None], count: int) -> pa.Array:

@@ -30,7 +30,7 @@ from penstock.spark.heads import (
     decode_head,
     decode_property_list,
 )
-from penstock.spark.repeats import repeated
+from penstock.spark.repeats import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +52,10 @@ ENTRY: Final = np.dtype(
     ]
 )
 ENTRY_SIZE: Final = 32
+_HEAD_SIZE_AT: Final = 8
+_BODY_SIZE_AT: Final = 12
+_EXCHANGE_SIZE_AT: Final = 16
+_KEY_SIZE_AT: Final = 17
 # Of a payload, beside its four parts.
 FRAMING_SIZE: Final = 10
 # What the CRC covers of an entry.
@@ -59,7 +63,7 @@ _FIXED_SIZE: Final = 20
 _WAS_DELIVERED: Final = 4
 
 # Batches of 1 k to 16 k rows go to Spark equally fast, larger ones more slowly.
-BATCH_ROWS: Final = 10_000
+BATCH_ROWS: Final = 10000
 # Large messages make smaller batches, so that a task's memory does not depend on them much.
 BATCH_BYTES: Final = 8 * 1024 * 1024
 # Arrow's view of at most this many octets holds them itself, a longer one points into the log.
@@ -68,6 +72,10 @@ _INLINE_MAX: Final = 12
 _WINDOW_MAX: Final = 256
 # Octets that must be readable behind the log, so that a window at its end does not leave it.
 SPARE_BYTES: Final = _WINDOW_MAX
+# The first octets of a head of AMQP 0-9-1, as one number.
+_CLASS: Final = np.dtype(">u2")
+_CLASS_BASIC: Final = int.from_bytes(AMQP091_CLASS, "big")
+_NOT_ASCII: Final = 0x80
 # Distinct heads that are remembered between batches; heads that never repeat must not pile up.
 _HEADS_MAX: Final = 4096
 
@@ -78,39 +86,54 @@ def read_index(octets: Octets) -> Column:
     return np.frombuffer(octets, dtype=ENTRY)
 
 
-def payload_ends(index: Column) -> Column:
-    """Positions in the log behind each payload."""
-    parts: Column = index["header_size"].astype(np.int64) + index["body_size"]
-    parts += index["exchange_size"]
-    parts += index["key_size"]
-    parts += index["position"]
-    parts += FRAMING_SIZE
-    return parts
+def cuts(index: Column) -> Column:
+    """Positions in the log where it may be cut behind each payload: where the next one begins."""
+    positions = index["position"]
+    found: Column = np.empty(len(index), np.int64)
+    found[:-1] = positions[1:]
+    found[-1] = log_end(index)
+    return found
+
+
+def log_end(index: Column) -> int:
+    """The position in the log behind the last payload."""
+    last = index[-1]
+    parts = ("position", "exchange_size", "key_size", "header_size", "body_size")
+    return FRAMING_SIZE + sum(int(last[part]) for part in parts)
 
 
 class Places:
-    """Where the parts of some messages lie in a log. `at` counts from the log's first octet."""
+    """Where the parts of some messages lie in a log, from the log's first octet, and how long they
+    are. All are of one type: numpy is slow where types are mixed.
+    """
 
     def __init__(self, index: Column, log_position: int) -> None:
         self.index = index
-        self.start = index["position"].astype(np.int64) - log_position
+        self.exchange_size = index["exchange_size"].astype(np.int64)
+        self.key_size = index["key_size"].astype(np.int64)
+        self.head_size = index["header_size"].astype(np.int64)
+        self.body_size = index["body_size"].astype(np.int64)
+        self.start = index["position"].astype(np.int64)
+        self.start -= log_position
         self.exchange = self.start + 1
-        self.key = self.exchange + index["exchange_size"] + 1
-        self.head = self.key + index["key_size"] + 4
-        self.body = self.head + index["header_size"] + 4
-        self.end = self.body + index["body_size"]
+        self.key = self.exchange + self.exchange_size
+        self.key += 1
+        self.head = self.key + self.key_size
+        self.head += 4
+        self.body = self.head + self.head_size
+        self.body += 4
 
     def check(self, log: Column, log_size: int) -> None:
         """Raises `SegmentDamaged` when index and log do not belong together."""
-        if self.start[0] < 0 or self.end[-1] > log_size or (self.start[1:] < self.end[:-1]).any():
+        end = self.body + self.body_size
+        if self.start[0] < 0 or end[-1] > log_size or (self.start[1:] < end[:-1]).any():
             raise SegmentDamaged("the index points outside the log that it belongs to")
-        index = self.index
-        agree = (
-            (log[self.start] == index["exchange_size"])
-            & (log[self.key - 1] == index["key_size"])
-            & (log[self.head - 4] == (index["header_size"] & 0xFF))
-            & (log[self.body - 4] == (index["body_size"] & 0xFF))
-        )
+        # Of each size the lowest octet.
+        entries = self.index.view(np.uint8).reshape(len(end), ENTRY_SIZE)
+        agree = log[self.start] == entries[:, _EXCHANGE_SIZE_AT]
+        agree &= log[self.key - 1] == entries[:, _KEY_SIZE_AT]
+        agree &= log[self.head - 4] == entries[:, _HEAD_SIZE_AT]
+        agree &= log[self.body - 4] == entries[:, _BODY_SIZE_AT]
         if not agree.all():
             raise SegmentDamaged(f"index and log disagree about message {int(agree.argmin())}")
 
@@ -147,24 +170,31 @@ class RowDecoder:
         self._filter = row_filter
         self._verify = verify
         self._heads: dict[tuple[bool, bytes], Head] = {}
+        # Columns that are the same for all rows, and for how many they were made.
+        self._constant: dict[str, pa.Array] = {}
 
     def batches(
         self, index: Column, log: Octets, log_size: int, log_position: int, first_offset: int
     ) -> Iterator[pa.RecordBatch]:
         """Of messages in a row. The log has `SPARE_BYTES` behind its `log_size` octets."""
-        assert len(log) >= log_size + SPARE_BYTES
-        octets = np.frombuffer(log, dtype=np.uint8)
-        buffer = pa.py_buffer(log)
         for start, end in batch_extents(index):
             rows = index[start:end]
-            places = Places(rows, log_position)
-            places.check(octets, log_size)
-            if self._verify:
-                _verify(rows, log, places, first_offset + start)
-            offsets = np.arange(first_offset + start, first_offset + end, dtype=np.int64)
-            batch = self._batch(octets, buffer, places, offsets)
+            batch = self.batch(rows, log, log_size, log_position, first_offset + start)
             if batch.num_rows:
                 yield batch
+
+    def batch(
+        self, index: Column, log: Octets, log_size: int, log_position: int, first_offset: int
+    ) -> pa.RecordBatch:
+        """As `batches`, of all the messages; it may be empty where rows are chosen."""
+        assert len(log) >= log_size + SPARE_BYTES
+        places = Places(index, log_position)
+        octets = np.frombuffer(log, dtype=np.uint8)
+        places.check(octets, log_size)
+        if self._verify:
+            _verify(index, log, places, first_offset)
+        offsets = np.arange(first_offset, first_offset + len(index), dtype=np.int64)
+        return self._batch(octets, pa.py_buffer(log), places, offsets)
 
     def _batch(
         self, log: Column, buffer: pa.Buffer, places: Places, offsets: Column
@@ -177,11 +207,14 @@ class RowDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _column(self, name: str, rows: Rows) -> pa.Array:
-        if name == "stream":
-            return pa.repeat(pa.scalar(self._stream), rows.count)
-        if name == "partition":
-            return pa.repeat(pa.scalar(self._partition, pa.int32()), rows.count)
-        return _MAKERS[name](rows)
+        if name not in {"stream", "partition"}:
+            return _MAKERS[name](rows)
+        known = self._constant.get(name)
+        if known is None or len(known) != rows.count:
+            value = self._stream if name == "stream" else self._partition
+            known = pa.repeat(pa.scalar(value, COLUMNS[name][1]), rows.count)
+            self._constant[name] = known
+        return known
 
 
 class Rows:
@@ -213,11 +246,11 @@ class Rows:
         return _from_numbers(microseconds, COLUMNS["timestamp"][1])
 
     def exchange(self) -> pa.Array:
-        return _text(self._octets(self._places.exchange, self._places.index["exchange_size"]))
+        return _text(self._octets(self._places.exchange, self._places.exchange_size))
 
     def routing_key(self) -> pa.Array:
         if self._key is None:
-            self._key = _text(self._octets(self._places.key, self._places.index["key_size"]))
+            self._key = _text(self._octets(self._places.key, self._places.key_size))
         return self._key
 
     def redelivered(self) -> pa.Array:
@@ -234,7 +267,7 @@ class Rows:
 
     def body(self) -> pa.Array:
         starts = self._places.body
-        sizes = self._places.index["body_size"].astype(np.int64)
+        sizes = self._places.body_size
         is_10 = ~self._is_091()
         if not is_10.any():
             return self._octets(starts, sizes)
@@ -255,14 +288,12 @@ class Rows:
 
     def spread(self, values: list[Any], kind: pa.DataType) -> pa.Array:
         """One value per distinct head to one per row."""
-        if len(values) == 1:
-            return repeated(values[0], kind, self.count)
-        return pa.array(values, kind).take(self._heads()[1])
+        return spread(values, kind, self._heads()[1])
 
     def _heads(self) -> tuple[list[Head], pa.Array]:
         if self._distinct is None:
             starts = self._places.head
-            sizes = self._places.index["header_size"].astype(np.int64)
+            sizes = self._places.head_size
             # Without the size of the body in it, many heads are the same.
             is_cut = bool(self._is_091().all())
             if is_cut:
@@ -284,15 +315,13 @@ class Rows:
 
     def _is_091(self) -> Column:
         if self._class_basic is None:
-            at = self._places.head
-            first, second = AMQP091_CLASS
-            is_class = (self._log[at] == first) & (self._log[at + 1] == second)
-            is_class &= self._places.index["header_size"] >= AMQP091_FIXED_SIZE
+            is_class = _windows(self._log, _CLASS)[self._places.head] == _CLASS_BASIC
+            is_class &= self._places.head_size >= AMQP091_FIXED_SIZE
             self._class_basic = is_class
         return self._class_basic
 
     def _octets(self, starts: Column, sizes: Column) -> pa.Array:
-        return copied(self._log, self._buffer, starts, sizes.astype(np.int64, copy=False))
+        return copied(self._log, self._buffer, starts, sizes)
 
 
 _MAKERS: Final[dict[str, Callable[[Rows], pa.Array]]] = {
@@ -310,7 +339,7 @@ _MAKERS: Final[dict[str, Callable[[Rows], pa.Array]]] = {
 
 def batch_extents(index: Column) -> Iterator[tuple[int, int]]:
     """Where to cut: at most BATCH_ROWS, and at most BATCH_BYTES unless one message has more."""
-    ends = payload_ends(index)
+    ends = cuts(index)
     start = 0
     while start < len(index):
         limit = int(index["position"][start]) + BATCH_BYTES
@@ -349,9 +378,14 @@ def _pieces(log: Column, starts: Column, size: int) -> Column:
     """Pieces of equal length, one per row. As items of a type of that length they are copied
     twice as fast as by numpy's windows.
     """
-    shape = (len(log) - size + 1,)
-    items: Column = np.ndarray(shape, dtype=f"V{size}", buffer=log, strides=(1,))
-    return items[starts].view(np.uint8).reshape(len(starts), size)
+    found: Column = _windows(log, np.dtype(f"V{size}"))[starts]
+    return found.view(np.uint8).reshape(len(starts), size)
+
+
+def _windows(log: Column, kind: np.dtype[Any]) -> Column:
+    """The log as items of a type, one for each octet that it may begin with."""
+    shape = (len(log) - kind.itemsize + 1,)
+    return np.ndarray(shape, kind, buffer=log, strides=(1,))
 
 
 def _data_framing(log: Column, starts: Column, sizes: Column) -> Column:
@@ -370,6 +404,10 @@ def _from_numbers(numbers: Column, kind: pa.DataType) -> pa.Array:
 
 
 def _text(octets: pa.Array) -> pa.Array:
+    _, offsets, data = octets.buffers()
+    if data is not None and not (np.frombuffer(data, np.uint8) & _NOT_ASCII).any():
+        # Most names; they need not be read as UTF-8.
+        return pa.Array.from_buffers(pa.string(), len(octets), [None, offsets, data], 0)
     try:
         return octets.cast(pa.string())
     except pa.ArrowInvalid:
@@ -380,7 +418,8 @@ def _text(octets: pa.Array) -> pa.Array:
 def _verify(index: Column, log: Octets, places: Places, first_offset: int) -> None:
     view = memoryview(log)
     fixed = index.tobytes()
-    extents = zip(places.start.tolist(), places.end.tolist(), index["crc"].tolist(), strict=True)
+    ends = places.body + places.body_size
+    extents = zip(places.start.tolist(), ends.tolist(), index["crc"].tolist(), strict=True)
     for row, (start, end, crc) in enumerate(extents):
         at = row * ENTRY_SIZE
         if zlib.crc32(view[start:end], zlib.crc32(fixed[at : at + _FIXED_SIZE])) != crc:

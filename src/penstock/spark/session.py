@@ -24,6 +24,8 @@ ARROW_UNCHECKED: Final = (
 DEFAULTS: Final = {
     "spark.driver.defaultJavaOptions": ARROW_UNCHECKED,
     "spark.executor.defaultJavaOptions": ARROW_UNCHECKED,
+    # Over TCP each task waits 40 ms for an acknowledgement before it begins (docs/adr/0017).
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": LOOPBACK,

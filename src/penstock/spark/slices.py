@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from pyspark.sql.datasource import InputPartition
@@ -26,7 +26,9 @@ from penstock.spark.segments import (
     ENTRY_SIZE,
     SPARE_BYTES,
     RowDecoder,
-    payload_ends,
+    batch_extents,
+    cuts,
+    log_end,
     read_index,
 )
 from penstock.spark.worker_memory import settle_worker
@@ -36,12 +38,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from penstock.spark.http_client import RangeReading
     from penstock.spark.options import ReadOptions
     from penstock.spark.progress import Extent
+    from penstock.spark.segments import Column
 
 # Of an index, in one request: 8 MiB. A request costs the broker as much as 10 MB of octets.
 INDEX_ROWS: Final = 262_144
-# Of a log, in one request, unless one message has more; a task holds one such piece.
+# Of a log, in one request, unless one message has more.
 LOG_BYTES: Final = 32 * 1024 * 1024
 # A task of more octets than this waits longer for its network than Spark takes to start one.
 SLICE_BYTES: Final = 128 * 1024 * 1024
@@ -147,28 +151,42 @@ def _read_piece(
         for start, end in log_extents(index):
             rows = index[start:end]
             position = int(rows["position"][0])
-            size = int(payload_ends(rows[-1:])[0]) - position
-            log = _buffer(size + SPARE_BYTES)
-            client.fill_range(log_path, position, memoryview(log)[:size], log_tag)
-            yield from decoder.batches(rows, log, size, position, first + start)
+            size = log_end(rows) - position
+            with client.open_range(log_path, position, size, log_tag) as reading:
+                yield from _read_rows(reading, decoder, rows, first + start)
+
+
+def _read_rows(
+    reading: RangeReading, decoder: RowDecoder, index: Column, first: int
+) -> Iterator[pa.RecordBatch]:
+    """A batch is decoded as soon as its octets are here, and in the same memory as the one before:
+    that is in the processor's cache, and fresh memory would cost a tenth of a task.
+    """
+    for start, end in batch_extents(index):
+        rows = index[start:end]
+        position = int(rows["position"][0])
+        size = log_end(rows) - position
+        log = _buffer(size + SPARE_BYTES)
+        reading.fill(memoryview(log)[:size])
+        batch = decoder.batch(rows, log, size, position, first + start)
+        if batch.num_rows:
+            yield batch
 
 
 _buffers = threading.local()
 
 
 def _buffer(size: int) -> bytearray:
-    """This thread's, at least so large. Batches copy out of it, so the next piece may have it; to
-    touch fresh memory each time would cost a tenth of a task.
-    """
+    """This thread's, at least so large. Batches copy out of it, so the next one may have it."""
     buffer: bytearray | None = getattr(_buffers, "log", None)
     if buffer is None or len(buffer) < size:
         buffer = _buffers.log = bytearray(size)
     return buffer
 
 
-def log_extents(index: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
+def log_extents(index: Column) -> Iterator[tuple[int, int]]:
     """Rows whose payloads are read at once: LOG_BYTES of them, or one that has more."""
-    ends = payload_ends(index)
+    ends = cuts(index)
     start = 0
     while start < len(index):
         limit = int(index["position"][start]) + LOG_BYTES

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from penstock.spark.errors import PipelineError
 from penstock.spark.http_client import BrokerClient, client_for
 from penstock.spark.rows_encoding import encode_rows
+from penstock.spark.worker_memory import settle_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,6 +69,7 @@ def stage_rows(
     temporary: bool = False,
 ) -> StagedPartition:
     """On an executor. Returns when the broker has everything safe."""
+    settle_worker()
     task = TaskContext.get()
     partition = 0 if task is None else task.partitionId()
     attempt = secrets.randbits(_ATTEMPT_BITS)

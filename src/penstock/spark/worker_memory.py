@@ -8,11 +8,18 @@ that only reads spends in Python.
 from __future__ import annotations
 
 import gc
+from typing import Final
+
+# The first task finds what the worker has loaded, the second what the first one has loaded.
+SETTLING_TASKS: Final = 2
+_task_count = 0
 
 
 def settle_worker() -> None:
     """What lives by now lives as long as this worker; the collector need not look at it again.
-    Called by every task, done by the first one.
+    Called by every task, done by the first ones.
     """
-    if not gc.get_freeze_count():
+    global _task_count
+    if _task_count < SETTLING_TASKS:
         gc.freeze()
+        _task_count += 1
