@@ -46,9 +46,9 @@ class Terminator:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
             self._listening.set_result(listener.getsockname()[1])
-            accepting = asyncio.create_task(self._accept(listener))
+            self._loop.add_reader(listener, self._accept, listener)
             await self._ended.wait()
-            self._tasks.add(accepting)
+            self._loop.remove_reader(listener)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -56,12 +56,14 @@ class Terminator:
             for accepted in self._accepted:
                 accepted.close()
 
-    async def _accept(self, listener: socket.socket) -> None:
-        # By hand, because asyncio's server does not tell of handshakes that are under way.
-        while True:
-            accepted, _ = await self._loop.sock_accept(listener)
+    def _accept(self, listener: socket.socket) -> None:
+        # By hand, because asyncio's server does not tell of handshakes that are under way; and not in
+        # a task, because one that is cancelled may have taken a socket that nobody hears of.
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            accepted, _ = listener.accept()
+            accepted.setblocking(False)
             self._accepted.append(accepted)
-            self._tasks.add(asyncio.create_task(self._pass_on(accepted)))
+            self._tasks.add(self._loop.create_task(self._pass_on(accepted)))
 
     async def _pass_on(self, accepted: socket.socket) -> None:
         reader = asyncio.StreamReader()

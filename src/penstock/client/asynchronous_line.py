@@ -101,11 +101,19 @@ class AsyncLine(asyncio.Protocol):
 
     async def wait_lost(self) -> None:
         """Until the socket is closed. TLS takes leave of the peer first, who may not answer."""
+        if not await self._is_lost_soon():
+            self.transport.abort()
+            # That closes the socket in the loop's next turn, which there would not be for somebody
+            # who ends the loop now.
+            await self._is_lost_soon()
+
+    async def _is_lost_soon(self) -> bool:
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._lost.wait()
         except TimeoutError:
-            self.transport.abort()
+            return False
+        return True
 
     def flush_soon(self) -> None:
         """Write at the end of this turn of the loop, with whatever else is said in it."""
