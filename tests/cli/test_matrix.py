@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli.main import build_app
 from penstock.cli.matrix import Outcome, environment_of, read_report, table_of, without_spark
 
 CONSTRAINTS = "numpy==2.0\npy4j==0.10.9\npyspark==4.3.0\npyspark-extra==1\n"
@@ -75,3 +77,10 @@ def test_the_table_has_a_row_for_each_version() -> None:
         "4.0           10       3        3       13",
         "9.9       no test ran",
     ]
+
+
+@pytest.mark.parametrize("word", ["tests/spark", "4", "four", "4.1.1.1"])
+def test_what_is_no_version_is_refused_before_anything_runs(word: str) -> None:
+    result = CliRunner().invoke(build_app(["matrix"]), ["matrix", "4.1", word])
+    assert result.exit_code == 2
+    assert f"'{word}' is no version of Spark" in result.output

@@ -6,6 +6,7 @@ Works in a checkout of the project; an installed package carries no tests.
 """
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -20,6 +21,7 @@ from penstock.cli.selftest import CHECKOUT, PACKAGE, SPARK_TESTS
 
 STATE: Final = CHECKOUT / ".penstock"
 VERSIONS: Final = ("4.0", "4.1", "4.2")
+_VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
 # What comes with Spark and must fit it.
 PACKAGES_OF_SPARK: Final = ("pyspark==", "py4j==")
 
@@ -52,6 +54,14 @@ def command(
     if not (CHECKOUT / "tests").is_dir():
         typer.echo("penstock: the tests live in a checkout of the project, not here", err=True)
         raise typer.Exit(2)
+    for version in versions or ():
+        if _VERSION.fullmatch(version) is None:
+            typer.echo(
+                f"penstock: '{version}' is no version of Spark; write one as 4.1 or 4.1.1, and choose "
+                "tests with --tests",
+                err=True,
+            )
+            raise typer.Exit(2)
     outcomes = [outcome_of(version, tests) for version in versions or VERSIONS]
     typer.echo("\n" + table_of(outcomes))
     if any(row.failed or row.trouble for row in outcomes):
