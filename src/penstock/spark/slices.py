@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 from pyspark.sql.datasource import InputPartition
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from penstock.spark.http_client import RangeReading
     from penstock.spark.options import ReadOptions
     from penstock.spark.progress import Extent
     from penstock.spark.segments import Column
@@ -153,11 +152,17 @@ def _read_piece(
             position = int(rows["position"][0])
             size = log_end(rows) - position
             with client.open_range(log_path, position, size, log_tag) as reading:
-                yield from _read_rows(reading, decoder, rows, first + start)
+                yield from read_rows(reading, decoder, rows, first + start)
 
 
-def _read_rows(
-    reading: RangeReading, decoder: RowDecoder, index: Column, first: int
+class Reading(Protocol):
+    """Octets in a row, as a range gives them."""
+
+    def fill(self, octets: memoryview) -> None: ...
+
+
+def read_rows(
+    reading: Reading, decoder: RowDecoder, index: Column, first: int
 ) -> Iterator[pa.RecordBatch]:
     """A batch is decoded as soon as its octets are here, and in the same memory as the one before:
     that is in the processor's cache, and fresh memory would cost a tenth of a task.
@@ -165,7 +170,9 @@ def _read_rows(
     for start, end in batch_extents(index):
         rows = index[start:end]
         position = int(rows["position"][0])
-        size = log_end(rows) - position
+        # Up to where the next batch begins, since that is read from there on.
+        following = log_end(rows) if end == len(index) else int(index["position"][end])
+        size = following - position
         log = _buffer(size + SPARE_BYTES)
         reading.fill(memoryview(log)[:size])
         batch = decoder.batch(rows, log, size, position, first + start)
