@@ -28,6 +28,11 @@ def test_every_exception_takes_a_file_out_of_the_compiled_list(pattern: str) -> 
     assert listed & toolchain.matching([pattern])
 
 
+@pytest.mark.parametrize("pattern", PROJECT["tool"]["penstock"]["cold"])
+def test_every_pattern_of_the_cold_list_names_a_compiled_file(pattern: str) -> None:
+    assert toolchain.matching([pattern]) & set(FILES)
+
+
 @pytest.mark.parametrize("name", [module_name(path) for path in FILES])
 def test_a_listed_module_is_loaded_from_a_shared_object_only_in_the_compiled_build(
     name: str,

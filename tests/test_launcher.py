@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import launch
 import pytest
 import toolchain
 
@@ -193,3 +194,29 @@ def test_without_a_python_it_says_what_it_needs(project: ToyProject) -> None:
     code, _, errors = project.call(PENSTOCK_PYTHON="/nonexistent/python")
     assert code == 1
     assert "needs Python 3.11 or newer" in errors
+
+
+def test_asking_for_help_with_the_tests_installs_and_builds_nothing(project: ToyProject) -> None:
+    shutil.rmtree(project.folder / ".venv")
+    code, output, errors = project.call("test", "--help")
+    assert (code, errors) == (0, "")
+    assert output.startswith("Usage: ./penstock test")
+    assert not (project.folder / ".venv").exists()
+    assert project.build_count() == 0
+
+
+@pytest.mark.parametrize("command", sorted(launch.EXTRAS))
+def test_asking_for_help_needs_no_extras(command: str) -> None:
+    assert launch.extras_of([command]) == launch.EXTRAS[command]
+    assert launch.extras_of([command, "something", "--help"]) == ()
+
+
+def test_the_command_of_the_environment_runs_the_compiled_copy_too(project: ToyProject) -> None:
+    link = "import launch; launch.link_command()"
+    subprocess.run([sys.executable, "-c", link], cwd=project.folder / "tools", check=True)
+    command = project.folder / ".venv" / "bin" / "penstock"
+    environment = {**os.environ, "CC": sys.executable, "PYTHONPATH": str(project.folder / "src")}
+    for name in ("PENSTOCK_PURE", "PENSTOCK_REQUIRE_COMPILED", "PENSTOCK_TEST_BUILDS"):
+        environment.pop(name, None)
+    output = subprocess.check_output([command, "x"], env=environment, text=True)
+    assert output == f"{project.copies()[0]} x\n"

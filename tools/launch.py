@@ -11,6 +11,9 @@ it was made from:
   edit of an interpreted file needs no build.
 
 A call that finds all three costs some 50 ms. Only the standard library is used here.
+
+`.venv/bin/penstock` is replaced by a script that starts ./penstock: the one that pip writes would
+run the pure build without saying so.
 """
 
 import contextlib
@@ -18,6 +21,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -39,6 +43,26 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "demo": ("spark",),
     "pipeline": ("spark",),
 }
+
+# Asking what a command does must not install anything for it.
+HELP_OPTIONS: Final = ("--help", "-h")
+TEST_HELP: Final = """\
+Usage: ./penstock test [PYTEST ARGUMENTS]...
+
+Runs ruff, mypy, pytest on the pure and on the compiled build, and the Spark tests.
+Every stage runs even when an earlier one failed; the exit code is 1 when any stage failed.
+Without arguments the whole suite runs (about 20 minutes on two cores). Arguments are passed
+to pytest, and the Spark stage is then left out:
+
+  ./penstock test tests/broker -k expires
+
+The first call makes a virtual environment in .venv, installs what the tests need there, and
+compiles the hot rooms when there is a C compiler.
+
+Environment:
+  PENSTOCK_TEST_BUILDS=pure|compiled|both   the builds to test (default: both, and only the
+                                            pure one where there is no C compiler)
+"""
 
 # How much of a failed step's log is shown: enough for the last error, not a screenful of pip.
 LOG_LINES_SHOWN: Final = 25
@@ -151,7 +175,13 @@ def ensure_environment() -> None:
 
 def extras_of(arguments: list[str]) -> tuple[str, ...]:
     """What a command needs beside the package's own needs."""
-    return EXTRAS.get(arguments[0], ()) if arguments else ()
+    if not arguments or asks_for_help(arguments):
+        return ()
+    return EXTRAS.get(arguments[0], ())
+
+
+def asks_for_help(arguments: list[str]) -> bool:
+    return any(word in HELP_OPTIONS for word in arguments)
 
 
 def stamp_of(extra: str) -> str:
@@ -182,8 +212,17 @@ def ensure_installed(key: str, extras: tuple[str, ...]) -> None:
         PENSTOCK_PURE="1",
         PENSTOCK_REQUIRE_COMPILED="0",
     )
+    link_command()
     for extra in ("", *extras):
         (ENVIRONMENT / stamp_of(extra)).write_text(key, encoding="utf-8")
+
+
+def link_command() -> None:
+    """The environment's own `penstock` command starts this launcher, and with it the same build."""
+    command = ENVIRONMENT / "bin" / "penstock"
+    command.unlink(missing_ok=True)
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(str(ROOT / "penstock"))} "$@"\n')
+    command.chmod(0o755)
 
 
 def ensure_compiled(project: dict[str, Any]) -> Path:
@@ -303,6 +342,9 @@ def run(arguments: list[str], copy: Path | None, why_pure: str) -> NoReturn:
 
 def main() -> NoReturn:
     arguments = sys.argv[1:]
+    if arguments[:1] == ["test"] and asks_for_help(arguments):
+        sys.stdout.write(TEST_HELP)
+        sys.exit(0)
     extras = extras_of(arguments)
     project = toolchain.read_project()
     key = installed_key(project)

@@ -33,6 +33,16 @@ def compiled_files(project: dict[str, Any], source: Path = SOURCE) -> list[Path]
     return sorted(matching(rules["compiled"], source) - matching(rules["interpreted"], source))
 
 
+def cold_modules(project: dict[str, Any], source: Path = SOURCE) -> set[str]:
+    """Compiled modules that no message passes through, as mypyc writes them in the names of its C
+    files: with three underscores for each dot.
+    """
+    return {
+        "___".join(path.relative_to(source).with_suffix("").parts)
+        for path in matching(project["tool"]["penstock"]["cold"], source)
+    }
+
+
 def compiler() -> str | None:
     """The C compiler's command, or None. CC wins, then what built this Python, then the usual."""
     configured = (os.environ.get("CC", ""), str(sysconfig.get_config_var("CC") or ""))
