@@ -22,7 +22,7 @@ from pathlib import Path
 
 from penstock.builds import build_mode
 from tests.fuzz.target import Target
-from tests.fuzz.worker import Report, work
+from tests.fuzz.worker import WIRES, Report, work
 
 # Conversations between two looks at memory and log, over all workers.
 ROUND = 40_000
@@ -41,9 +41,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--record", type=Path, help="write what was seen to this JSON file")
+    parser.add_argument(
+        "--wires", nargs="+", choices=WIRES, default=list(WIRES), help="what is spoken"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-fuzz-") as folder:
-        record = fuzz(Path(folder), arguments.conversations, arguments.seed, arguments.workers)
+        record = fuzz(
+            Path(folder),
+            arguments.conversations,
+            arguments.seed,
+            arguments.workers,
+            tuple(arguments.wires),
+        )
     record["command"] = " ".join(["python -m tests.fuzz", *sys.argv[1:]])
     if arguments.record is not None:
         arguments.record.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -55,13 +64,15 @@ def main() -> int:
     return 0 if record["verdict"] == "passed" else 1
 
 
-def fuzz(folder: Path, count: int, seed: int, workers: int) -> dict[str, object]:
+def fuzz(
+    folder: Path, count: int, seed: int, workers: int, wires: tuple[str, ...] = WIRES
+) -> dict[str, object]:
     target = Target(folder)
     total = Report()
     resident: list[int] = []
     began = time.monotonic()
     try:
-        swept = talk(target, count, seed, workers, total, resident)
+        swept = talk(target, count, seed, workers, wires, total, resident)
         is_alive = target.process.poll() is None
         cpu_seconds = target.cpu_seconds() if is_alive else 0.0
     finally:
@@ -89,7 +100,13 @@ def fuzz(folder: Path, count: int, seed: int, workers: int) -> dict[str, object]
 
 
 def talk(
-    target: Target, count: int, seed: int, workers: int, total: Report, resident: list[int]
+    target: Target,
+    count: int,
+    seed: int,
+    workers: int,
+    wires: tuple[str, ...],
+    total: Report,
+    resident: list[int],
 ) -> int:
     """All conversations, a round at a time; returns how many queues were swept away."""
     swept = 0
@@ -104,6 +121,7 @@ def talk(
                     count // rounds // workers,
                     target.amqp_port,
                     target.http_port,
+                    wires,
                 )
                 for worker in range(workers)
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections import Counter
@@ -16,8 +17,14 @@ from tests.fuzz.judging import Verdict, WrongAnswer
 ANSWER_SECONDS = 60
 # A damaged request may leave the server waiting for the rest of it, rightly.
 HTTP_SILENCE_SECONDS = 0.02
+# How often each is spoken; a request costs ten times as much as a conversation of AMQP.
+WEIGHTS = {"0-9-1": 45, "1.0": 45, "http": 10}
+WIRES = tuple(WEIGHTS)
 # Sockets that are reset instead of closed; what was said before must not matter.
 ABORTED_SHARE = 0.03
+# Conversations in which the client waits for the server in between, and how long.
+SLOW_SHARE = 0.25
+PAUSE_SECONDS = 0.005
 # Frames and requests are made anew after so many conversations.
 RENEWED_AFTER = 500
 # Wrong answers after which a worker stops: they are likely to be one defect.
@@ -42,7 +49,9 @@ class Report:
 class Worker:
     """Held by its process; the same seed says the same words."""
 
-    def __init__(self, seed: int, amqp_port: int, http_port: int) -> None:
+    def __init__(self, seed: int, amqp_port: int, http_port: int, wires: tuple[str, ...]) -> None:
+        self._wires = wires
+        self._weights = [WEIGHTS[wire] for wire in wires]
         self._random = Random(seed)
         self._seed = seed
         self._amqp_port = amqp_port
@@ -58,7 +67,7 @@ class Worker:
             if number % RENEWED_AFTER == RENEWED_AFTER - 1:
                 self._amqp091.renew()
                 self._amqp10.renew()
-            wire = self._random.choices(("0-9-1", "1.0", "http"), (45, 45, 10))[0]
+            wire = self._random.choices(self._wires, self._weights)[0]
             report.conversations[wire] += 1
             try:
                 self._converse(wire)
@@ -112,6 +121,8 @@ class Worker:
         is_cut = False
         with self._connected(port, is_login_whole) as connection:
             try:
+                if port == self._amqp_port:
+                    said = self._say_slowly(connection, said, pieces)
                 connection.sendall(said)
                 if port == self._amqp_port:
                     connection.shutdown(socket.SHUT_WR)
@@ -119,14 +130,32 @@ class Worker:
                     connection.settimeout(HTTP_SILENCE_SECONDS)
                 while piece := connection.recv(1 << 16):
                     pieces.append(piece)
-            except (ConnectionResetError, BrokenPipeError):
-                is_cut = True
-                self._verdict.count("reset by the server")
             except TimeoutError:
                 if not may_wait:
                     raise WrongAnswer(f"no end of the conversation: {said[:4000]!r}") from None
+            except OSError:  # reset; or, said in time to notice, not connected any more
+                is_cut = True
+                self._verdict.count("reset by the server")
         return b"".join(pieces), is_cut
 
+    def _say_slowly(self, connection: socket.socket, said: bytes, pieces: list[bytes]) -> bytes:
+        """Sometimes a part goes first, and the rest, which is returned, when the server has had its
+        say: only then can deliveries be settled, and others come between.
+        """
+        if self._random.random() > SLOW_SHARE:
+            return said
+        for _ in range(self._random.choice((1, 1, 2, 5))):
+            size = self._random.randrange(len(said) + 1)
+            connection.sendall(said[:size])
+            said = said[size:]
+            connection.settimeout(PAUSE_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                pieces.append(connection.recv(1 << 16))
+            connection.settimeout(ANSWER_SECONDS)
+        return said
 
-def work(seed: int, count: int, amqp_port: int, http_port: int) -> Report:
-    return Worker(seed, amqp_port, http_port).run(count)
+
+def work(
+    seed: int, count: int, amqp_port: int, http_port: int, wires: tuple[str, ...] = WIRES
+) -> Report:
+    return Worker(seed, amqp_port, http_port, wires).run(count)
