@@ -8,7 +8,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.entry import QueueEntry
+from penstock.broker.entry import BROKER_ITSELF, QueueEntry
 
 # Credit of a consumer without a prefetch limit: never reached by counting down.
 UNLIMITED: Final = 1 << 60
@@ -26,6 +26,8 @@ class Consumer:
         self.takes_ownership: bool = takes_ownership
         # True when it does not want every message; the queue then asks `wants` for each.
         self.selective: bool = False
+        # Whom the queue notes as the holder of what it takes; the dialects say which.
+        self.holder: int = BROKER_ITSELF
 
     def can_take(self) -> bool:
         """Whether credit, and room in the peer's buffer, allow one more message now."""

@@ -1,8 +1,22 @@
-"""A message's place in one queue."""
+"""A message's place in one queue, and who has it.
+
+Invariant: an entry that is out has exactly one holder, the only one that can settle it or give it
+back. The queue sets the holder when it delivers and clears it when it takes the entry back or
+forgets it (`Queue`, settlement); a holder that ends without settling hands over (`hand_over`). What
+anybody else says about the entry, or the holder says later, is ignored.
+"""
+
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.message import Message
+
+# Ready, or gone.
+NO_HOLDER: Final = 0
+# The broker's own steps, which take messages and settle them themselves: leases and stages. Channels
+# and links have numbers from 1 on.
+BROKER_ITSELF: Final = -1
 
 
 @mypyc_attr(acyclic=True)
@@ -18,8 +32,35 @@ class QueueEntry:
     is_gone: bool = False
     # `now` at which it is dead; 0 for never.
     expires_at: int = 0
+    # The number of the channel or link that it is out with.
+    holder: int = NO_HOLDER
 
     def __init__(self, message: Message, position: int) -> None:
         self.message: Message = message
         # Order of arrival; a requeued entry goes back to where its position belongs.
         self.position: int = position
+
+
+def take_back(entries: list[QueueEntry], holder: int) -> list[QueueEntry]:
+    """End a holder's claim on entries; returns those that it had a claim on, nearly always all."""
+    for index, entry in enumerate(entries):
+        if entry.holder != holder:
+            return entries[:index] + _take_back_some(entries[index:], holder)
+        entry.holder = NO_HOLDER
+    return entries
+
+
+def _take_back_some(entries: list[QueueEntry], holder: int) -> list[QueueEntry]:
+    taken: list[QueueEntry] = []
+    for entry in entries:
+        if entry.holder == holder:
+            entry.holder = NO_HOLDER
+            taken.append(entry)
+    return taken
+
+
+def hand_over(entries: list[QueueEntry], holder: int, successor: int) -> None:
+    """Entries stay out, with somebody else: from now on `holder` has no say about them."""
+    for entry in entries:
+        assert entry.holder == holder, "only what one has can be handed over"
+        entry.holder = successor

@@ -39,6 +39,14 @@ class Container:
         self.principals: dict[tuple[str, str], Principal] = {}
         self.connection_counts: dict[str, int] = {}
         self.translator: Translator = Translator()
+        self._holder_count: int = 0
+
+    def new_holder(self) -> int:
+        """A number for a channel or a link, under which queues note what is out with it. Numbers of
+        all dialects are of one kind, and none is used again.
+        """
+        self._holder_count += 1
+        return self._holder_count
 
     def gate(self, outgoing: Outgoing) -> None:
         """Say nothing more to this client before what it asked for is safe on disk."""

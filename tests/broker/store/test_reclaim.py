@@ -23,8 +23,8 @@ def churn(broker: Broker, name: str, count: int) -> None:
     for _ in range(count):
         broker.put(name, BODY)
         broker.tick()
-        entry = broker.vhost.queue(name).ready.pop_first()
-        broker.vhost.queue(name).unacked_count += 1
+        entry = broker.vhost.queue(name).get(broker.now)
+        assert entry is not None
         broker.vhost.queue(name).acknowledge(entry)
         broker.tick()
 

@@ -328,3 +328,17 @@ def test_a_link_that_is_sent_settled_messages_does_not_acquire_in_transactions(
     Acquiring(scene, snd_settle_mode=1).acquire(1, scene.controller.declare())
     assert scene.peer.link_faults == [("taker", "amqp:not-implemented", True)]
     assert scene.queue.message_count == 1
+
+
+def test_a_delivery_acquired_in_one_transaction_and_settled_in_another_comes_back_once(
+    scene: Scene,
+) -> None:
+    scene.sender.send(b"one")
+    first, second = scene.controller.declare(), scene.controller.declare()
+    taker = Acquiring(scene)
+    taker.acquire(1, first)
+    retire(taker.receiver, second, taker.listener.got[0], settled=True)
+    assert (scene.queue.message_count, scene.queue.unacked_count) == (1, 0)
+    assert scene.queue.browse(1)[0].delivery_count == 1
+    assert scene.controller.commit(first) == "amqp:transaction:rollback"
+    assert scene.controller.commit(second) == "amqp:transaction:rollback"

@@ -6,6 +6,8 @@ once per tick for everything that arrived in it, or at once where a rule needs t
 
 Invariants
 - every entry is in the ready list, or counted in `unacked_count`, or gone;
+- an entry that is counted in `unacked_count` has one holder, and only that one settles it: a
+  settlement by anybody else, or a second one, changes nothing (`entry.take_back`);
 - a consumer gets an entry only while it says it can take one;
 - entries leave the ready list in order of position, except for priorities and selective consumers.
 """
@@ -17,7 +19,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import Overflow, QueueArguments, QueueType
 from penstock.broker.consumer import Consumer
-from penstock.broker.entry import QueueEntry
+from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, take_back
 from penstock.broker.errors import AccessRefused
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.observers import QueueObserver
@@ -29,7 +31,7 @@ from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.priority import PriorityReadyList
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.walk import Walk
+from penstock.broker.queues.walk import walked
 from penstock.broker.set_apart import is_set_apart
 from penstock.broker.timers import Timers
 
@@ -268,7 +270,9 @@ class Queue(Expiring):
         entries = ready.pop_many(count)
         count = len(entries)
         size = 0
+        holder = NO_HOLDER if consumer.takes_ownership else consumer.holder
         for entry in entries:
+            entry.holder = holder
             size += len(entry.message.body)
             if entry.is_redelivered:
                 self.redelivered_total += 1
@@ -298,6 +302,7 @@ class Queue(Expiring):
                 observer.taken_many([entry])
             return
         self.unacked_count += 1
+        entry.holder = consumer.holder
         consumer.take(entry)
         for observer in self.observers:
             observer.delivered(entry)
@@ -321,7 +326,7 @@ class Queue(Expiring):
             self.touch()
         self._expire_head(now, True)
 
-    def get(self, now: int) -> QueueEntry | None:
+    def get(self, now: int, holder: int = BROKER_ITSELF) -> QueueEntry | None:
         """Take the first entry for a client that asks once; it is unacknowledged until settled."""
         self.used(now)
         self._expire_head(now, False)
@@ -331,26 +336,24 @@ class Queue(Expiring):
         self.ready_bytes -= len(entry.message.body)
         self.delivered_total += 1
         self.unacked_count += 1
+        entry.holder = holder
         for observer in self.observers:
             observer.delivered(entry)
         return entry
 
     def browse(self, limit: int) -> list[QueueEntry]:
         """Look at the first entries without taking them."""
-        found: list[QueueEntry] = []
-        walk = Walk()
-        while len(found) < limit:
-            entry = walk.next(self.ready)
-            if entry is None:
-                break
-            found.append(entry)
-        return found
+        return walked(self.ready, limit)
 
-    # Settlement.
+    # Settlement, also of a queue that was deleted meanwhile. Each begins with taking back what the
+    # holder has: nothing is settled twice.
 
-    def acknowledge_many(self, entries: list[QueueEntry]) -> None:
+    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
+        entries = take_back(entries, holder)
         count = len(entries)
-        assert self.unacked_count >= count or self.is_deleted, "acknowledged more than delivered"
+        if count == 0:
+            return
+        assert self.unacked_count >= count, "acknowledged more than was delivered"
         self.unacked_count -= count
         self.acknowledged_total += count
         if self.journal is not None:
@@ -358,24 +361,25 @@ class Queue(Expiring):
         for observer in self.observers:
             observer.acknowledged_many(entries)
 
-    def acknowledge(self, entry: QueueEntry) -> None:
-        assert self.unacked_count > 0 or self.is_deleted, "acknowledged more than was delivered"
-        self.unacked_count -= 1
-        self.acknowledged_total += 1
-        if self.journal is not None:
-            self.journal.dequeued(entry)
-        for observer in self.observers:
-            observer.acknowledged_many([entry])
+    def acknowledge(self, entry: QueueEntry, holder: int = BROKER_ITSELF) -> None:
+        self.acknowledge_many([entry], holder)
 
-    def requeue(self, entries: list[QueueEntry], now: int, failed: bool = True) -> None:
+    def requeue(
+        self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
+    ) -> None:
         """Entries come back unsettled, in order; each goes to where it was, now flagged as
         redelivered. Whether the delivery `failed`, and counts, is for who gives them back to say.
         """
+        entries = take_back(entries, holder)
+        assert self.unacked_count >= len(entries), "requeued more than was delivered"
+        self.unacked_count -= len(entries)
         if self.is_deleted:
             if self.journal is not None:
                 self.journal.dequeued_many(entries)
+            for observer in self.observers:
+                for entry in entries:
+                    observer.dropped(entry, PURGED)
             return
-        self.unacked_count -= len(entries)
         limit = self.settings.delivery_limit
         for index in range(len(entries) - 1, -1, -1):
             entry = entries[index]
@@ -397,8 +401,11 @@ class Queue(Expiring):
             self._expire_head(now, False)
         self.touch()
 
-    def reject(self, entry: QueueEntry, now: int) -> None:
+    def reject(self, entry: QueueEntry, now: int, holder: int = BROKER_ITSELF) -> None:
         """Settled as unwanted: dead-lettered when the queue has a dead-letter exchange."""
+        if not take_back([entry], holder):
+            return
+        assert self.unacked_count > 0, "rejected more than was delivered"
         self.unacked_count -= 1
         self._die(entry, DeathReason.REJECTED, now)
 

@@ -70,3 +70,15 @@ class Offered(Walk):
                     self.level = level
                     return entry
         return None
+
+
+def walked(ready: ReadyList, limit: int) -> list[QueueEntry]:
+    """The first entries, up to `limit` of them."""
+    found: list[QueueEntry] = []
+    walk = Walk()
+    while len(found) < limit:
+        entry = walk.next(ready)
+        if entry is None:
+            break
+        found.append(entry)
+    return found

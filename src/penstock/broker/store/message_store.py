@@ -93,6 +93,8 @@ class MessageStore:
         self._arrived_numbers.append(number)
 
     def left(self, number: int, entry: QueueEntry) -> None:
+        # Here and not when the tick is written: whoever said it must hear of it, and nobody else.
+        assert not entry.is_gone, "an entry leaves its queue once"
         # One that came in this very tick need not be written at all, and one that is written need
         # not be copied.
         entry.is_gone = True

@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.broker.arguments import NONE, QueueArguments
 from penstock.broker.consumer import Consumer
-from penstock.broker.entry import QueueEntry
+from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, take_back
 from penstock.broker.errors import NotImplementedHere, PreconditionFailed
 from penstock.broker.message import Address, Message, Properties
 from penstock.broker.names import described
@@ -223,7 +223,9 @@ class Stream(Queue):
             if wanted is not None and not wanted.wants(message):
                 skipped += 1
             else:
-                entries.append(StreamEntry(message, reader.position, reader))
+                entry = StreamEntry(message, reader.position, reader)
+                entry.holder = consumer.holder
+                entries.append(entry)
                 size += len(message.body)
             reader.position += 1
             if size >= BATCH_BYTES_MAX or len(entries) >= credit:
@@ -237,10 +239,10 @@ class Stream(Queue):
             self.unacked_count += given
             consumer.take_many(entries)
             for observer in self.observers:
-                for entry in entries:
-                    observer.delivered(entry)
-            for entry in entries:
-                entry.message = _GIVEN
+                for given_entry in entries:
+                    observer.delivered(given_entry)
+            for given_entry in entries:
+                given_entry.message = _GIVEN
         return skipped
 
     def _messages(self, files: StreamFiles, reader: StreamReader, count: int) -> list[Message]:
@@ -263,7 +265,7 @@ class Stream(Queue):
         self._readers.pop(consumer, None)
         consumer.cancelled()
 
-    def get(self, now: int) -> QueueEntry | None:
+    def get(self, now: int, holder: int = BROKER_ITSELF) -> QueueEntry | None:
         raise self._unable("basic.get")
 
     def browse(self, limit: int) -> list[QueueEntry]:
@@ -279,26 +281,35 @@ class Stream(Queue):
 
     # Settlement.
 
-    def acknowledge_many(self, entries: list[QueueEntry]) -> None:
+    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
         for entry in entries:
-            self.acknowledge(entry)
+            self.acknowledge(entry, holder)
 
-    def acknowledge(self, entry: QueueEntry) -> None:
+    def acknowledge(self, entry: QueueEntry, holder: int = BROKER_ITSELF) -> None:
+        if entry.holder != holder:
+            return
+        entry.holder = NO_HOLDER
         self.unacked_count -= 1
         self.acknowledged_total += 1
         self._settle(entry)
         for observer in self.observers:
             observer.acknowledged(entry)
 
-    def reject(self, entry: QueueEntry, now: int) -> None:
+    def reject(self, entry: QueueEntry, now: int, holder: int = BROKER_ITSELF) -> None:
         """Nothing is dead-lettered: the message stays where it is."""
+        if entry.holder != holder:
+            return
+        entry.holder = NO_HOLDER
         self.unacked_count -= 1
         self._settle(entry)
 
-    def requeue(self, entries: list[QueueEntry], now: int, failed: bool = True) -> None:
+    def requeue(
+        self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
+    ) -> None:
         """Given back unsettled. It comes again only to who reads from there again, so a cursor
         does not pass it.
         """
+        entries = take_back(entries, holder)
         self.unacked_count -= len(entries)
         for entry in entries:
             assert isinstance(entry, StreamEntry), "streams give out entries of their own"

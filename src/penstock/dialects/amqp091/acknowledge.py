@@ -53,7 +53,7 @@ def _acknowledge(deliveries: Deliveries, begin: int, end: int) -> None:
     first = unacknowledged.consumer_at(begin)
     entries = unacknowledged.settle_run(begin, end)
     if entries and first is not None:
-        first.queue.acknowledge_many(entries)
+        first.queue.acknowledge_many(entries, deliveries.holder)
         first.settled(len(entries))
         unacknowledged.trim()
         return
@@ -62,7 +62,7 @@ def _acknowledge(deliveries: Deliveries, begin: int, end: int) -> None:
         consumer = unacknowledged.consumer_at(slot)
         if entry is not None and consumer is not None:
             unacknowledged.settle(slot)
-            consumer.queue.acknowledge(entry)
+            consumer.queue.acknowledge(entry, deliveries.holder)
             consumer.settled(1)
     unacknowledged.trim()
 
@@ -74,7 +74,7 @@ def _reject(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
         consumer = unacknowledged.consumer_at(slot)
         if entry is not None and consumer is not None:
             unacknowledged.settle(slot)
-            consumer.queue.reject(entry, now)
+            consumer.queue.reject(entry, now, deliveries.holder)
             consumer.settled(1)
     unacknowledged.trim()
 
@@ -95,7 +95,7 @@ def _requeue(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
                 entries.append(entry)
     unacknowledged.trim()
     for queue, entries in returned.items():
-        queue.requeue(entries, now)
+        queue.requeue(entries, now, True, deliveries.holder)
 
 
 def requeue_all(deliveries: Deliveries, now: int) -> None:

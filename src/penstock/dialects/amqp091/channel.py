@@ -39,7 +39,9 @@ class Channel(CancelListener):
         # What the client calls its connection; empty for one without a name.
         self.connection_name: str = ""
 
-        self.deliveries: Deliveries = Deliveries(number, wire, container.translator)
+        self.deliveries: Deliveries = Deliveries(
+            number, wire, container.translator, container.new_holder()
+        )
         self.consumers: dict[str, ChannelConsumer] = {}
         # Prefetch limit of consumers yet to come (basic.qos without global); 0 for none.
         self.consumer_prefetch: int = 0

@@ -56,6 +56,7 @@ class ChannelConsumer(Receiver):
         no_ack: bool,
     ) -> None:
         super().__init__(queue, tag, priority, exclusive, no_ack)
+        self.holder = deliveries.holder
         self._listener: CancelListener = listener
         self._deliveries: Deliveries = deliveries
         self._outgoing: Outgoing = deliveries.outgoing

@@ -5,6 +5,7 @@ for acknowledgement.
 from typing import Final
 
 from penstock.broker.consumer import UNLIMITED
+from penstock.broker.entry import BROKER_ITSELF
 from penstock.dialects.amqp091.unacknowledged import Receiver, Unacknowledged
 from penstock.dialects.translator import Translator
 from penstock.wire.amqp091.connection import Connection as WireConnection
@@ -19,8 +20,16 @@ CLOSED: Final = -UNLIMITED
 class Deliveries:
     """Held by a channel and shared with its consumers."""
 
-    def __init__(self, number: int, wire: WireConnection, translator: Translator) -> None:
+    def __init__(
+        self,
+        number: int,
+        wire: WireConnection,
+        translator: Translator,
+        holder: int = BROKER_ITSELF,
+    ) -> None:
         self.number: int = number
+        # Under which queues note what is out with the channel, whichever consumer took it.
+        self.holder: int = holder
         self.wire: WireConnection = wire
         self.outgoing: Outgoing = wire.outgoing
         self.translator: Translator = translator

@@ -146,7 +146,7 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
     name = named_queue(channel, method.queue)
     channel.principal.check_read_queue(name)
     queue = channel.vhost.accessible_queue(name, channel.connection_number)
-    entry = queue.get(now)
+    entry = queue.get(now, channel.deliveries.holder)
     if entry is None:
         channel.wire.send_method(channel.number, BasicGetEmpty())
         return
@@ -165,7 +165,7 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
     )
     channel.wire.send_content(channel.number, said.encode(), properties.header, message.body)
     if method.no_ack:
-        queue.acknowledge(entry)
+        queue.acknowledge(entry, deliveries.holder)
     else:
         getter = Getter(channel, deliveries, queue, "", 0, False, False)
         deliveries.unacknowledged.add(deliveries.tag, entry, getter)

@@ -34,6 +34,7 @@ class BrowsingEnd(LinkEnd):
         settles: bool,
     ) -> None:
         super().__init__(context, session, link)
+        self._link: SendingLink = link
         self._node: SourceNode = node
         self._browsing: Browsing = Browsing(context, link, node, settles)
         self._arrivals: Arrivals = Arrivals(self._browsing)
@@ -50,6 +51,7 @@ class BrowsingEnd(LinkEnd):
 
     def ended(self, parting: Parting, now: int) -> None:
         self._browsing.is_open = False
+        self._link.take_unsettled()
         observers = self._node.queue.observers
         if self._arrivals in observers:
             observers.remove(self._arrivals)

@@ -78,6 +78,8 @@ class LinkConsumer(Consumer):
         settles: bool,
     ) -> None:
         super().__init__(link.name, priority, False, settles)
+        # A link that resumes has the number under which it was suspended instead.
+        self.holder = context.container.new_holder()
         # Whether deliveries are settled when they are sent: at most once.
         self.settles: bool = settles
         self._context: ConnectionContext = context

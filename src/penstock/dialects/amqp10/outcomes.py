@@ -21,34 +21,41 @@ from penstock.wire.amqp10.performatives_generated import Accepted, Modified, Rej
 from penstock.wire.amqp10.values import Composite
 
 
-def apply_outcome(queue: Queue, entry: QueueEntry, outcome: Composite | None, now: int) -> None:
+def apply_outcome(
+    queue: Queue, entry: QueueEntry, holder: int, outcome: Composite | None, now: int
+) -> None:
+    """Ignored when the entry is no longer out with `holder`."""
     if isinstance(outcome, Accepted):
-        queue.acknowledge(entry)
+        queue.acknowledge(entry, holder)
     elif isinstance(outcome, Rejected):
-        queue.reject(entry, now)
-    elif isinstance(outcome, Modified):
+        queue.reject(entry, now, holder)
+    elif isinstance(outcome, Modified) and entry.holder == holder:
         if outcome.message_annotations and not isinstance(queue, Stream):
             entry.message = _annotated(entry.message, outcome.message_annotations)
         if outcome.undeliverable_here:
-            queue.reject(entry, now)
+            queue.reject(entry, now, holder)
         else:
-            queue.requeue([entry], now, outcome.delivery_failed is True)
+            queue.requeue([entry], now, outcome.delivery_failed is True, holder)
     else:
-        queue.requeue([entry], now, False)
+        queue.requeue([entry], now, False, holder)
 
 
 def give_back(
-    queue: Queue, entries: list[QueueEntry], default_outcome: Composite | None, now: int
+    queue: Queue,
+    entries: list[QueueEntry],
+    holder: int,
+    default_outcome: Composite | None,
+    now: int,
 ) -> None:
     """Nobody will settle these. Without a default outcome each counts as a failed delivery, so that
     a message which kills its receivers does not go round for ever.
     """
     if default_outcome is None:
         if entries:
-            queue.requeue(entries, now)
+            queue.requeue(entries, now, True, holder)
         return
     for entry in entries:
-        apply_outcome(queue, entry, default_outcome, now)
+        apply_outcome(queue, entry, holder, default_outcome, now)
 
 
 def is_final(state: Composite | None) -> bool:

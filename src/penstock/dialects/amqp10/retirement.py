@@ -60,7 +60,7 @@ class Retirement(Work):
                 # Acquired, and from now on like any other delivery.
                 return
             enlisted.telling.add(self._delivery_id, self.outcome)
-        apply_outcome(enlisted.queue, self._entry, self.outcome, now)
+        apply_outcome(enlisted.queue, self._entry, enlisted.holder, self.outcome, now)
 
     def undo(self, now: int) -> None:
         enlisted = self._enlisted
@@ -69,7 +69,7 @@ class Retirement(Work):
             if not self.is_acquired:
                 return
             enlisted.telling.add(self._delivery_id, _RELEASED)
-        give_back(enlisted.queue, [self._entry], enlisted.default_outcome, now)
+        give_back(enlisted.queue, [self._entry], enlisted.holder, enlisted.default_outcome, now)
 
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         if self.is_alone:
@@ -80,9 +80,15 @@ class Enlisted:
     """Deliveries of one link whose outcomes are in transactions. Held by its `Settlement`."""
 
     def __init__(
-        self, queue: Queue, default_outcome: Composite | None, telling: ToldToReceiver
+        self,
+        queue: Queue,
+        holder: int,
+        default_outcome: Composite | None,
+        telling: ToldToReceiver,
     ) -> None:
         self.queue: Queue = queue
+        # The link's number; transactions settle under it also when the link has gone.
+        self.holder: int = holder
         self.default_outcome: Composite | None = default_outcome
         self.telling: ToldToReceiver = telling
         # By delivery id; only those that the receiver has not settled.

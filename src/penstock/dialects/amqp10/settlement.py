@@ -50,6 +50,7 @@ class Settlement(SettlementListener):
         self._default_outcome: Composite | None = default_outcome
         self.enlisted: Enlisted = Enlisted(
             consumer.queue,
+            consumer.holder,
             default_outcome,
             ToldToReceiver(session, context.container.confirm_list),
         )
@@ -67,7 +68,7 @@ class Settlement(SettlementListener):
         if not self.enlisted.is_empty():
             for sent in accepted:
                 self.enlisted.withdraw(sent.delivery_id)
-        self._queue.acknowledge_many(entries)
+        self._queue.acknowledge_many(entries, self._consumer.holder)
         if self._consumer.link.is_draining:
             self._consumer.drain.listed()
 
@@ -93,7 +94,7 @@ class Settlement(SettlementListener):
         self._session.settle_sent(sent.delivery_id, sent.delivery_id, state)
 
     def _apply(self, entry: QueueEntry, outcome: Composite | None) -> None:
-        apply_outcome(self._queue, entry, outcome, self._context.now)
+        apply_outcome(self._queue, entry, self._consumer.holder, outcome, self._context.now)
 
     def _enlist(self, sent: SentEntry, state: TransactionalState, settled: bool) -> None:
         """The outcome takes effect when the transaction commits."""
@@ -102,7 +103,7 @@ class Settlement(SettlementListener):
         if transaction is None or transaction.error is not None:
             if settled:
                 self.enlisted.withdraw(sent.delivery_id)
-                give_back(self._queue, [sent.entry], self._default_outcome, now)
+                self._give_back(sent, now)
             if transaction is None:
                 text = f"there is no transaction {state.txn_id.hex()}"
                 raise LinkFault(TRANSACTION_UNKNOWN_ID, text)
@@ -119,8 +120,13 @@ class Settlement(SettlementListener):
         text = "two transactions decide about one delivery"
         known.transaction.fail(TRANSACTION_ROLLBACK, text, now)
         transaction.fail(TRANSACTION_ROLLBACK, text, now)
-        if settled:
-            give_back(self._queue, [sent.entry], self._default_outcome, now)
+        if settled and not known.is_acquired:
+            # Otherwise its rollback has given it back.
+            self._give_back(sent, now)
+
+    def _give_back(self, sent: SentEntry, now: int) -> None:
+        holder = self._consumer.holder
+        give_back(self._queue, [sent.entry], holder, self._default_outcome, now)
 
     def _acquire_in(self, txn_id: object) -> None:
         """The receiver's flow named a transaction for what is sent from now on, or none."""

@@ -143,6 +143,8 @@ def _consume(
     ends: dict[Link, LinkEnd],
 ) -> None:
     consumer = _consumer(context, session, link, attach, node)
+    if found is not None:
+        consumer.holder = found.holder
     queue = node.queue
     if not isinstance(queue, Stream):
         queue.add_consumer(consumer)

@@ -9,11 +9,15 @@ When the receiver comes back, its map of unsettled deliveries says what to do wi
     nothing at all             send it again, with its tag: it never came, or its settlement was lost
 
 What the receiver has and we have not is settled: it learns so from our map.
+
+Invariant: when an attachment ends, everything that it had sent unsettled is the suspended link's, or
+a transaction's, or the queue's again, and the attachment has nothing: what its receiver says after
+that, because our detach was still under way, is about nothing.
 """
 
 from typing import Final
 
-from penstock.broker.entry import QueueEntry
+from penstock.broker.entry import NO_HOLDER, QueueEntry, hand_over
 from penstock.broker.queues.queue import Queue
 from penstock.broker.streams.reader import StreamReader
 from penstock.broker.streams.stream import Stream
@@ -82,8 +86,9 @@ class SourceEnd(LinkEnd):
         queue = self._queue
         # First of all, or the consumer would get again what it gives back.
         self.consumer.close()
+        holder = self.consumer.holder
         waiting = self.consumer.waiting()
-        kept = self._unsettled()
+        kept = self._take_unsettled()
         self.listener.enlisted.leave()
         suspends = may_suspend(self._node, parting) and not queue.is_deleted
         excess: list[KeptDelivery] = kept
@@ -91,9 +96,10 @@ class SourceEnd(LinkEnd):
             excess = kept[KEPT_MAX:]
             del kept[KEPT_MAX:]
         # A queue that deletes itself with its last consumer must see what comes back first.
-        give_back(queue, [delivery.entry for delivery in excess], self._default_outcome, now)
+        returned = [delivery.entry for delivery in excess]
+        give_back(queue, returned, holder, self._default_outcome, now)
         if waiting:
-            queue.requeue(waiting, now, False)
+            queue.requeue(waiting, now, False, holder)
         reader = queue.reader_of(self.consumer) if isinstance(queue, Stream) else None
         queue.remove_consumer(self.consumer, now)
         if not suspends:
@@ -104,15 +110,17 @@ class SourceEnd(LinkEnd):
         suspended = SuspendedSource(
             self.key, self._node, self.session, self.context.number, kept, reader
         )
+        suspended.holder = self.context.container.new_holder()
+        hand_over([delivery.entry for delivery in kept], holder, suspended.holder)
         suspended.next_tag = self._link.next_tag()
         suspended.default_outcome = self._default_outcome
         self._registry.suspend(suspended, parting, now)
 
-    def _unsettled(self) -> list[KeptDelivery]:
+    def _take_unsettled(self) -> list[KeptDelivery]:
         """In the order in which they came from the queue."""
         kept: list[KeptDelivery] = []
         enlisted = self.listener.enlisted
-        for sent in self._link.unsettled.values():
+        for sent in self._link.take_unsettled():
             # What is in a transaction stays there.
             if isinstance(sent, SentEntry) and not enlisted.has(sent.delivery_id):
                 kept.append(KeptDelivery(sent.delivery_tag(), sent.entry))
@@ -141,12 +149,14 @@ class SuspendedSource(SuspendedLink):
         self.reader: StreamReader | None = reader
         # Tags are numbered onwards when it comes back.
         self.next_tag: int = 0
+        # What is kept is out with this one, and with the attachment that resumes the link.
+        self.holder: int = NO_HOLDER
         self.default_outcome: Composite | None = None
 
     def expired(self, now: int) -> None:
         entries = [delivery.entry for delivery in self.kept]
         self.kept = []
-        give_back(self.node.queue, entries, self.default_outcome, now)
+        give_back(self.node.queue, entries, self.holder, self.default_outcome, now)
         release_source(self.node, Ending.EXPIRED, now)
 
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
@@ -165,7 +175,7 @@ class SuspendedSource(SuspendedLink):
             known = delivery.tag in theirs
             state = theirs.get(delivery.tag)
             if known and is_final(state):
-                apply_outcome(queue, delivery.entry, state, now)
+                apply_outcome(queue, delivery.entry, self.holder, state, now)
                 settled = Resumption(delivery.tag, None, True)
                 settled.outcome = state
                 maps.ours[delivery.tag] = state

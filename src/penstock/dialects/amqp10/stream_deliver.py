@@ -48,7 +48,7 @@ class StreamLinkConsumer(LinkConsumer):
         super().take_many(entries)
         if self.settles:
             # A stream gives nothing away: what it gave is done with when it is acknowledged.
-            self._stream.acknowledge_many(entries)
+            self._stream.acknowledge_many(entries, self.holder)
 
     def send(self, entry: QueueEntry) -> None:
         message = entry.message
@@ -90,5 +90,5 @@ class StreamLinkConsumer(LinkConsumer):
         message = self._stream.message_at(entry.position)
         if message is None and not self.settles:
             # Retention was faster.
-            self._stream.acknowledge(entry)
+            self._stream.acknowledge(entry, self.holder)
         return message

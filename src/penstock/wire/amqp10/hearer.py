@@ -273,12 +273,15 @@ class Hearer(Assembler):
             self._say_detach(session, link, None, detach.closed, LINK_SENT[after, DETACH])
             session.forget(link)
             self.listener.link_ended(session, link, fault, detach.closed)
-            return
-        link.state = after
-        session.forget(link)
-        if link.tell_when_ended:
-            link.tell_when_ended = False
-            self.listener.link_ended(session, link, fault, link.was_closed or detach.closed)
+        else:
+            link.state = after
+            session.forget(link)
+            if link.tell_when_ended:
+                link.tell_when_ended = False
+                self.listener.link_ended(session, link, fault, link.was_closed or detach.closed)
+        if session.is_stalled and session.outgoing_window > 0:
+            # What the link had unsettled was in the way of others.
+            self._wake(session)
 
     def _link(self, session: Session, handle: int, code: int) -> Link:
         link = session.by_remote_handle(handle)

@@ -335,6 +335,15 @@ class SendingLink(Link):
         self.credit = flow.link_credit - under_way
         self.is_draining = flow.drain
 
+    def take_unsettled(self) -> list[Sent]:
+        """The link has ended: its owner takes what the receiver has not settled, in order. Whatever
+        the receiver says about it later finds nothing here.
+        """
+        taken = list(self.unsettled.values())
+        self.unsettled.clear()
+        self.session.outgoing_window += len(taken)
+        return taken
+
     def update(self, first: int, last: int, state: Composite | None, settled: bool) -> None:
         """A disposition of the receiver for a range of deliveries."""
         unsettled = self.unsettled
