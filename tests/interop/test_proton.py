@@ -192,7 +192,7 @@ def test_outcomes_of_the_receiver(
         name, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
     )
     sender = connection.create_sender(f"/queues/{name}")
-    sender.send(Message(body="x"))
+    sender.send(Message(body="x", first_acquirer=True))
     receiver = connection.create_receiver(f"/queues/{name}", credit=1)
     message = receive(receiver)
     assert (message.delivery_count, message.first_acquirer) == (0, True)

@@ -28,6 +28,8 @@ class Properties:
         self.persistent: bool = persistent
         self.priority: int = priority
         self.expiration_ms: int = expiration_ms
+        # Whether the publisher said the priority; queues take a message without one for the lowest.
+        self.has_priority: bool = False
         # True when the headers name further routing keys (CC, BCC), so a cached route is not enough.
         self.has_extra_keys: bool = False
 

@@ -39,6 +39,16 @@ def subject(
     return MessageSubject(Message(Address("orders", "eu.new", b""), properties, b"", -1))
 
 
+@pytest.mark.parametrize("said", [0, 4, 9])
+def test_a_message_without_a_priority_has_that_which_amqp_1_0_gives_it(said: int) -> None:
+    properties = TextProperties({}, {})
+    message = Message(Address("orders", "eu.new", b""), properties, b"", -1)
+    assert MessageSubject(message).value_of("JMSPriority") == 4
+    properties.priority = said
+    properties.has_priority = True
+    assert MessageSubject(message).value_of("JMSPriority") == said
+
+
 PREFIXES = ["amqp.", "header.", "h.", "properties.", "p."]
 
 

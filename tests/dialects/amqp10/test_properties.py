@@ -12,6 +12,7 @@ from penstock.broker.selectors.message_subject import MessageSubject
 from penstock.dialects.amqp10.message_head import (
     HEAD_BYTES_MAX,
     body_follows,
+    divide_message,
     split_message,
 )
 from penstock.dialects.amqp10.properties import TransferProperties, composed_head, read_head
@@ -106,12 +107,26 @@ def test_every_kind_of_body_is_let_in(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "head", [b"", encoded(Header(durable=True), ApplicationProperties({"k": "v"}))]
+)
+@pytest.mark.parametrize("footer", [b"", encoded(Footer({Symbol("f"): 1}))])
+def test_a_message_without_a_body_has_null_for_one(head: bytes, footer: bytes) -> None:
+    null = encoded(AmqpValue(None))
+    assert split_message(head + footer) == (head, null + footer)
+    assert divide_message(head + footer)[2] == len(head)
+    hop = DeliveryAnnotations({Symbol("hop"): 1}).encode()
+    assert divide_message(hop + footer) == (b"", null + footer, len(hop))
+    # Not by the short way, which passes on what came.
+    assert not body_follows(head + footer, len(head))
+
+
+@pytest.mark.parametrize(
     "payload",
     [
-        b"",
         b"hello",
-        Header().encode(),
-        Footer({}).encode(),
+        encoded(Footer({}), Footer({})),
+        encoded(Footer({}), Data(b"a")),
+        Footer({}).encode()[:-1],
         encoded(PROPERTIES_SECTION, Header()) + BODY,
         encoded(Header(), Header()) + BODY,
         encoded(Data(b"a"), PROPERTIES_SECTION),
@@ -280,7 +295,8 @@ def test_headers_are_application_properties_and_annotations_with_x() -> None:
 
 def test_a_delivery_leaves_the_bare_message_untouched() -> None:
     bare = encoded(PROPERTIES_SECTION) + b"\x00\x53\x74\xd1\x00\x00\x00\x04\x00\x00\x00\x00"
-    properties = read_head(Header(durable=True, priority=4, ttl=9).encode() + bare)
+    header = Header(durable=True, priority=4, ttl=9, first_acquirer=True)
+    properties = read_head(header.encode() + bare)
     sections = delivered(properties, 2, True)
     assert sections.bare() == bare + BODY
     assert sections.decode(HEADER) == Header(True, 4, 9, True, 2)
@@ -291,8 +307,24 @@ def test_a_header_that_would_say_only_defaults_is_left_out() -> None:
     properties = read_head(b"\x00\x53\x70\xc0\x02\x01\x42")
     assert properties.durable is False
     assert delivered(properties).decode(HEADER) is None
-    assert delivered(properties, 0, True).decode(HEADER) == Header(first_acquirer=True)
+    assert delivered(properties, 0, True).decode(HEADER) is None
     assert delivered(properties, 3).decode(HEADER) == Header(delivery_count=3)
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_first_acquirer_is_what_the_publisher_said_until_somebody_had_the_message(
+    sent: bool,
+) -> None:
+    properties = head_of(Header(durable=True, first_acquirer=sent))
+    for known in (properties, properties.with_annotations({"x-more": 1})):
+        assert acquirer_of(delivered(known, 0, True)) is sent
+        assert acquirer_of(delivered(known, 0, False)) is False
+
+
+def acquirer_of(sections: Sections) -> bool:
+    header = sections.decode(HEADER)
+    assert isinstance(header, Header)
+    return header.first_acquirer is True
 
 
 @pytest.mark.parametrize("padding", ["", "x" * 200, "x" * 300])

@@ -75,7 +75,8 @@ def test_accepted_messages_are_forgotten(house: House) -> None:
 def test_a_message_says_how_often_it_failed_and_whether_anybody_had_it(house: House) -> None:
     queue = house.declare("q")
     got = receiver(house)
-    fill(house, queue, b"x", head=Header(durable=True, priority=3).encode())
+    sent = Header(durable=True, priority=3, first_acquirer=True)
+    fill(house, queue, b"x", head=sent.encode())
     header = got.got[0].header
     assert (header.first_acquirer, header.delivery_count) == (True, 0)
     assert (header.durable, header.priority) == (True, 3)

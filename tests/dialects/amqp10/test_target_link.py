@@ -11,8 +11,10 @@ from penstock.broker.topology import BindQueue, DeleteQueue
 from penstock.dialects.amqp10.answers import CREDIT, CREDIT_WHEN_REFUSED
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import (
+    AmqpValue,
     Data,
     DeliveryAnnotations,
+    Footer,
     Header,
     Properties,
     Rejected,
@@ -20,6 +22,7 @@ from penstock.wire.amqp10.performatives_generated import (
 )
 from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.sending import Sent
+from penstock.wire.amqp10.values import Symbol
 from tests.dialects.amqp10.doubles import House, Peer, Producer, value_body
 
 
@@ -224,7 +227,7 @@ def test_a_foreign_user_id_detaches_the_link(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"\x00\x53\x75", b"\x00\x53\x75\xa0\x05abc", b"\x00\x53\x70\xc0\x02\x01\x41"]
+    "payload", [b"hello", b"\x00\x53\x75", b"\x00\x53\x75\xa0\x05abc", b"\x00\x53\x70\xc0\x02\x01"]
 )
 def test_a_message_that_is_none_detaches_the_link(house: House, payload: bytes) -> None:
     queue = house.declare("q")
@@ -235,6 +238,23 @@ def test_a_message_that_is_none_detaches_the_link(house: House, payload: bytes) 
     assert sender.peer.link_faults == [("sender", "amqp:decode-error", True)]
     assert sender.outcomes == ["accepted"]
     assert queue.message_count == 1
+
+
+def test_a_message_without_a_body_is_accepted_with_null_for_one(house: House) -> None:
+    queue = house.declare("q")
+    sender = producer(house)
+    head = Properties(subject="s").encode()
+    null = AmqpValue(None).encode()
+    footer = Footer({Symbol("f"): 1}).encode()
+    # Between others with the same head, which take the short way.
+    for payload in (Data(b"1").encode(), b"", Data(b"2").encode(), footer, b"", null):
+        sender.link.send(Sent(), head, payload)
+        house.settle()
+    assert sender.outcomes == ["accepted"] * 6
+    bodies = [entry.message.body for entry in queue.browse(10)]
+    expected = [Data(b"1").encode(), null, Data(b"2").encode(), null + footer, null, null]
+    assert bodies == expected
+    assert {entry.message.properties.encoded() for entry in queue.browse(10)} == {head}
 
 
 def test_delivery_annotations_go_no_further(house: House) -> None:

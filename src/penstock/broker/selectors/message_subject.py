@@ -31,6 +31,8 @@ _JMS_NAMES: Final[dict[str, str]] = {
     "JMSXGroupSeq": "group_sequence",
     "JMSXUserID": "user_id",
 }
+# What AMQP 1.0, and JMS, say of a message without a priority (specification 3.2.1).
+_PRIORITY_DEFAULT: Final = 4
 # Not a property but known of every message.
 _ENVELOPE: Final = (
     "delivery_count",
@@ -107,7 +109,7 @@ class MessageSubject(Subject):
     def _envelope(self, fact: str) -> object | None:
         properties = self._message.properties
         if fact == "priority":
-            return properties.priority
+            return properties.priority if properties.has_priority else _PRIORITY_DEFAULT
         if fact == "durable":
             return properties.persistent
         if fact == "delivery_mode":

@@ -151,6 +151,7 @@ def read_properties(header: bytes) -> MessageProperties:
     properties = MessageProperties(
         header, scanned.delivery_mode == PERSISTENT, max(scanned.priority, 0), expiration_ms
     )
+    properties.has_priority = scanned.priority >= 0
     properties.user_id = scanned.user_id
     properties.reply_to = scanned.reply_to
     properties.headers_start = scanned.headers_start

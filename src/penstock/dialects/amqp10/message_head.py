@@ -7,7 +7,8 @@ The broker keeps both as octets. Delivery annotations are for the next hop, whic
 they are cut out.
 
 Invariants
-- A body that was let in is complete and well formed all through: nobody looks at it again.
+- A body that was let in is complete and well formed all through: nobody looks at it again. A message
+  without any section of a body is let in with null as its body.
 - Nothing is built to check it, so that a check costs no memory, and no more stack than `DEPTH_MAX`
   levels, whatever a peer sends.
 """
@@ -41,6 +42,9 @@ from penstock.wire.octets import Malformed, read_u32, short_of
 # that is for attributes nobody has. Decoded values take many times the memory of their octets.
 HEAD_BYTES_MAX: Final = 1 << 20
 
+# The section that a message without a body gets: an amqp-value that is null.
+NULL_BODY: Final = b"\x00\x53\x77\x40"
+
 _LISTS: Final = frozenset({0x45, 0xC0, 0xD0})
 _MAPS: Final = frozenset({0xC1, 0xD1})
 _BINARIES: Final = frozenset({0xA0, 0xB0})
@@ -48,8 +52,15 @@ _CHARACTER_MAX: Final = 0x10FFFF
 
 
 def split_message(payload: bytes) -> tuple[bytes, bytes]:
-    """Head and body. Raises `Malformed` for a wrong order, a missing body, a broken body, and a
-    section of the head that does not end where it should; `read_head` looks inside the head.
+    """Head and body, as `divide_message`."""
+    head, body, _ = divide_message(payload)
+    return head, body
+
+
+def divide_message(payload: bytes) -> tuple[bytes, bytes, int]:
+    """Head, body, and how many octets of the payload come before the body. Raises `Malformed` for a
+    wrong order, a broken body, and a section of the head that does not end where it should;
+    `read_head` looks inside the head.
     """
     size = len(payload)
     at = 0
@@ -69,18 +80,22 @@ def split_message(payload: bytes) -> tuple[bytes, bytes]:
             cut_end = end
         previous = code
         at = end
-    if not _is_one_data(payload, at):
+    body = payload[at:]
+    if at == size or section_code(payload, at) == FOOTER:
+        body = NULL_BODY + body
+        check_body(body, 0)
+    elif not _is_one_data(payload, at):
         check_body(payload, at)
     if at - cut_end + cut_start > HEAD_BYTES_MAX:
         raise Malformed(f"more than {HEAD_BYTES_MAX} octets before the body")
     if cut_end:
-        return payload[:cut_start] + payload[cut_end:at], payload[at:]
-    return payload[:at], payload[at:]
+        return payload[:cut_start] + payload[cut_end:at], body, at
+    return payload[:at], body, at
 
 
 def body_follows(payload: bytes, at: int) -> bool:
     """Whether everything from `at` on is one complete body, for a payload that begins with a head
-    that is known. `split_message` says what is wrong where it is not.
+    that is known. `divide_message` says what is wrong, or missing, where it is not.
     """
     if _is_one_data(payload, at):
         return True

@@ -70,6 +70,8 @@ class TransferProperties(Properties):
         # As the header says them, if it does.
         self.durable: bool | None = None
         self.given_priority: int | None = None
+        # Whether nobody had acquired the message before its publisher sent it here.
+        self.first_acquirer: bool = False
         # Where the values of sections begin, behind their descriptors; 0 for those that are absent.
         self.annotations_start: int = 0
         self.properties_start: int = 0
@@ -147,7 +149,7 @@ class TransferProperties(Properties):
         return self._with(annotations, self.expiration_ms)
 
     def _with(self, annotations: dict[object, object], lifetime: int) -> "TransferProperties":
-        head = header_octets(self.durable, self.given_priority, lifetime, False, 0)
+        head = header_octets(self.durable, self.given_priority, lifetime, self.first_acquirer, 0)
         if annotations:
             head += _ANNOTATIONS + encode_value(annotations)
         return read_head(head + self.bare())
@@ -237,15 +239,17 @@ def _read_header(found: TransferProperties, start: int, end: int) -> None:
     durable = fields.boolean()
     priority = fields.ubyte()
     lifetime = fields.uint()
-    # First acquirer and delivery count are between the publisher and us.
-    fields.boolean()
+    first_acquirer = fields.boolean()
+    # The delivery count is between the publisher and us.
     fields.uint()
     fields.finish()
+    found.first_acquirer = first_acquirer is True
     found.durable = durable
     found.given_priority = priority
     found.persistent = durable is True
     if priority is not None:
         found.priority = priority
+        found.has_priority = True
     if lifetime is not None:
         found.expiration_ms = lifetime
 
@@ -258,9 +262,11 @@ def _read_map(head: bytes, start: int, end: int) -> dict[object, object]:
 
 
 def composed_head(
-    properties: TransferProperties, address: Address, delivery_count: int, first_acquirer: bool
+    properties: TransferProperties, address: Address, delivery_count: int, is_first: bool
 ) -> bytes:
-    """What a receiver gets before the body."""
+    """What a receiver gets before the body. `is_first` says whether nobody has acquired the message
+    here; then first-acquirer is what the publisher said, and false otherwise.
+    """
     pairs = [
         _EXCHANGE_KEY,
         write_string(plain_text(address.exchange)),
@@ -274,7 +280,7 @@ def composed_head(
                 properties.durable or None,
                 properties.given_priority,
                 properties.expiration_ms,
-                first_acquirer,
+                is_first and properties.first_acquirer,
                 delivery_count,
             ),
             _ANNOTATIONS,

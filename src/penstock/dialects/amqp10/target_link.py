@@ -23,7 +23,7 @@ from penstock.dialects.amqp10.addresses import TargetAddress, check_routing_key
 from penstock.dialects.amqp10.answers import Answers
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import link_fault_of, rejection_of
-from penstock.dialects.amqp10.message_head import body_follows, split_message
+from penstock.dialects.amqp10.message_head import body_follows, divide_message
 from penstock.dialects.amqp10.nodes import resolve_anonymous
 from penstock.dialects.amqp10.posting import Posting, destinations
 from penstock.dialects.amqp10.properties import TransferProperties, read_head
@@ -264,8 +264,8 @@ class TargetLink(DeliveryListener):
         """Keeps the head, and what it means."""
         self._is_plain = False
         try:
-            head, body = split_message(payload)
-            prefix = payload[: len(payload) - len(body)]
+            head, body, prefix_size = divide_message(payload)
+            prefix = payload[:prefix_size]
             if prefix != self._prefix or self._properties is None:
                 self._properties = None
                 self._prefix = prefix

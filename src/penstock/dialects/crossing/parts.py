@@ -71,6 +71,7 @@ class BareParts:
         self.durable: bool | None = None
         self.priority: int | None = None
         self.lifetime: int = NO_EXPIRATION
+        self.first_acquirer: bool = False
         self.annotations: dict[object, object] = {}
         self.section: PropertiesSection = PropertiesSection()
         # None when there is no section; an empty one says that there is an empty table of headers.
@@ -79,7 +80,7 @@ class BareParts:
         self.footer: bytes = b""
 
     def head(self) -> bytes:
-        pieces = [header_octets(self.durable, self.priority, self.lifetime, False, 0)]
+        pieces = [header_octets(self.durable, self.priority, self.lifetime, self.first_acquirer, 0)]
         if self.annotations:
             pieces.append(MessageAnnotations(self.annotations).encode())
         section = self.section.encode()

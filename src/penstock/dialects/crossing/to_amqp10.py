@@ -36,6 +36,8 @@ def bare_parts_of(parts: BasicParts, body_is_encoded: bool) -> BareParts:
     if basic.delivery_mode is not None:
         bare.durable = basic.delivery_mode == PERSISTENT
     bare.priority = basic.priority
+    # AMQP 0-9-1 has no word for it: nobody had the message before it came here.
+    bare.first_acquirer = True
     _put_expiration(bare, basic.expiration)
     _put_identities(bare.section, basic)
     _put_content(bare, basic)
