@@ -77,6 +77,11 @@ def proton_examples() -> Path:
 
 
 @pytest.fixture(scope="session")
+def proton_python_examples() -> Path:
+    return foreign_clients.proton_python_examples()
+
+
+@pytest.fixture(scope="session")
 def rabbitmq_amqp_client() -> Path:
     return foreign_clients.rabbitmq_amqp_client()
 

@@ -31,7 +31,7 @@ DEBIAN_INSTALL = (
     "gcc libc6-dev libqpid-proton11-dev libqpid-proton11-dev-examples"
 )
 GO_SOURCES = Path("/usr/share/gocode")
-PROTON_EXAMPLES = Path("/usr/share/proton/examples/c")
+PROTON_EXAMPLES = Path("/usr/share/proton/examples")
 # By their full names, because Debian's package has no links to them without a version.
 PROTON_LIBRARIES = ("-l:libqpid-proton-core.so.10", "-l:libqpid-proton-proactor.so.1")
 
@@ -63,24 +63,28 @@ def go_client() -> Path:
 
 
 def proton_examples(*names: str) -> Path:
-    """The folder of Debian's examples of Qpid Proton's C library, compiled with our login; those
-    without it are in `bare/`.
-    """
+    """The folder of Debian's examples of Qpid Proton's C library, compiled as they come."""
     for name in names:
-        _ensure_debian(PROTON_EXAMPLES / f"{name}.c")
+        _ensure_debian(PROTON_EXAMPLES / "c" / f"{name}.c")
     _ensure_debian(Path("/usr/include/proton/proactor.h"))
     _ensure_debian(Path("/usr/bin/gcc"))
     folder = CACHE / "proton_c"
-    login = [str(HERE / "proton_c" / "login.c"), "-Wl,--wrap=pn_proactor_connect2"]
     with _one_process_at_a_time("proton_c"):
-        (folder / "bare").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name in names:
-            source = str(PROTON_EXAMPLES / f"{name}.c")
-            for program, more in ((folder / name, login), (folder / "bare" / name, [])):
-                command = ["/usr/bin/gcc", "-o", f"{program}.new", source, *more]
-                _run([*command, *PROTON_LIBRARIES, "-lpthread"], COMPILE_SECONDS_MAX, None)
-                # Another worker may be running the old one.
-                Path(f"{program}.new").replace(program)
+            source = str(PROTON_EXAMPLES / "c" / f"{name}.c")
+            program = folder / name
+            command = ["/usr/bin/gcc", "-o", f"{program}.new", source]
+            _run([*command, *PROTON_LIBRARIES, "-lpthread"], COMPILE_SECONDS_MAX, None)
+            # Another worker may be running the old one.
+            Path(f"{program}.new").replace(program)
+    return folder
+
+
+def proton_python_examples() -> Path:
+    """The folder of Debian's examples of Qpid Proton's Python binding, as they come."""
+    folder = PROTON_EXAMPLES / "python"
+    _ensure_debian(folder / "simple_send.py")
     return folder
 
 

@@ -1,4 +1,7 @@
-"""Qpid Proton's C library through Debian's own examples, and pika on the same queues."""
+"""Qpid Proton's C library through Debian's own examples, unmodified, and pika on the same queues.
+
+They have no login and no SASL layer, and send to queues that nobody has declared.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +53,8 @@ def channel(broker: Broker | None) -> Iterator[BlockingChannel]:
 def queue(
     example: Example, channel: BlockingChannel, unique: Callable[[str], str]
 ) -> Iterator[str]:
+    """The name of one that is created when it is used."""
     name = unique("proton.c")
-    channel.queue_declare(name, durable=True)
     yield name
     channel.queue_delete(name)
 
@@ -64,7 +67,7 @@ def depth(channel: BlockingChannel, queue: str) -> int:
 def test_the_sender_and_the_receiver_of_the_examples(
     example: Example, queue: str, channel: BlockingChannel
 ) -> None:
-    sent = example("send", f"/queues/{queue}", 1000)
+    sent = example("send", queue, 1000)
     assert (sent.returncode, sent.stdout) == (0, "1000 messages sent and acknowledged\n")
     assert depth(channel, queue) == 1000
     # More than its window of credit, which it gives again as it goes.
@@ -88,6 +91,7 @@ def test_aborted_messages_are_never_enqueued(
 def test_the_receiver_reads_what_pika_published(
     example: Example, queue: str, channel: BlockingChannel
 ) -> None:
+    channel.queue_declare(queue, durable=True)
     channel.basic_publish("", queue, b"octets")
     assert example("receive", queue, 1).stdout.splitlines()[0] == 'b"octets"'
 
@@ -109,7 +113,28 @@ def test_a_queue_that_is_not_there_is_an_error_of_the_example(example: Example) 
     assert "amqp:not-found" in refused.stderr
 
 
-def test_an_example_that_does_not_log_in_is_told_to(example: Example, queue: str) -> None:
-    refused = example("bare/send", queue, 1)
+def test_an_example_that_does_not_log_in_is_told_to_where_it_must(proton_examples: Path) -> None:
+    with Broker(anonymous="never") as strict:
+        refused = subprocess.run(
+            [str(proton_examples / "send"), strict.host, str(strict.port), "examples", "1"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
     assert refused.returncode == 1
     assert "SASL" in refused.stderr
+
+
+def test_nothing_is_created_where_the_operator_does_not_want_it(proton_examples: Path) -> None:
+    with Broker(create_queues=False) as strict:
+        refused = subprocess.run(
+            [str(proton_examples / "send"), strict.host, str(strict.port), "examples", "1"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert strict.queue_depths() == {}
+    assert refused.returncode == 1
+    assert "amqp:not-found" in refused.stderr

@@ -54,6 +54,8 @@ PATHS = (
 OTHERS: dict[str, tuple[str, object, Reader]] = {
     # Key: a value as it is written, as it is found, and where.
     "data.ledger": ("true", True, lambda read: read.ledger),
+    "amqp10.anonymous": ('"never"', "never", lambda read: read.anonymous),
+    "amqp10.create_queues": ("false", False, lambda read: read.creates_queues),
     "http.enabled": ("false", False, lambda read: read.http.enabled),
     "http.websocket_origins": ('["http://a"]', ("http://a",), lambda read: read.http.origins),
 }
@@ -141,7 +143,7 @@ def test_what_is_neither_number_nor_text_reaches_the_server(tmp_path: Path, key:
     written_as, value, found = OTHERS[key]
     assert found(ServerConfiguration()) != value, "the default proves nothing"
     assert found(read_setting(tmp_path, key, written_as)) == value
-    assert f"{key}: Input should be a valid" in refusal(tmp_path, setting(key, "5"))
+    assert f"{key}: Input should be " in refusal(tmp_path, setting(key, "5"))
 
 
 @pytest.mark.parametrize("key", PATHS)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.broker.store.limits import StoreLimits
+from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.limits import Limits as Amqp10Limits
 
@@ -22,3 +23,4 @@ class NodeConfiguration:
     amqp10_limits: Amqp10Limits = field(default_factory=Amqp10Limits)
     # Whether every queue's messages are written down for audits; needs a disk.
     ledger: bool = False
+    amqp10: Amqp10Settings = field(default_factory=Amqp10Settings)

@@ -54,7 +54,11 @@ class Node:
         decoder = DialectDecoder(self.container)
         self.state.streams.decoder = decoder
         self.links: LinkRegistry = LinkRegistry(
-            self.container, configuration.amqp10_limits, configuration.cluster_name, properties
+            self.container,
+            configuration.amqp10_limits,
+            configuration.cluster_name,
+            properties,
+            configuration.amqp10,
         )
         self.durability: Durability = self.container.durability
         # Connections whose output waits for the journal.

@@ -15,6 +15,10 @@ handshake_seconds = 10
 [memory]
 publishers_wait_above_bytes = 0    # 0 is 40 % of the machine's memory
 
+[amqp10]
+anonymous = "loopback"             # or "always", "never"
+create_queues = true
+
 [definitions]
 file = "definitions.json"          # beside this file, if not absolute
 
@@ -39,7 +43,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
-from penstock.server.launch import ServerConfiguration
+from penstock.server.launch import Anonymous, ServerConfiguration
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
 _DEFAULTS: Final = Limits()
@@ -80,6 +84,11 @@ class DataTable(_Table):
     ledger: bool = False
 
 
+class Amqp10Table(_Table):
+    anonymous: Anonymous = "loopback"
+    create_queues: bool = True
+
+
 class DefinitionsTable(_Table):
     file: str = ""
 
@@ -101,6 +110,7 @@ class ConfigurationFile(_Table):
     limits: LimitsTable = LimitsTable()
     memory: MemoryTable = MemoryTable()
     data: DataTable = DataTable()
+    amqp10: Amqp10Table = Amqp10Table()
     definitions: DefinitionsTable = DefinitionsTable()
     http: HttpTable = HttpTable()
 
@@ -150,6 +160,8 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         data=folder / read.data.directory if read.data.directory else None,
         disk_bytes_min=read.data.publishers_wait_below_bytes,
         ledger=read.data.ledger,
+        anonymous=read.amqp10.anonymous,
+        creates_queues=read.amqp10.create_queues,
         # A service does not know the folder it is started in.
         definitions=folder / definitions if definitions else None,
         http=_http(read, folder),

@@ -30,7 +30,7 @@ from penstock.broker.users import hash_password
 from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.faults import FaultyPublishing
 from penstock.server.http.settings import HttpConfiguration
-from penstock.server.launch import Running, ServerConfiguration, start
+from penstock.server.launch import Anonymous, Running, ServerConfiguration, start
 from penstock.server.world.entropy import MachineEntropy
 from penstock.wire.amqp091.limits import Limits
 
@@ -62,9 +62,13 @@ class Broker:
         data: str | Path | None = None,
         http: bool = False,
         http_port: int = 0,
+        anonymous: Anonymous = "loopback",
+        create_queues: bool = True,
     ) -> None:
         """`data` names a directory to keep durable things in; without it all is in memory. With
-        `http` it also serves HTTP: health, metrics, bulk reads, WebSockets.
+        `http` it also serves HTTP: health, metrics, bulk reads, WebSockets. `anonymous` and
+        `create_queues` are for AMQP 1.0 clients: who may come without a login, and whether attaching
+        to a bare name creates a queue.
         """
         self._configuration = ServerConfiguration(
             host=host,
@@ -73,6 +77,8 @@ class Broker:
             connections_max=connections_max,
             data=None if data is None else Path(data),
             http=HttpConfiguration(enabled=http, port=http_port, is_port_named=True),
+            anonymous=anonymous,
+            creates_queues=create_queues,
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

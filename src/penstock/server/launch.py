@@ -11,7 +11,7 @@ import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import structlog
 import uvloop
@@ -19,6 +19,7 @@ import uvloop
 import penstock
 from penstock.broker.store.limits import StoreLimits
 from penstock.builds import build_mode
+from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
@@ -27,7 +28,7 @@ from penstock.server.http.listener import HttpListener
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
-from penstock.server.server import STOP_SECONDS, Server
+from penstock.server.server import STOP_SECONDS, Server, is_loopback
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
@@ -40,6 +41,9 @@ log = structlog.get_logger()
 GC_THRESHOLDS: Final = (200_000, 50, 50)
 # Exit code when the disk failed while the broker ran.
 STORAGE_FAILED: Final = 4
+# Which listeners let AMQP 1.0 clients in that name no user: those of a server that listens on
+# loopback addresses only, any, or none.
+Anonymous = Literal["loopback", "always", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class ServerConfiguration:
     data: Path | None = None  # None keeps everything in memory
     disk_bytes_min: int = FREE_BYTES_MIN  # publishers wait when less is free
     ledger: bool = False  # every message is written down for audits; needs `data`
+    anonymous: Anonymous = "loopback"  # AMQP 1.0 clients that name no user
+    creates_queues: bool = True  # AMQP 1.0: attaching to a bare name creates a queue
     http: HttpConfiguration = field(default_factory=HttpConfiguration)
 
 
@@ -159,6 +165,10 @@ def _make_node(
             configuration.connections_max,
             StoreLimits(store_id=b"" if storage is None else storage.store_id),
             ledger=configuration.ledger,
+            amqp10=Amqp10Settings(
+                anonymous=allows_anonymous(configuration),
+                creates_queues=configuration.creates_queues,
+            ),
         ),
         entropy,
         logins,
@@ -179,6 +189,19 @@ def _make_node(
     if configuration.definitions is not None:
         _import_definitions(node, configuration.definitions, clock.now())
     return node
+
+
+def allows_anonymous(configuration: ServerConfiguration) -> bool:
+    """By default only where every address that the server listens on is a loopback address: a proxy
+    in front of a public one makes all its clients look like loopback.
+    """
+    if configuration.anonymous != "loopback":
+        return configuration.anonymous == "always"
+    hosts = [configuration.host]
+    if configuration.http.enabled and configuration.http.host:
+        hosts.append(configuration.http.host)
+    # An empty host is every address of the machine.
+    return all(host == "localhost" or (host != "" and is_loopback(host)) for host in hosts)
 
 
 def _import_definitions(node: Node, path: Path, now: int) -> None:

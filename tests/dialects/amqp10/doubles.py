@@ -7,6 +7,7 @@ from __future__ import annotations
 from penstock.broker.queues.queue import Queue
 from penstock.broker.topology import DeclareQueue
 from penstock.broker.users import Verification
+from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.dialects.logins import LoginChecker, LoginWaiter
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
@@ -206,7 +207,9 @@ class Peer(ConnectionListener):
         self.mechanism = mechanism
         self.password = password
         self.hostname = hostname
-        connection = house.node.connected(self.transport, "127.0.0.1", True, house.now)
+        connection = house.node.connected(
+            self.transport, "127.0.0.1", house.is_on_loopback, house.now
+        )
         assert connection is not None
         self.connection = connection
         self.mechanisms: list[str] = []
@@ -216,7 +219,9 @@ class Peer(ConnectionListener):
         self.session_faults: list[str] = []
         self.connection_fault: str | None = None
         self.is_over = False
-        self.wire.start(True)
+        # Without a mechanism it comes without a SASL layer.
+        self.wire.start(mechanism != "")
+        self._says_open = mechanism == ""
 
     # What its wire says.
 
@@ -394,11 +399,14 @@ class Receiver:
 class House:
     """One node and everybody who talks to it."""
 
-    def __init__(self, disk: Disk | None = None) -> None:
+    # Whether those who connect from now on come from this machine.
+    is_on_loopback = True
+
+    def __init__(self, disk: Disk | None = None, settings: Amqp10Settings | None = None) -> None:
         self.now = 1
         self.logins = PromptLogins()
         self.node = Node(
-            NodeConfiguration("1.2.3", "a test", "house"),
+            NodeConfiguration("1.2.3", "a test", "house", amqp10=settings or Amqp10Settings()),
             CountingEntropy(),
             self.logins,
             self.now,

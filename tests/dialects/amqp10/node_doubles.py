@@ -68,6 +68,8 @@ class World:
         self.access.grant(".*", ".*", ".*")
         self.principal = Principal("user", self.vhost, self.access)
         self.entropy = CountingEntropy()
+        # Whether bare names that are missing are created.
+        self.creates_queues = False
         self.vhost.apply(DeclareQueue("orders", durable=True), 0)
         self.vhost.apply(DeclareExchange("news", "topic", durable=True), 0)
 
@@ -79,11 +81,27 @@ class World:
         connection: int = OWN,
     ) -> SourceNode:
         return resolve_source(
-            self.principal, self.vhost, source, container, link, connection, self.entropy, 0
+            self.principal,
+            self.vhost,
+            source,
+            container,
+            link,
+            connection,
+            self.entropy,
+            0,
+            self.creates_queues,
         )
 
     def target(self, target: Target, connection: int = OWN) -> TargetNode:
-        return resolve_target(self.principal, self.vhost, target, connection, self.entropy, 0)
+        return resolve_target(
+            self.principal,
+            self.vhost,
+            target,
+            connection,
+            self.entropy,
+            0,
+            self.creates_queues,
+        )
 
     def attach(self, terminus: Source | Target) -> None:
         if isinstance(terminus, Source):

@@ -11,7 +11,9 @@ from penstock.broker.topology import (
     SetPermissions,
     SetVhostLimits,
 )
-from penstock.broker.users import hash_password
+from penstock.broker.users import Verification, hash_password
+from penstock.dialects.amqp10.settings import Amqp10Settings
+from penstock.dialects.logins import LoginChecker, LoginWaiter
 from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.states import ConnectionState
 from tests.broker.doubles import CountingEntropy
@@ -55,6 +57,82 @@ def test_anonymous_is_refused_when_the_default_user_has_another_password(house: 
     peer = house.connect(mechanism="ANONYMOUS")
     house.pass_time(100)
     assert peer.connection_fault == "amqp:unauthorized-access"
+
+
+def test_a_client_without_a_sasl_layer_is_taken_for_anonymous(house: House) -> None:
+    peer = house.connect(mechanism="")
+    assert peer.wire.state is ConnectionState.OPENED
+    assert peer.connection.amqp10 is not None
+    assert peer.connection.amqp10.user == "guest"
+    sender = peer.sender(peer.begin(), "q")
+    sender.send(b"x")
+    assert sender.outcomes == ["accepted"]
+
+
+def test_an_open_without_a_sasl_layer_is_answered_when_the_login_is_checked(house: House) -> None:
+    logins = SlowLogins()
+    house.node.container.login_checker = logins
+    peer = house.connect(mechanism="")
+    assert (peer.opened is None, peer.transport.is_reading) == (True, False)
+    logins.answer(house.now)
+    house.settle()
+    assert (peer.opened is None, peer.transport.is_reading) == (False, True)
+    assert peer.wire.state is ConnectionState.OPENED
+
+
+@pytest.mark.parametrize("mechanism", ["", "ANONYMOUS"])
+def test_nobody_is_anonymous_where_the_operator_forbids_it(mechanism: str) -> None:
+    house = House(settings=Amqp10Settings(anonymous=False))
+    peer = house.connect(mechanism=mechanism)
+    assert peer.is_over
+    assert house.node.container.connection_counts == {}
+    assert house.connect().mechanisms == ["PLAIN"]
+
+
+@pytest.mark.parametrize("mechanism", ["", "ANONYMOUS"])
+def test_nobody_is_anonymous_from_where_the_default_user_may_not_log_in(
+    house: House, mechanism: str
+) -> None:
+    house.is_on_loopback = False
+    peer = house.connect(mechanism=mechanism)
+    assert peer.is_over
+    assert house.node.container.connection_counts == {}
+
+
+def test_without_a_sasl_layer_the_default_user_must_have_its_default_password(
+    house: House,
+) -> None:
+    house.logins.good = None
+    changed = hash_password(b"changed", CountingEntropy())
+    house.node.apply(PutUser("guest", changed, (), True), house.now)
+    peer = house.connect(mechanism="")
+    assert not peer.is_over
+    house.pass_time(100)
+    assert peer.connection_fault == "amqp:unauthorized-access"
+
+
+def test_a_vhost_that_is_not_there_is_told_without_a_sasl_layer_too(house: House) -> None:
+    logins = SlowLogins()
+    house.node.container.login_checker = logins
+    peer = house.connect(mechanism="", hostname="vhost:nowhere")
+    logins.answer(house.now)
+    house.settle()
+    assert peer.connection_fault == "amqp:not-found"
+
+
+class SlowLogins(LoginChecker):
+    """Finds every password good, when it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Verification, LoginWaiter]] = []
+
+    def check(self, verification: Verification, waiter: LoginWaiter) -> None:
+        self.waiting.append((verification, waiter))
+
+    def answer(self, now: int) -> None:
+        for verification, waiter in self.waiting:
+            verification.good = True
+            waiter.login_checked(verification, now)
 
 
 def test_a_wrong_password_is_answered_after_a_delay_that_grows(house: House) -> None:

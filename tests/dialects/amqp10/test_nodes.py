@@ -226,6 +226,80 @@ def test_a_missing_queue_is_created_by_capability(world: World) -> None:
     assert "made" in world.names()
 
 
+@pytest.mark.parametrize("kind", [Source, Target])
+def test_a_bare_name_that_is_missing_becomes_a_durable_queue(
+    world: World, kind: type[Source] | type[Target]
+) -> None:
+    world.creates_queues = True
+    world.attach(kind("examples"))
+    queue = world.vhost.queues["examples"]
+    assert queue.durable and not queue.auto_delete and queue.exclusive_owner == -1
+    # Whoever comes next finds it.
+    world.attach(Target("examples"))
+    assert world.vhost.queues["examples"] is queue
+
+
+@pytest.mark.parametrize("kind", [Source, Target])
+def test_a_bare_name_becomes_the_queue_that_its_terminus_describes(
+    world: World, kind: type[Source] | type[Target]
+) -> None:
+    world.creates_queues = True
+    properties: dict[str, object] = {"durable": False, "x-max-length": 5}
+    world.attach(kind("examples", dynamic_node_properties=properties))
+    queue = world.vhost.queues["examples"]
+    assert not queue.durable
+    assert queue.arguments == {"x-max-length": 5}
+
+
+@pytest.mark.parametrize("kind", [Source, Target])
+@pytest.mark.parametrize("address", ["/queues/examples", "/queue/examples", "/amq/queue/examples"])
+def test_other_forms_of_an_address_create_nothing(
+    world: World, kind: type[Source] | type[Target], address: str
+) -> None:
+    world.creates_queues = True
+    assert isinstance(refused(world, kind(address)), NotFound)
+
+
+@pytest.mark.parametrize("kind", [Source, Target])
+def test_a_bare_name_is_created_only_by_who_may_configure_it(
+    world: World, kind: type[Source] | type[Target]
+) -> None:
+    world.creates_queues = True
+    world.access.grant("mine-.*", ".*", ".*")
+    refusal = refused(world, kind("examples"))
+    assert isinstance(refusal, NotFound)
+    assert "user 'user' has no permission to configure it" in refusal.text
+    world.attach(kind("mine-examples"))
+    assert "mine-examples" in world.names()
+
+
+@pytest.mark.parametrize("kind", [Source, Target])
+def test_the_operator_may_turn_the_creation_of_bare_names_off(
+    world: World, kind: type[Source] | type[Target]
+) -> None:
+    assert isinstance(refused(world, kind("examples")), NotFound)
+
+
+def test_a_bare_name_of_an_exchange_creates_no_queue(world: World) -> None:
+    world.creates_queues = True
+    world.target(Target("news"))
+    assert "news" not in world.names()
+    # Nor one of which a topic is asked for.
+    refusal = refused(world, Source("examples", capabilities=["topic"]))
+    assert isinstance(refusal, NotFound)
+
+
+def test_a_wrong_filter_leaves_no_queue_behind(world: World) -> None:
+    world.creates_queues = True
+    selector: dict[str, object] = {"s": described_selector("colour =")}
+    assert isinstance(refused(world, Source("examples", filter_=selector)), PreconditionFailed)
+
+
+def test_names_of_the_broker_are_not_created(world: World) -> None:
+    world.creates_queues = True
+    assert isinstance(refused(world, Source("amq.examples")), AccessRefused)
+
+
 def test_a_queue_is_created_with_the_properties_of_the_terminus(world: World) -> None:
     properties: dict[str, object] = {
         "x-max-length": UInt(5),

@@ -44,6 +44,21 @@ const scenarios = {
     });
   },
 
+  // As rhea's own examples do it: no user, no SASL layer, and a queue that nobody has declared.
+  async needs_no_login_and_no_queue(url, queue) {
+    const bare = new URL(url);
+    bare.username = bare.password = "";
+    await withConnection(bare.href, async (connection) => {
+      const name = `${queue}.${randomUUID()}`;
+      const properties = { "x-expires": 60000 };
+      const terminus = { address: name, dynamic_node_properties: properties };
+      const receiver = await receiverFrom(connection, terminus);
+      assert.equal(await outcomeOf(await senderTo(connection, name), { body: "Hello World!" }), "accepted");
+      assert.deepEqual(bodies(await take(receiver, 1)), ["Hello World!"]);
+      await assert.rejects(receiverFrom(connection, `/queues/${randomUUID()}`), { condition: "amqp:not-found" });
+    });
+  },
+
   async keeps_what_a_message_is_made_of(url, queue) {
     await withConnection(url, async (connection) => {
       const sent = {
@@ -108,7 +123,7 @@ const scenarios = {
 
   async says_what_became_of_a_delivery(url, queue) {
     await withConnection(url, async (connection) => {
-      await outcomeOf(await senderTo(connection, queue), { body: "x" });
+      await outcomeOf(await senderTo(connection, queue), { body: "x", first_acquirer: true });
       const receiver = await receiverFrom(connection, queue, { autoaccept: false });
       let [context] = await take(receiver, 1);
       assert.equal(context.message.first_acquirer, true);

@@ -36,6 +36,8 @@ class SourceAddress:
         self.queue: str | None = queue
         self.exchange: str = exchange
         self.routing_key: str | None = routing_key
+        # Whether the address was a bare name.
+        self.is_bare: bool = False
 
 
 class TargetAddress:
@@ -45,6 +47,7 @@ class TargetAddress:
         self.exchange: str = exchange
         # None: the subject of each message is its key, and a message without one has the empty key.
         self.routing_key: str | None = routing_key
+        self.is_bare: bool = False
 
     @property
     def queue(self) -> str | None:
@@ -61,9 +64,11 @@ def parse_target(
     if address is None:
         return None
     node = parse_source(address, vhost, prefers_exchange)
-    if node.queue is not None:
-        return TargetAddress(DEFAULT_EXCHANGE, node.queue)
-    return TargetAddress(node.exchange, node.routing_key)
+    if node.queue is None:
+        return TargetAddress(node.exchange, node.routing_key)
+    target = TargetAddress(DEFAULT_EXCHANGE, node.queue)
+    target.is_bare = node.is_bare
+    return target
 
 
 def parse_source(
@@ -109,7 +114,9 @@ def _bare(name: str, vhost: VirtualHostView, prefers_exchange: bool) -> SourceAd
     if prefers_exchange and name not in vhost.queues:
         # To be created, or reported as missing, as what was asked for.
         return SourceAddress(None, name, None)
-    return SourceAddress(name, "", None)
+    found = SourceAddress(name, "", None)
+    found.is_bare = True
+    return found
 
 
 def _exchange(address: str, segments: list[str]) -> SourceAddress:

@@ -11,7 +11,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timer
-from penstock.broker.users import Verification, may_connect_from
+from penstock.broker.users import DEFAULT_USER, Verification, may_connect_from
 from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import link_fault_of
@@ -66,14 +66,17 @@ class Connection(ConnectionListener):
         self.peer_host: str = peer_host
         self._peer_is_loopback: bool = peer_is_loopback
         outgoing.listener = ConnectionDrain(self)
+        allows_anonymous = self._allows_anonymous()
         self.wire: WireConnection = WireConnection(
-            Role.SERVER, self, outgoing, links.limits, links.container_id
+            Role.SERVER, self, outgoing, links.limits, links.container_id, not allows_anonymous
         )
         self._context: ConnectionContext = ConnectionContext(
             container, self.wire, number, links.container_id, now
         )
         self._sessions: dict[Session, SessionLinks] = {}
         self.user: str = ""
+        # The open of a client without a SASL layer, while its login is checked.
+        self._held_open: Open | None = None
         self.ended: bool = False
 
     @property
@@ -140,14 +143,18 @@ class Connection(ConnectionListener):
     # What the wire says.
 
     def sasl_began(self) -> None:
-        self.wire.send_sasl(SaslMechanisms(login.mechanisms(self._peer_is_loopback)))
+        self.wire.send_sasl(SaslMechanisms(login.mechanisms(self._allows_anonymous())))
 
     def sasl_received(self, frame: Composite) -> None:
         if isinstance(frame, SaslInit):
             self._log_in(frame)
 
     def open_received(self, opened: Open) -> None:
-        self._open(opened)
+        if self.user:
+            self._open(opened)
+            return
+        self._held_open = opened
+        self._check(login.ANONYMOUS_LOGIN)
 
     def session_begun(self, session: Session, begin: Begin) -> None:
         self._sessions[session] = SessionLinks(self._context, self.links, session)
@@ -192,11 +199,22 @@ class Connection(ConnectionListener):
 
     # The handshake.
 
+    def _allows_anonymous(self) -> bool:
+        user = self.container.state.users.find(DEFAULT_USER)
+        return (
+            self.links.settings.anonymous
+            and user is not None
+            and may_connect_from(user, self._peer_is_loopback)
+        )
+
     def _log_in(self, init: SaslInit) -> None:
-        claimed = login.credentials(init, self._peer_is_loopback)
+        claimed = login.credentials(init, self._allows_anonymous())
         if claimed is None:
             self.wire.send_sasl(SaslOutcome(login.REFUSED))
             return
+        self._check(claimed)
+
+    def _check(self, claimed: tuple[str, bytes]) -> None:
         user, password = claimed
         verification = self.container.state.users.verifier(user, password)
         if verification.remembered:
@@ -220,7 +238,15 @@ class Connection(ConnectionListener):
         state.login_delays.succeeded(name, self.peer_host)
         self.user = name
         self.outgoing.transport.resume_reading()
-        self.wire.send_sasl(SaslOutcome(login.LOGGED_IN))
+        opened = self._held_open
+        if opened is None:
+            self.wire.send_sasl(SaslOutcome(login.LOGGED_IN))
+            return
+        self._held_open = None
+        try:
+            self._open(opened)
+        except ConnectionFault as fault:
+            self.wire.close(fault)
 
     def refuse_login(self, now: int) -> None:
         """The delay after a failed login is over."""
@@ -228,7 +254,11 @@ class Connection(ConnectionListener):
         if self.ended:
             return
         self.outgoing.transport.resume_reading()
-        self.wire.send_sasl(SaslOutcome(login.REFUSED))
+        if self._held_open is None:
+            self.wire.send_sasl(SaslOutcome(login.REFUSED))
+            return
+        text = "log in with SASL: the server does not let anonymous clients in"
+        self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, text))
 
     def _open(self, opened: Open) -> None:
         name = login.vhost_of(opened.hostname)

@@ -4,15 +4,20 @@ A named node is created when the terminus has the capability `create`, or has dy
 together with the capability `queue` or `topic`. In these properties `x-...` are the arguments of a
 queue, `durable`, `auto-delete` and `exclusive` its flags, `exchange-type` the type of an exchange,
 and `lifetime-policy` says when the queue goes again.
+
+A bare name of which there is neither a queue nor an exchange is created as a queue without being asked
+for, if the user may configure it and the operator has not turned that off (`create_bare_queue`). The
+other forms of an address never create anything by themselves.
 """
 
 from typing import Final
 
 from penstock.broker.arguments import QueueType
-from penstock.broker.errors import PreconditionFailed
+from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.exchanges.kinds import TOPIC
-from penstock.broker.names import RESERVED_PREFIX, server_named
+from penstock.broker.names import RESERVED_PREFIX, described, server_named
+from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.topology import DeclareExchange, DeclareQueue, DeleteExchange
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.lifetimes import (
@@ -90,6 +95,25 @@ def create_queue(
     principal.check(command)
     vhost.apply(command, now)
     return None if lifetime is None else NodeLife(vhost, vhost.queue(name), lifetime)
+
+
+def create_bare_queue(
+    principal: Principal,
+    vhost: VirtualHost,
+    name: str,
+    properties: dict[str, object] | None,
+    connection_number: int,
+    now: int,
+) -> NodeLife | None:
+    """As `create_queue`, for an attach that named a queue and did not ask for its creation. Raises
+    `NotFound` when the user may not create it.
+    """
+    if not principal.access.may(Permission.CONFIGURE, ResourceKind.QUEUE, name):
+        raise NotFound(
+            f"no {described('queue', name, vhost.name)}, and user '{principal.user}' has no "
+            "permission to configure it, so it was not created"
+        )
+    return create_queue(principal, vhost, name, properties, connection_number, now)
 
 
 def create_exchange(

@@ -19,6 +19,7 @@ from penstock.broker.timers import NEVER as NOT_DUE
 from penstock.broker.timers import Timer
 from penstock.dialects.amqp10.link_end import LinkEnd, LinkKey, Parting
 from penstock.dialects.amqp10.login import open_properties
+from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.dialects.amqp10.termini import LINK_DETACH, NEVER, SESSION_END, Node
 from penstock.dialects.container import Container
 from penstock.wire.amqp10.limits import Limits
@@ -66,8 +67,10 @@ class LinkRegistry:
         limits: Limits,
         container_id: str,
         properties: dict[str, object],
+        settings: Amqp10Settings,
     ) -> None:
         self.container: Container = container
+        self.settings: Amqp10Settings = settings
         self.limits: Limits = limits
         self.container_id: str = container_id
         # What an open says about this server.

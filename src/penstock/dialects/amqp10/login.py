@@ -2,7 +2,11 @@
 
     mechanism       who
     PLAIN           users with their passwords
-    ANONYMOUS       from this machine only: the default user, as long as it has its default password
+    ANONYMOUS       the default user, as long as it has its default password; where the operator
+                    allows it, and from where that user may log in
+
+A client that begins without a SASL layer is taken for one that chose ANONYMOUS, where that is
+offered.
 
 SCRAM-SHA-256 needs keys derived from each password. Users have argon2id hashes, from which they
 cannot be derived, so it is not offered; EXTERNAL is not without TLS.
@@ -40,11 +44,15 @@ def open_properties(server_properties: dict[str, object]) -> dict[str, object]:
     return {name: server_properties[name] for name in _PROPERTIES if name in server_properties}
 
 
-def mechanisms(peer_is_loopback: bool) -> list[str]:
-    return [PLAIN, ANONYMOUS] if peer_is_loopback else [PLAIN]
+# Everybody knows this password. Who has changed it has also ended this way in.
+ANONYMOUS_LOGIN: Final = (DEFAULT_USER, DEFAULT_USER.encode())
 
 
-def credentials(init: SaslInit, peer_is_loopback: bool) -> tuple[str, bytes] | None:
+def mechanisms(allows_anonymous: bool) -> list[str]:
+    return [PLAIN, ANONYMOUS] if allows_anonymous else [PLAIN]
+
+
+def credentials(init: SaslInit, allows_anonymous: bool) -> tuple[str, bytes] | None:
     """User and password, whichever mechanism carried them; None for what nobody can check."""
     mechanism = init.mechanism
     if mechanism == PLAIN:
@@ -53,8 +61,8 @@ def credentials(init: SaslInit, peer_is_loopback: bool) -> tuple[str, bytes] | N
         except Malformed:
             return None
         return user, password.encode("utf-8", "surrogateescape")
-    if mechanism == ANONYMOUS and peer_is_loopback:
-        return DEFAULT_USER, DEFAULT_USER.encode()
+    if mechanism == ANONYMOUS and allows_anonymous:
+        return ANONYMOUS_LOGIN
     return None
 
 

@@ -45,7 +45,7 @@ def attach_source(
         if _resumes(found, attach, context.now):
             _attach_again(context, registry, session, link, attach, found, ends)
             return
-    node = _new_node(context, link, attach)
+    node = _new_node(context, registry, link, attach)
     try:
         if node.browses:
             end: LinkEnd = _browse(context, session, link, node, attach)
@@ -72,7 +72,9 @@ def _resumes(found: SuspendedSource, attach: Attach, now: int) -> bool:
     return False
 
 
-def _new_node(context: ConnectionContext, link: SendingLink, attach: Attach) -> SourceNode:
+def _new_node(
+    context: ConnectionContext, registry: LinkRegistry, link: SendingLink, attach: Attach
+) -> SourceNode:
     user = context.user()
     if attach.source is None:
         return recall_source(
@@ -92,6 +94,7 @@ def _new_node(context: ConnectionContext, link: SendingLink, attach: Attach) -> 
         context.number,
         context.container.entropy,
         context.now,
+        registry.settings.creates_queues,
     )
 
 

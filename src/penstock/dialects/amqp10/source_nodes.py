@@ -17,6 +17,7 @@ from penstock.dialects.amqp10.creation import (
     QUEUE_CAPABILITIES,
     TOPIC_CAPABILITIES,
     answered_properties,
+    create_bare_queue,
     create_dynamic_queue,
     create_exchange,
     create_queue,
@@ -101,7 +102,9 @@ def resolve_source(
     connection_number: int,
     entropy: Entropy,
     now: int,
+    creates_queues: bool = False,
 ) -> SourceNode:
+    """`creates_queues` says whether a bare name that is missing is created as a queue."""
     check_expiry(source.expiry_policy)
     if source.dynamic:
         return _dynamic_source(principal, vhost, source, connection_number, entropy, now)
@@ -110,7 +113,10 @@ def resolve_source(
     address = parse_source(address_text(source.address), vhost, means_topic(source.capabilities))
     creates = wants_creation(source.capabilities, source.dynamic_node_properties)
     if address.queue is not None:
-        return _queue_source(principal, vhost, source, address.queue, connection_number, now)
+        creates_bare = creates_queues and address.is_bare
+        return _queue_source(
+            principal, vhost, source, address.queue, connection_number, creates_bare, now
+        )
     if creates and address.exchange not in vhost.exchanges:
         properties = source.dynamic_node_properties
         create_exchange(principal, vhost, address.exchange, properties, now)
@@ -154,6 +160,7 @@ def _queue_source(
     source: Source,
     name: str,
     connection_number: int,
+    creates_bare: bool,
     now: int,
 ) -> SourceNode:
     principal.check_read_queue(name)
@@ -163,6 +170,10 @@ def _queue_source(
     if name not in vhost.queues and wants_creation(source.capabilities, properties):
         _check_filters(source, connection_number)
         life = create_queue(principal, vhost, name, properties, connection_number, now)
+        is_maker = True
+    elif name not in vhost.queues and creates_bare:
+        _check_filters(source, connection_number)
+        life = create_bare_queue(principal, vhost, name, properties, connection_number, now)
         is_maker = True
     queue = vhost.accessible_queue(name, connection_number)
     node = _read_node(vhost, source, queue, connection_number)

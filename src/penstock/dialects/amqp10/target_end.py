@@ -106,7 +106,13 @@ def attach_target(
             found.expired(context.now)
     if node is None or answers is None:
         node = resolve_target(
-            user, user.vhost, target, context.number, context.container.entropy, context.now
+            user,
+            user.vhost,
+            target,
+            context.number,
+            context.container.entropy,
+            context.now,
+            registry.settings.creates_queues,
         )
         answers = Answers(context.container, session, link, _remembers(node))
     end = TargetEnd(context, registry, session, link, node, answers)

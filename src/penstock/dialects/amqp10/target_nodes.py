@@ -22,6 +22,7 @@ from penstock.dialects.amqp10.creation import (
     TOPIC_CAPABILITIES,
     TemporaryTopic,
     answered_properties,
+    create_bare_queue,
     create_dynamic_queue,
     create_exchange,
     create_queue,
@@ -64,7 +65,9 @@ def resolve_target(
     connection_number: int,
     entropy: Entropy,
     now: int,
+    creates_queues: bool = False,
 ) -> TargetNode:
+    """`creates_queues` says whether a bare name that is missing is created as a queue."""
     check_expiry(target.expiry_policy)
     if target.dynamic:
         return _dynamic_target(principal, vhost, target, connection_number, entropy, now)
@@ -86,6 +89,9 @@ def resolve_target(
     if name is not None:
         if creates and name not in vhost.queues:
             life = create_queue(principal, vhost, name, properties, connection_number, now)
+            is_maker = True
+        elif creates_queues and address.is_bare and name not in vhost.queues:
+            life = create_bare_queue(principal, vhost, name, properties, connection_number, now)
             is_maker = True
         else:
             life = life_for_others(vhost.queue(name))
