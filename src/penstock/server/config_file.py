@@ -41,9 +41,10 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from penstock.node.configuration import CONNECTIONS_MAX
+from penstock.server.anonymous import Anonymous
 from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
-from penstock.server.launch import Anonymous, ServerConfiguration
+from penstock.server.launch import ServerConfiguration
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
 _DEFAULTS: Final = Limits()

@@ -30,7 +30,7 @@ from penstock.broker.users import hash_password
 from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.faults import FaultyPublishing
 from penstock.server.http.settings import HttpConfiguration
-from penstock.server.launch import Anonymous, Running, ServerConfiguration, start
+from penstock.server.launch import Running, ServerConfiguration, start
 from penstock.server.world.entropy import MachineEntropy
 from penstock.wire.amqp091.limits import Limits
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.node.node import Node
+    from penstock.server.anonymous import Anonymous
 
 T = TypeVar("T")
 

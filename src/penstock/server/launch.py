@@ -11,7 +11,7 @@ import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import structlog
 import uvloop
@@ -22,13 +22,14 @@ from penstock.builds import build_mode
 from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
+from penstock.server.anonymous import Anonymous, allows_anonymous
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
 from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
 from penstock.server.http.listener import HttpListener
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
-from penstock.server.server import STOP_SECONDS, Server, is_loopback
+from penstock.server.server import STOP_SECONDS, Server
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
@@ -41,9 +42,6 @@ log = structlog.get_logger()
 GC_THRESHOLDS: Final = (200_000, 50, 50)
 # Exit code when the disk failed while the broker ran.
 STORAGE_FAILED: Final = 4
-# Which listeners let AMQP 1.0 clients in that name no user: those of a server that listens on
-# loopback addresses only, any, or none.
-Anonymous = Literal["loopback", "always", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +164,7 @@ def _make_node(
             StoreLimits(store_id=b"" if storage is None else storage.store_id),
             ledger=configuration.ledger,
             amqp10=Amqp10Settings(
-                anonymous=allows_anonymous(configuration),
+                anonymous=allows_anonymous(configuration.anonymous, _hosts(configuration)),
                 creates_queues=configuration.creates_queues,
             ),
         ),
@@ -191,17 +189,12 @@ def _make_node(
     return node
 
 
-def allows_anonymous(configuration: ServerConfiguration) -> bool:
-    """By default only where every address that the server listens on is a loopback address: a proxy
-    in front of a public one makes all its clients look like loopback.
-    """
-    if configuration.anonymous != "loopback":
-        return configuration.anonymous == "always"
+def _hosts(configuration: ServerConfiguration) -> list[str]:
+    """All that the server listens on."""
     hosts = [configuration.host]
     if configuration.http.enabled and configuration.http.host:
         hosts.append(configuration.http.host)
-    # An empty host is every address of the machine.
-    return all(host == "localhost" or (host != "" and is_loopback(host)) for host in hosts)
+    return hosts
 
 
 def _import_definitions(node: Node, path: Path, now: int) -> None:

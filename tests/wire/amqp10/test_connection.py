@@ -5,6 +5,7 @@ import pytest
 from penstock.wire.amqp10.connection import Connection
 from penstock.wire.amqp10.errors import ConnectionFault, LinkFault
 from penstock.wire.amqp10.framing import (
+    AMQP_FRAME,
     HEARTBEAT,
     PROTOCOL_HEADER,
     SASL_HEADER,
@@ -15,6 +16,9 @@ from penstock.wire.amqp10.performatives_generated import (
     Attach,
     Begin,
     Close,
+    Data,
+    Detach,
+    End,
     Error,
     Flow,
     Open,
@@ -25,6 +29,7 @@ from penstock.wire.amqp10.performatives_generated import (
     SaslResponse,
     Source,
     Target,
+    Transfer,
 )
 from penstock.wire.amqp10.scram import ScramClient, ScramServer, derive
 from penstock.wire.amqp10.states import ConnectionState, Role, SaslState
@@ -383,6 +388,49 @@ def test_two_closes_may_cross() -> None:
     for machine in (pair.client, pair.server):
         assert machine.calls.named("connection_ended") == [(None,)]
         assert machine.transport.closed
+
+
+@pytest.mark.parametrize("fault", [None, ConnectionFault("amqp:internal-error", "x")])
+def test_what_crosses_our_close_is_discarded(fault: ConnectionFault | None) -> None:
+    """Whatever it is, and however it is cut: the peer had not heard our close yet."""
+    machine = open_machine()
+    machine.hear(0, Begin(None, 0, 10, 10))
+    attach = Attach("in", 0, False, source=Source("s"), target=Target("t"))
+    attach.initial_delivery_count = 0
+    machine.hear(0, attach)
+    machine.flush()
+    machine.calls.all.clear()
+    machine.connection.close(fault)
+    assert [said.wire_name() for _, said in machine.said()] == ["close"]
+    crossing = b"".join(
+        [
+            encode_frame(
+                AMQP_FRAME, 0, Transfer(0, 0, b"t", 0, True).encode() + Data(b"x").encode()
+            ),
+            frame(0, Flow(0, 1, 1, 1)),
+            # A session that was never begun, a handle that was never attached, a second open.
+            frame(7, Flow(0, 1, 1, 1)),
+            frame(0, Detach(9, True)),
+            frame(0, Open("again")),
+            frame(0, End()),
+            frame(0, Close()),
+        ]
+    )
+    for octet in crossing:
+        machine.receive(bytes([octet]))
+    assert machine.said() == []
+    told = None if fault is None else ("amqp:internal-error", False)
+    assert machine.calls.all == [("connection_ended", told)]
+    assert machine.transport.closed
+
+
+def test_what_comes_after_both_closes_is_discarded() -> None:
+    machine = open_machine()
+    machine.receive(frame(0, Close()) + frame(0, Close()) + frame(0, Begin(None, 0, 1, 1)))
+    machine.receive(b"anything")
+    machine.hear(0, Close())
+    assert machine.said() == [(0, Close())]
+    assert machine.calls.named("connection_ended") == [(None,)]
 
 
 def test_a_close_before_anything_is_agreed_only_hangs_up() -> None:

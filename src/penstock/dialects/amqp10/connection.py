@@ -253,11 +253,17 @@ class Connection(ConnectionListener):
         self._context.now = now
         if self.ended:
             return
+        self._deny(login.REFUSED)
+
+    def _deny(self, code: int) -> None:
+        """Answer a login that was not good, or not looked at, with a code of the SASL outcome. A
+        client without a SASL layer hears a close.
+        """
         self.outgoing.transport.resume_reading()
         if self._held_open is None:
-            self.wire.send_sasl(SaslOutcome(login.REFUSED))
+            self.wire.send_sasl(SaslOutcome(code))
             return
-        text = "log in with SASL: the server does not let anonymous clients in"
+        text = "anonymous clients are not let in now: log in with SASL"
         self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, text))
 
     def _open(self, opened: Open) -> None:
