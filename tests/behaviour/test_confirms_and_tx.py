@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pika
 import pytest
 from pika import BasicProperties, spec
 from pika.adapters.blocking_connection import BlockingChannel
@@ -233,3 +234,55 @@ def test_an_unknown_tag_is_noticed_before_the_commit(broker: BrokerUnderTest) ->
     connection.call(1, spec.Tx.Select(), spec.Tx.SelectOk)
     connection.send_method(1, spec.Basic.Ack(4))
     expect_channel_close(connection, 406, "PRECONDITION_FAILED - unknown delivery tag 4")
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (spec.Basic.Ack(1), spec.Basic.Ack(1)),
+        (spec.Basic.Ack(1), spec.Basic.Reject(1, requeue=True)),
+        (spec.Basic.Nack(2), spec.Basic.Ack(2, multiple=True)),
+        (spec.Basic.Ack(2, multiple=True), spec.Basic.Ack(1)),
+        (spec.Basic.Ack(0, multiple=True), spec.Basic.Nack(2)),
+    ],
+)
+def test_a_tag_that_waits_for_the_commit_is_not_settled_again(
+    broker: BrokerUnderTest, first: pika.amqp_object.Method, again: pika.amqp_object.Method
+) -> None:
+    """It is noticed at once, and nothing of the transaction is done."""
+    keeper = broker.channel()
+    queue = broker.queue(keeper, exclusive=False)
+    for _ in range(3):
+        keeper.basic_publish("", queue, b"x")
+    eventually(lambda: message_count(keeper, queue) == 3)
+    connection = broker.raw_open()
+    connection.call(1, spec.Tx.Select(), spec.Tx.SelectOk)
+    for _ in range(2):
+        connection.send_method(1, spec.Basic.Get(queue=queue))
+        connection.expect(spec.Basic.GetOk, 1)
+        connection.read_frame()
+        connection.read_frame()
+    connection.publish(1, "", queue, b"never")
+    connection.send_method(1, first)
+    connection.send_method(1, again)
+    expect_channel_close(connection, 406, "PRECONDITION_FAILED - unknown delivery tag ")
+    connection.send_method(1, spec.Channel.CloseOk())
+    eventually(lambda: message_count(keeper, queue) == 3)
+
+
+def test_recover_leaves_what_waits_for_the_commit(
+    broker: BrokerUnderTest, transacted: BlockingChannel
+) -> None:
+    keeper = transacted.connection.channel()
+    queue = broker.queue(keeper)
+    for body in (b"1", b"2", b"3"):
+        keeper.basic_publish("", queue, body)
+    eventually(lambda: message_count(keeper, queue) == 3)
+    tags = [fetch(transacted, queue, auto_ack=False).tag for _ in range(3)]
+    transacted.basic_ack(tags[1])
+    transacted.basic_recover(requeue=True)
+    eventually(lambda: message_count(keeper, queue) == 2)
+    transacted.tx_commit()
+    transacted.close()
+    assert [fetch(keeper, queue).body for _ in range(2)] == [b"1", b"3"]
+    assert is_empty(keeper, queue)

@@ -345,17 +345,20 @@ class Queue(Expiring):
         """Look at the first entries without taking them."""
         return walked(self.ready, limit)
 
-    # Settlement, also of a queue that was deleted meanwhile. Each begins with taking back what the
-    # holder has: nothing is settled twice.
+    # Settlement, also in a queue that was deleted meanwhile.
+
+    def _take_back(self, entries: list[QueueEntry], holder: int) -> list[QueueEntry]:
+        """Every settlement begins here: it is about what the holder has, and about that once."""
+        taken = take_back(entries, holder)
+        assert self.unacked_count >= len(taken), "more is settled than was delivered"
+        self.unacked_count -= len(taken)
+        return taken
 
     def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
-        entries = take_back(entries, holder)
-        count = len(entries)
-        if count == 0:
+        entries = self._take_back(entries, holder)
+        if not entries:
             return
-        assert self.unacked_count >= count, "acknowledged more than was delivered"
-        self.unacked_count -= count
-        self.acknowledged_total += count
+        self.acknowledged_total += len(entries)
         if self.journal is not None:
             self.journal.dequeued_many(entries)
         for observer in self.observers:
@@ -370,15 +373,9 @@ class Queue(Expiring):
         """Entries come back unsettled, in order; each goes to where it was, now flagged as
         redelivered. Whether the delivery `failed`, and counts, is for who gives them back to say.
         """
-        entries = take_back(entries, holder)
-        assert self.unacked_count >= len(entries), "requeued more than was delivered"
-        self.unacked_count -= len(entries)
+        entries = self._take_back(entries, holder)
         if self.is_deleted:
-            if self.journal is not None:
-                self.journal.dequeued_many(entries)
-            for observer in self.observers:
-                for entry in entries:
-                    observer.dropped(entry, PURGED)
+            self._forget(entries)
             return
         limit = self.settings.delivery_limit
         for index in range(len(entries) - 1, -1, -1):
@@ -403,11 +400,8 @@ class Queue(Expiring):
 
     def reject(self, entry: QueueEntry, now: int, holder: int = BROKER_ITSELF) -> None:
         """Settled as unwanted: dead-lettered when the queue has a dead-letter exchange."""
-        if not take_back([entry], holder):
-            return
-        assert self.unacked_count > 0, "rejected more than was delivered"
-        self.unacked_count -= 1
-        self._die(entry, DeathReason.REJECTED, now)
+        if self._take_back([entry], holder):
+            self._die(entry, DeathReason.REJECTED, now)
 
     def _die(self, entry: QueueEntry, reason: DeathReason, now: int) -> None:
         if self.journal is not None:
@@ -472,16 +466,18 @@ class Queue(Expiring):
             self.vhost.paged_out_gone(self, positions, locations)
             for observer in self.observers:
                 observer.purged(positions)
-        gone = self.ready.clear()
+        self._forget(self.ready.clear())
         self.ready_bytes = 0
-        if self.journal is not None:
-            self.journal.dequeued_many(gone)
-        for observer in self.observers:
-            for entry in gone:
-                observer.dropped(entry, PURGED)
         if self._may_expire:
             self._expire_head(now, False)
         return count
+
+    def _forget(self, entries: list[QueueEntry]) -> None:
+        if self.journal is not None:
+            self.journal.dequeued_many(entries)
+        for observer in self.observers:
+            for entry in entries:
+                observer.dropped(entry, PURGED)
 
     def deleted(self, now: int) -> None:
         """The virtual host has removed it: consumers hear of it, messages go with it."""

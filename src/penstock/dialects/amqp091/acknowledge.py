@@ -9,6 +9,7 @@ from enum import Enum
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.deliveries import Deliveries
+from penstock.dialects.amqp091.staged_tags import StagedTags
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 
@@ -26,6 +27,18 @@ def check_tag(deliveries: Deliveries, tag: int, multiple: bool) -> None:
     if (multiple and tag == 0) or deliveries.unacknowledged.holds(tag):
         return
     raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}", 0, 0)
+
+
+def stage_tag(deliveries: Deliveries, staged: StagedTags, tag: int, multiple: bool) -> None:
+    """A settlement that waits for a commit. Refuses a tag that is not outstanding, or that another
+    settlement of the transaction is about.
+    """
+    check_tag(deliveries, tag, multiple)
+    if multiple and tag == 0:
+        tag = deliveries.tag
+    elif staged.holds(tag):
+        raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}", 0, 0)
+    staged.add(tag, multiple)
 
 
 def settle(deliveries: Deliveries, tag: int, multiple: bool, outcome: Outcome, now: int) -> None:
@@ -79,13 +92,17 @@ def _reject(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
     unacknowledged.trim()
 
 
-def _requeue(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
+def _requeue(
+    deliveries: Deliveries, begin: int, end: int, now: int, kept: StagedTags | None = None
+) -> None:
     unacknowledged = deliveries.unacknowledged
     returned: dict[Queue, list[QueueEntry]] = {}
     for slot in range(begin, end):
         entry = unacknowledged.entry_at(slot)
         consumer = unacknowledged.consumer_at(slot)
         if entry is not None and consumer is not None:
+            if kept is not None and kept.holds(unacknowledged.tag_of(slot)):
+                continue
             unacknowledged.settle(slot)
             consumer.settled(1)
             entries = returned.get(consumer.queue)
@@ -98,7 +115,9 @@ def _requeue(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
         queue.requeue(entries, now, True, deliveries.holder)
 
 
-def requeue_all(deliveries: Deliveries, now: int) -> None:
-    """Give everything unsettled back: basic.recover, or the channel has ended."""
+def requeue_all(deliveries: Deliveries, now: int, kept: StagedTags | None = None) -> None:
+    """Give everything unsettled back: basic.recover, which leaves what waits for a commit, or the
+    channel has ended.
+    """
     unacknowledged = deliveries.unacknowledged
-    _requeue(deliveries, unacknowledged.head(), unacknowledged.end_of(0), now)
+    _requeue(deliveries, unacknowledged.head(), unacknowledged.end_of(0), now, kept)

@@ -2,6 +2,7 @@
 
 from penstock.broker.message import Message
 from penstock.dialects.amqp091.acknowledge import Outcome
+from penstock.dialects.amqp091.staged_tags import StagedTags
 from penstock.dialects.targets import PublishTarget
 
 
@@ -28,7 +29,9 @@ class Transaction:
     def __init__(self) -> None:
         self.publishes: list[StagedPublish] = []
         self.settlements: list[StagedSettlement] = []
+        self.tags: StagedTags = StagedTags()
 
     def clear(self) -> None:
+        self.tags = StagedTags()
         self.publishes = []
         self.settlements = []

@@ -191,4 +191,5 @@ def recover(channel: Channel, requeue: bool, answers: bool, now: int) -> None:
     # The answer goes first: what a client gets before it counts as given back.
     if answers:
         channel.wire.send_method(channel.number, BasicRecoverOk())
-    requeue_all(channel.deliveries, now)
+    transaction = channel.transaction
+    requeue_all(channel.deliveries, now, None if transaction is None else transaction.tags)

@@ -90,6 +90,9 @@ class Unacknowledged:
         """First slot that may hold an entry."""
         return self._head
 
+    def tag_of(self, slot: int) -> int:
+        return self._first_tag + slot
+
     def slot_of(self, tag: int) -> int:
         return tag - self._first_tag
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from penstock.dialects.amqp091 import subscribe, topology, transaction
-from penstock.dialects.amqp091.acknowledge import Outcome, check_tag, settle
+from penstock.dialects.amqp091.acknowledge import Outcome, settle, stage_tag
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.staged import StagedSettlement
 from penstock.wire.amqp091 import methods_generated as wire
@@ -24,7 +24,7 @@ def settle_or_stage(channel: Channel, tag: int, multiple: bool, outcome: Outcome
     if channel.transaction is None:
         settle(channel.deliveries, tag, multiple, outcome, now)
         return
-    check_tag(channel.deliveries, tag, multiple)
+    stage_tag(channel.deliveries, channel.transaction.tags, tag, multiple)
     channel.transaction.settlements.append(StagedSettlement(tag, multiple, outcome))
 
 
