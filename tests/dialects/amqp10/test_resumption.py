@@ -299,6 +299,35 @@ def test_a_stream_goes_on_where_its_reader_was() -> None:
     assert stream.unacked_count == 0
 
 
+def test_a_receiver_hears_that_retention_has_removed_what_it_had() -> None:
+    """Otherwise it would have the delivery unsettled for ever."""
+    house = House(MemoryDisk())
+    stream = house.declare(
+        "q", x_queue_type="stream", x_max_length_bytes=1, x_stream_max_segment_size_bytes=100
+    )
+    fill(house, stream, b"0", b"1")
+    spec = Described(Symbol("rabbitmq:stream-offset-spec"), "first")
+    source = Source(
+        "/queues/q",
+        timeout=TIMEOUT_SECONDS,
+        expiry_policy="connection-close",
+        filter_={"offset": spec},
+    )
+    first = receive(house, credit=2, source=source)
+    assert first.bodies == [b"0", b"1"]
+    known = {first.got[0].tag: None}
+    first.peer.lose()
+    fill(house, stream, *[b"x" * 90] * 5)
+    assert stream.message_count <= 5
+    again = receive(house, source=source, unsettled=dict(known), credit=2)
+    told = again.got[0]
+    assert (told.tag, told.resumed, told.settled) == (first.got[0].tag, True, True)
+    assert isinstance(told.state, Released)
+    # What it did not mention is not mentioned either.
+    assert first.got[1].tag not in [delivery.tag for delivery in again.got]
+    assert stream.unacked_count == 1
+
+
 def test_suspended_links_are_bounded(house: House) -> None:
     queue = house.declare("q")
     fill(house, queue, b"1")

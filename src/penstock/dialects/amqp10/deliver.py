@@ -8,6 +8,7 @@ Invariant: what a queue gave is on the wire and in `link.unsettled`, or in `_wai
 """
 
 from collections import deque
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -22,11 +23,13 @@ from penstock.dialects.confirming import Confirming
 from penstock.dialects.translator import Translator
 from penstock.wire.amqp10.conditions_generated import RESOURCE_DELETED
 from penstock.wire.amqp10.errors import LinkFault
-from penstock.wire.amqp10.performatives_generated import Transfer
+from penstock.wire.amqp10.performatives_generated import Released, Transfer
 from penstock.wire.amqp10.sending import SendingLink, Sent
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.outgoing import Outgoing
+
+_RELEASED: Final = Released()
 
 
 class SentEntry(Sent):
@@ -220,6 +223,11 @@ class LinkConsumer(Consumer):
             return
         message = self.message_again(entry)
         if message is None:
+            if resumption.known:
+                # The receiver keeps it for ever unless it hears that there is nothing to settle.
+                transfer.settled = True
+                transfer.state = _RELEASED
+                self.link.send_as(transfer, b"")
             return
         entry.is_redelivered = True
         message = self._translator.for_amqp10(message)
