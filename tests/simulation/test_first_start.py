@@ -5,7 +5,8 @@ import pytest
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.history import History
-from penstock.simulation.scenarios import LITTLE, StoragePlan
+from penstock.simulation.plans import StoragePlan
+from penstock.simulation.scenarios import LITTLE
 from penstock.wire.amqp091.limits import Limits
 from tests.simulation.doubles import dice_of
 

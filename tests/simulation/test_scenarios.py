@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.simulation.scenarios import PLAIN, SCENARIOS, matches
+from penstock.simulation.plans import matches
+from penstock.simulation.scenarios import PLAIN, SCENARIOS
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from penstock.simulation.copies import Copy, Fate
 from penstock.simulation.dice import Dice
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
+from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import PERSISTENT, Order, Publisher
-from penstock.simulation.scenarios import Scenario
 from penstock.wire.amqp091.content import BasicProperties
 
 

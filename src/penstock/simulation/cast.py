@@ -3,8 +3,11 @@
 from typing import Final
 
 from penstock.client.uri import Address
+from penstock.simulation.amqp10_receiver import Amqp10Receiver
+from penstock.simulation.amqp10_sender import Amqp10Sender
 from penstock.simulation.book import Book
 from penstock.simulation.book_publisher import BookPublisher
+from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
 from penstock.simulation.careless_consumer import CarelessConsumer
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.consumer import Consumer
@@ -21,15 +24,10 @@ from penstock.simulation.moving_book import STRAIGHT, MovingBook
 from penstock.simulation.network import Network
 from penstock.simulation.offset_reader import OffsetReader
 from penstock.simulation.operator import Operator
-from penstock.simulation.program import HEARTBEAT_SECONDS, Program
+from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import Order, Publisher
-from penstock.simulation.scenarios import (
-    LEASED,
-    PARTITIONED_STREAM,
-    STREAM,
-    STREAM_NAMES,
-    Scenario,
-)
+from penstock.simulation.scenarios import LEASED, PARTITIONED_STREAM, STREAM, STREAM_NAMES
+from penstock.simulation.remover import Remover
 from penstock.simulation.sink_book import SinkBook
 from penstock.simulation.sink_drain import SinkDrain
 from penstock.simulation.sink_job import SinkJob
@@ -59,8 +57,7 @@ class Cast:
         self._address = Address(
             host.name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS
         )
-        self.publishers: list[Publisher] = []
-        self.programs: list[Program] = []
+        self.programs: list[Caller] = []
         self.jobs: list[Job] = []
         self._add_operators()
         self._add_publishers()
@@ -69,6 +66,8 @@ class Cast:
             self._add_stream_users(StreamBook(ledger, STREAM_NAMES))
         if scenario.mover_count:
             self._add_movers(MovingBook(ledger))
+        self._add_amqp10()
+        self._add_removers()
         if isinstance(host, DurableHost):
             self._add_jobs(host)
 
@@ -92,16 +91,12 @@ class Cast:
         for number, make in enumerate(kinds):
             name = f"{self._host.name}p{number}"
             dice = self._dice.fork(name)
-            self._add_publisher(
+            self.programs.append(
                 make(
                     name, self._address, self._clock, dice, self._network, self._ledger,
                     self._scenario,
                 )
             )  # fmt: skip
-
-    def _add_publisher(self, publisher: Publisher) -> None:
-        self.publishers.append(publisher)
-        self.programs.append(publisher)
 
     def _add_consumers(self) -> None:
         scenario = self._scenario
@@ -118,6 +113,35 @@ class Cast:
                         scenario, plan.name,
                     )
                 )  # fmt: skip
+
+    def _add_amqp10(self) -> None:
+        scenario = self._scenario
+        for number in range(scenario.sender_count):
+            name = f"{self._host.name}a{number}"
+            self.programs.append(
+                Amqp10Sender(
+                    name, self._address, self._clock, self._dice.fork(name), self._network,
+                    self._ledger, scenario, self._host,
+                )
+            )  # fmt: skip
+        for plan in scenario.topology.queues:
+            for number in range(scenario.receivers_per_queue if not plan.is_unread else 0):
+                name = f"{self._host.name}g{plan.name}{number}"
+                self.programs.append(
+                    Amqp10Receiver(
+                        name, self._address, self._clock, self._dice.fork(name), self._network,
+                        self._ledger, scenario, self._host, plan.name,
+                    )
+                )  # fmt: skip
+
+    def _add_removers(self) -> None:
+        for queue, watch in self._ledger.watches.items():
+            if watch.plan.may_vanish:
+                name = f"{self._host.name}x{queue}"
+                dice = self._dice.fork(name)
+                self.jobs.append(
+                    Remover(name, self._clock, dice, self._ledger, self._host, watch)
+                )
 
     def _add_stream_users(self, book: StreamBook) -> None:
         for number in range(self._scenario.stream_publisher_count):
@@ -157,7 +181,7 @@ class Cast:
                     self._host.schedule_flush()
 
     def _add_book_publisher(self, name: str, book: Book, routes: list[Order]) -> None:
-        self._add_publisher(
+        self.programs.append(
             BookPublisher(
                 name, self._address, self._clock, self._dice.fork(name), self._network,
                 self._ledger, self._scenario, book, routes,

@@ -49,7 +49,8 @@ def confirmed_and_missing(ledger: Ledger, node: Node) -> list[str]:
             is_safe = any(
                 (place, copy.name) in ledger.settled
                 or (place, copy.name) in ledger.taken
-                or copy.name in queued[place]
+                or copy.name in queued.get(place, set())
+                or copy.name in ledger.watches[place].deleted_names
                 for place in places
             )
             has_evaporated = any(
@@ -79,6 +80,8 @@ def torn_transactions(ledger: Ledger) -> list[str]:
             copy.name in ledger.watches[queue].enqueued_names
             for copy in copies
             for queue in copy.queues
+            # One that was not there for a while may have missed any of them.
+            if not ledger.watches[queue].plan.may_vanish
         }
         if len(reached) > 1:
             complaints.append(f"a transaction was torn: {[copy.name for copy in copies]}")
@@ -118,7 +121,8 @@ def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
     complaints: list[str] = []
     out: dict[str, int] = {}
     for queue, entry in node.unsettled():
-        out[queue.name] = out.get(queue.name, 0) + len(entry.message.body)
+        if not queue.is_deleted:
+            out[queue.name] = out.get(queue.name, 0) + len(entry.message.body)
     for name, queue in watched_queues(ledger, node).items():
         watch = ledger.watches[name]
         counted = {
@@ -128,7 +132,7 @@ def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
             "delivered": (queue.delivered_total, watch.delivered_count),
             "bytes": (
                 queue.ready_bytes + out.get(name, 0),
-                sum(len(ledger.copies[held].body) for held in watch.held),
+                sum(len(ledger.copies[held].kept) for held in watch.held),
             ),
         }
         for what, (theirs, ours) in counted.items():
@@ -165,6 +169,7 @@ def left_behind(ledger: Ledger, node: Node) -> list[str]:
         "confirms to flush": len(container.confirm_list),
         "open virtual hosts": sum(container.connection_counts.values()),
         "timers": 0 if due == NEVER else 1,
+        "suspended links": node.links.suspended_count(),
     }
     for name, queue in watched_queues(ledger, node).items():
         left[f"consumers of {name}"] = queue.consumer_count

@@ -4,15 +4,22 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.client.conversation import Conversation
-from penstock.client.events import ChannelClosed, Delivered, Event, Replied
+from penstock.client.events import (
+    ChannelClosed,
+    ConsumerCancelled,
+    Delivered,
+    Event,
+    Replied,
+)
 from penstock.client.uri import Address
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
+from penstock.simulation.plans import Scenario
 from penstock.simulation.program import Program
-from penstock.simulation.scenarios import Scenario
 from penstock.wire.amqp091 import methods_generated as m
+from penstock.wire.amqp091.reply_codes_generated import NOT_FOUND
 
 INTERVAL_US_MAX: Final = 120_000
 PAUSE_US_MAX: Final = 1_500_000
@@ -96,11 +103,16 @@ class Consumer(Program):
         for queue in self._queues:
             if queue in self._active:
                 continue
+            self._expect_absence(queue)
             self._tag_count += 1
             tag = f"{self.name}.{self._tag_count}"
             self._active[queue] = tag
             self._subscribed[tag] = queue
             conversation.call(self.channel, self.subscription(queue, tag))
+
+    def _expect_absence(self, queue: str) -> None:
+        if self.ledger.watches[queue].plan.may_vanish:
+            self.expected_code = NOT_FOUND
 
     def subscription(self, queue: str, tag: str) -> m.BasicConsume:
         return m.BasicConsume(queue, tag)
@@ -127,8 +139,17 @@ class Consumer(Program):
             if event.message is not None:
                 self.history.sighted("a get finds a message")
                 self._delivered(event.message)
+        elif isinstance(event, ConsumerCancelled):
+            self._cancelled(self._subscribed[event.consumer_tag], event.consumer_tag)
         else:
             self.ledger.violated(f"{self.name} was told {event!r}")
+
+    def _cancelled(self, queue: str, tag: str) -> None:
+        self.history.sighted("a consumer hears that its queue is deleted")
+        if not self.ledger.watches[queue].plan.may_vanish:
+            self.ledger.violated(f"{self.name} was told that {queue} is deleted")
+        if self._active.get(queue) == tag:
+            del self._active[queue]
 
     def _delivered(self, message: Delivered) -> None:
         tag = message.consumer_tag
@@ -168,6 +189,7 @@ class Consumer(Program):
         if self._pauses and not self.is_calm and self.dice.chance(PAUSE_CHANCE):
             self._pause()
         if self.gets and not self._getting_ticket and len(self.held) < self.prefetch:
+            self._expect_absence(self._queues[0])
             self._getting_ticket = conversation.call(self.channel, m.BasicGet(self._queues[0]))
         elif not self.gets:
             self._subscribe(conversation)

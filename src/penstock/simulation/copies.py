@@ -9,6 +9,9 @@ from enum import Enum
 from typing import Final
 
 SEPARATOR: Final = b"|"
+# How a data section of AMQP 1.0 begins (specification 3.2.6), with one or four octets of size.
+_SMALL_DATA: Final = b"\x00\x53\x75\xa0"
+_LARGE_DATA: Final = b"\x00\x53\x75\xb0"
 _FILLING: Final = bytes(range(256))
 
 
@@ -43,6 +46,15 @@ class Copy:
     not_before: int = 0
     fate: Fate = Fate.SENT
     was_returned: bool = False
+    # As it is kept by queues, where that is not the body itself: an AMQP 1.0 message's body is kept
+    # as the section that it came in.
+    section: bytes = b""
+    # By the stage's clock.
+    sent_ms: int = 0
+
+    @property
+    def kept(self) -> bytes:
+        return self.section or self.body
 
 
 def body_of(name: bytes, size: int) -> bytes:
@@ -52,5 +64,10 @@ def body_of(name: bytes, size: int) -> bytes:
     return name + SEPARATOR + filling
 
 
-def name_in(body: bytes) -> bytes:
-    return body.partition(SEPARATOR)[0]
+def name_in(kept: bytes) -> bytes:
+    """Of a body, or of a section with one."""
+    if kept.startswith(_SMALL_DATA):
+        kept = kept[len(_SMALL_DATA) + 1 :]
+    elif kept.startswith(_LARGE_DATA):
+        kept = kept[len(_LARGE_DATA) + 4 :]
+    return kept.partition(SEPARATOR)[0]

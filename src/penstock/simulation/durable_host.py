@@ -15,7 +15,7 @@ from penstock.simulation.disk import FLUSH_US_MAX, SimulatedDisk
 from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.history import History
 from penstock.simulation.host import Host, HostWatcher
-from penstock.simulation.scenarios import StoragePlan
+from penstock.simulation.plans import StoragePlan
 from penstock.storage.segment import FOLDER
 from penstock.wire.amqp091.limits import Limits
 from penstock.world.disk import Disk

@@ -9,7 +9,7 @@ from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.history import History
 from penstock.simulation.host import Host
 from penstock.simulation.network import Line, Network
-from penstock.simulation.scenarios import Scenario
+from penstock.simulation.plans import Scenario
 
 STALL_US_MAX: Final = 2_500_000
 REFUSE_US_MAX: Final = 800_000

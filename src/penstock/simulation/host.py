@@ -21,8 +21,9 @@ from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.entropy import SeededEntropy
 from penstock.simulation.history import History
 from penstock.simulation.network import Listener
-from penstock.simulation.scenarios import StoragePlan
+from penstock.simulation.plans import StoragePlan
 from penstock.wire.amqp091.limits import Limits
+from penstock.wire.amqp10.limits import Limits as Amqp10Limits
 from penstock.world.disk import Disk
 from penstock.world.network import Transport
 
@@ -35,6 +36,8 @@ PASSWORD: Final = b"guest"
 # About what argon2 takes on the real server; here only the time passes.
 LOGIN_US_MIN: Final = 5_000
 LOGIN_US_MAX: Final = 60_000
+# A silence is noticed within a run, and a window of this size fills.
+AMQP10_LIMITS: Final = Amqp10Limits(idle_ms=1_000, incoming_window=32)
 
 
 class DelayedLoginChecker(LoginChecker):
@@ -124,7 +127,8 @@ class Host(Listener):
     def is_idle(self) -> bool:
         """Nobody is there, and nothing is left to be done."""
         node = self.node
-        return self.is_up and not node.connections and not node.has_work()
+        is_used = node.connections or node.links.suspended_count()
+        return self.is_up and not is_used and not node.has_work()
 
     def data_disk(self) -> Disk | None:
         return None
@@ -134,7 +138,14 @@ class Host(Listener):
         store = StoreLimits() if self._storage is None else self._storage.limits
         # Version and platform are fixed: both builds must give the same history.
         return Node(
-            NodeConfiguration("0", "simulated", self.name, self._limits, store=store),
+            NodeConfiguration(
+                "0",
+                "simulated",
+                self.name,
+                self._limits,
+                store=store,
+                amqp10_limits=AMQP10_LIMITS,
+            ),
             SeededEntropy(self._dice.fork(f"entropy{self.life}")),
             DelayedLoginChecker(self, self._dice.fork(f"logins{self.life}")),
             self.now(),

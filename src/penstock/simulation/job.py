@@ -14,7 +14,7 @@ from penstock.dialects.confirming import Confirming
 from penstock.node.node import Node
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.durable_host import DurableHost
+from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
 
 INTERVAL_US_MAX: Final = 80_000
@@ -49,7 +49,7 @@ class Job(ABC):
     """Held by the stage."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: Host
     ) -> None:
         self.name = name
         self.clock = clock

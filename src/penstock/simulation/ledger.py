@@ -13,12 +13,15 @@ from penstock.broker.observers import QueueObserver
 from penstock.node.node import Node
 from penstock.simulation.copies import Copy, Fate, name_in
 from penstock.simulation.history import History
-from penstock.simulation.scenarios import QueuePlan, Topology
+from penstock.simulation.plans import QueuePlan, Topology
 
 ENQUEUED: Final = "enqueued"
 ACKNOWLEDGED: Final = "acknowledged"
 DEQUEUED: Final = "dequeued"
 TAKEN: Final = "taken"
+# Of a whole queue: its name says which, and there is no copy.
+DELETED: Final = "deleted"
+DECLARED: Final = "declared"
 # Queue, what happened, name of the copy, its position in the queue.
 Happening = tuple[str, str, bytes, int]
 
@@ -78,7 +81,7 @@ class Ledger:
         if copy is None or copy.body != body:
             self.violated(f"a message was returned that nobody published: {body[:40]!r}")
             return
-        if copy.queues or not copy.is_mandatory:
+        if self.present_queues(copy) or not copy.is_mandatory:
             self.violated(f"{copy.name!r} was returned though it had to be routed")
         copy.was_returned = True
 
@@ -88,11 +91,36 @@ class Ledger:
         copy.fate = Fate.REFUSED if refused else Fate.CONFIRMED
         if refused and not any(self.watches[queue].plan.may_refuse for queue in copy.queues):
             self.violated(f"{copy.name!r} was refused, and no queue of it may refuse")
-        for queue in copy.queues if not (refused or copy.not_before) else ():
-            if copy.name not in self.watches[queue].enqueued_names:
+        reached = [
+            queue for queue in copy.queues if copy.name in self.watches[queue].enqueued_names
+        ]
+        for queue in self.present_queues(copy) if not (refused or copy.not_before) else ():
+            if queue not in reached:
                 self.violated(f"{copy.name!r} was confirmed, but never reached {queue}")
         if copy.is_mandatory and not copy.queues and not copy.was_returned:
             self.violated(f"{copy.name!r} was confirmed before it was returned")
+        # It is not in a queue that was not there, and must not be looked for there.
+        copy.queues = tuple(
+            [queue for queue in copy.queues if queue in reached or not self._may_miss(queue, copy)]
+        )
+
+    def present_queues(self, copy: Copy) -> list[str]:
+        """Its queues that have been there ever since it was sent."""
+        return [queue for queue in copy.queues if not self._may_miss(queue, copy)]
+
+    def _may_miss(self, queue: str, copy: Copy) -> bool:
+        return self.watches[queue].was_absent_since(copy.sent_ms)
+
+    def released(self, copy: Copy) -> None:
+        """AMQP 1.0: there is no queue where it was sent to."""
+        self.history.sighted("a message is released")
+        copy.fate = Fate.REFUSED
+        present = self.present_queues(copy)
+        if present:
+            self.violated(f"{copy.name!r} was released, and {present[0]} was there")
+        for queue in copy.queues:
+            if copy.name in self.watches[queue].enqueued_names:
+                self.violated(f"{copy.name!r} was released, and {queue} has it")
 
     def doubted(self, copy: Copy) -> None:
         copy.fate = Fate.IN_DOUBT
@@ -102,7 +130,12 @@ class Ledger:
 
     # Consumers say.
 
-    def delivered(self, queue: str, consumer: str, body: bytes, redelivered: bool) -> bytes:
+    def delivered(
+        self, queue: str, consumer: str, body: bytes, redelivered: bool, may_be_resent: bool = False
+    ) -> bytes:
+        """A consumer got a message. `may_be_resent` says that it may be a delivery of an earlier
+        attachment, which its queue has made once and which is flagged nevertheless.
+        """
         name = name_in(body)
         copy = self.copies.get(name)
         if copy is None or copy.body != body:
@@ -114,7 +147,8 @@ class Ledger:
         self.seen[queue, name] = self.seen.get((queue, name), 0) + 1
         if redelivered:
             self.history.sighted("a redelivery")
-            if watch.deliveries.get(name, 0) < 2 and name not in watch.inherited_names:
+            is_known = watch.deliveries.get(name, 0) >= 2 or name in watch.inherited_names
+            if not is_known and not may_be_resent:
                 self.violated(f"{name!r} from {queue} was flagged on its first delivery")
             return name
         if (queue, name) in self.unflagged:
@@ -136,7 +170,8 @@ class Ledger:
 
     def acknowledgement_committed(self, queue: str, name: bytes) -> None:
         self.committed.add((queue, name))
-        if name not in self.watches[queue].acknowledged_names:
+        watch = self.watches[queue]
+        if name not in watch.acknowledged_names and name not in watch.deleted_names:
             self.violated(f"the acknowledgement of {name!r} in {queue} was committed and lost")
 
     def rejected(self, queue: str, name: bytes) -> None:
@@ -163,6 +198,10 @@ class QueueWatch(QueueObserver):
         self.taken_names: set[bytes] = set()
         # Gone without an acknowledgement: rejected, expired, dropped.
         self.dead_names: set[bytes] = set()
+        # Gone with their queue, which was deleted; whether it is there, and since when it has been.
+        self.deleted_names: set[bytes] = set()
+        self.is_there = True
+        self.returned_ms = -1
         self._last_serials: dict[tuple[str, int], int] = {}
         # Since the node's last start, as its own counters.
         self.enqueued_count = 0
@@ -240,6 +279,24 @@ class QueueWatch(QueueObserver):
         if name not in self.acknowledged_names and name not in self.taken_names:
             self.dead_names.add(name)
         self._happened(DEQUEUED, name, entry.position)
+
+    # Of a queue that is deleted and declared anew.
+
+    def was_absent_since(self, milliseconds: int) -> bool:
+        return self.plan.may_vanish and (not self.is_there or self.returned_ms >= milliseconds)
+
+    def deleted(self) -> None:
+        """From now on nobody hears of what is out with consumers."""
+        self.deleted_names |= set(self.held)
+        self.held.clear()
+        self.is_there = False
+        self._happened(DELETED, b"", 0)
+
+    def declared(self) -> None:
+        self.is_there = True
+        self.returned_ms = self._ledger.history.now()
+        self.begin_life()
+        self._happened(DECLARED, b"", 0)
 
     def begin_life(self) -> None:
         """A node has started: its counters begin anew, and what a crash brought back may come

@@ -17,21 +17,14 @@ from penstock.client.events import (
     Opened,
     Replied,
 )
-from penstock.client.reconnect import ReconnectPolicy
 from penstock.client.uri import Address
+from penstock.simulation.caller import TICK_US, Caller
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.endpoint import Endpoint, StreamUser
-from penstock.simulation.entropy import SeededEntropy
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
 from penstock.wire.outgoing import Outgoing
-
-# As the client's skins.
-TICK_US: Final = 500_000
-# Short, so that a cut is noticed within a run: after two to three seconds.
-HEARTBEAT_SECONDS: Final = 1
-RECONNECT_MS_MAX: Final = 1_000
 
 # How the ends read that nobody said to us; any other end of a connection was the node's doing.
 SILENT_ENDS: Final = ("the peer went away", "missed heartbeats", "handshake timeout", "shutdown")
@@ -79,30 +72,17 @@ class ProgramLine(StreamUser):
             self._flush_list.pop().flush()
 
 
-class Program:
+class Program(Caller):
     """What publishers and consumers have in common. Held by the stage."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,
         ledger: Ledger,
     ) -> None:  # fmt: skip
-        self.name = name
-        self.address = address
-        self.clock = clock
-        self.dice = dice
-        self.ledger = ledger
-        self.history = ledger.history
-        self._network = network
-        self._policy = ReconnectPolicy(
-            [address], SeededEntropy(dice.fork("entropy")), delay_max=RECONNECT_MS_MAX
-        )
-        self.epoch = 0
+        super().__init__(name, address, clock, dice, network, ledger)
         self.line: ProgramLine | None = None
         self.channel = 0
         self._opening_ticket = 0
-        # Faults are over: work on to the end and provoke nothing any more.
-        self.is_calm = False
-        self.is_leaving = False
         # The reply code that our own provocation is about to bring.
         self.expected_code = 0
 
@@ -119,27 +99,11 @@ class Program:
 
     # Connecting.
 
-    def connect(self) -> None:
-        attempt = self._policy.next_attempt()
-        self.clock.after(attempt.delay_milliseconds * 1000, self._dial)
-
-    def _dial(self) -> None:
-        if not self.is_leaving:
-            self._network.dial(self.address.host, self.name, self._answered)
-
-    def _answered(self, endpoint: Endpoint | None) -> None:
-        if endpoint is None or self.is_leaving:
-            if endpoint is not None:
-                endpoint.abort()
-            self._policy.failed()
-            self.connect()
-            return
-        self.epoch += 1
+    def got_through(self, endpoint: Endpoint) -> None:
         self.line = ProgramLine(self, endpoint, self.epoch)
         self.line.start()
 
     def leave(self) -> None:
-        """Close in order and stay away."""
         self.is_leaving = True
         if self.line is not None:
             self.line.endpoint.resume_reading()
@@ -161,7 +125,7 @@ class Program:
         if isinstance(event, ConnectionClosed):
             self._connection_closed(event.error)
         elif isinstance(event, Opened):
-            self._policy.connected()
+            self.policy.connected()
             self.open_channel()
         elif isinstance(event, ChannelClosed):
             self._channel_closed(event)
@@ -211,7 +175,7 @@ class Program:
             if not is_silent_end(error):
                 self.ledger.violated(f"{self.name} lost its connection: {error}")
         if not self.is_leaving:
-            self._policy.failed()
+            self.policy.failed()
             self.connect()
 
     @abstractmethod

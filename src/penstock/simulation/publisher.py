@@ -21,8 +21,8 @@ from penstock.simulation.copies import Copy, body_of
 from penstock.simulation.dice import Dice
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
+from penstock.simulation.plans import Scenario
 from penstock.simulation.program import Program
-from penstock.simulation.scenarios import Scenario
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from penstock.wire.amqp091.reply_codes_generated import NOT_FOUND
@@ -90,15 +90,19 @@ class Publisher(Program):
                 self.channel,
                 m.ExchangeDeclare(exchange, kind, durable=True, arguments=arguments),
             )
-        for plan in topology.queues:
+        # One that vanishes is somebody else's to declare.
+        plans = [plan for plan in topology.queues if not plan.may_vanish]
+        for plan in plans:
             arguments = dict(plan.arguments)
             conversation.call(
                 self.channel, m.QueueDeclare(plan.name, durable=True, arguments=arguments)
             )
+        names = [plan.name for plan in plans]
         for binding in topology.bindings:
-            conversation.call(
-                self.channel, m.QueueBind(binding.queue, binding.exchange, binding.key)
-            )
+            if binding.queue in names:
+                conversation.call(
+                    self.channel, m.QueueBind(binding.queue, binding.exchange, binding.key)
+                )
 
     # Publishing.
 
@@ -163,6 +167,7 @@ class Publisher(Program):
             self.ledger.topology.queues_for(exchange, key),
             self.dice.chance(0.5),
             self._is_persistent(),
+            sent_ms=self.clock.now(),
         )
 
     def say(

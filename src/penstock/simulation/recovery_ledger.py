@@ -24,6 +24,8 @@ from penstock.simulation.host import Host
 from penstock.simulation.inspection import Inspection
 from penstock.simulation.ledger import (
     ACKNOWLEDGED,
+    DECLARED,
+    DELETED,
     DEQUEUED,
     ENQUEUED,
     TAKEN,
@@ -205,12 +207,17 @@ class RecoveryLedger(RecoveryWatcher):
         self._check_definitions(node)
         self._replay()
         self._change_count = node.state.definitions.change_count
+        for watch in self._ledger.watches.values():
+            # Who publishes cannot know how long a deletion held that is lost.
+            watch.returned_ms = self._ledger.history.now()
         for name, watch in self._ledger.watches.items():
             queue = checkers.queues_of(node).get(name)
             if queue is None:
-                if watch.enqueued_names:
+                if watch.is_there:
                     self._violated(f"{name} did not come back")
                 continue
+            if not watch.is_there:
+                self._violated(f"{name} was deleted, and came back")
             self._forget_deliveries(watch)
             self._check_content(watch, found.bodies(queue.number))
         for name, watch in self._ledger.watches.items():
@@ -251,6 +258,8 @@ class RecoveryLedger(RecoveryWatcher):
             watch.acknowledged_names.clear()
             watch.taken_names.clear()
             watch.dead_names.clear()
+            watch.deleted_names.clear()
+            watch.is_there = True
             watch.begin_life()
         for tick in self._ticks:
             for queue, what, name, position in tick.happenings:
@@ -262,6 +271,12 @@ class RecoveryLedger(RecoveryWatcher):
                     watch.acknowledged_names.add(name)
                 elif what == TAKEN:
                     watch.taken_names.add(name)
+                elif what == DELETED:
+                    watch.deleted_names |= set(watch.held)
+                    watch.held.clear()
+                    watch.is_there = False
+                elif what == DECLARED:
+                    watch.is_there = True
                 else:
                     watch.held.pop(name, None)
                     if name not in (
@@ -289,7 +304,7 @@ class RecoveryLedger(RecoveryWatcher):
         for name in gone:
             watch.evaporated_names.add(name)
             self._happened(watch, DEQUEUED, name, watch.held.pop(name))
-        expected = {position: ledger.copies[name].body for name, position in watch.held.items()}
+        expected = {position: ledger.copies[name].kept for name, position in watch.held.items()}
         for position in sorted(expected.keys() | on_disk.keys()):
             if expected.get(position) != on_disk.get(position):
                 was = name_in(expected.get(position, b"nothing"))

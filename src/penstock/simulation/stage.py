@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.simulation import checkers
+from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
 from penstock.simulation.cast import Cast
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
@@ -18,10 +19,8 @@ from penstock.simulation.host import Host
 from penstock.simulation.job import Job
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
-from penstock.simulation.program import HEARTBEAT_SECONDS, Program
-from penstock.simulation.publisher import Publisher
+from penstock.simulation.plans import Scenario, StoragePlan
 from penstock.simulation.recovery_ledger import RecoveryLedger
-from penstock.simulation.scenarios import Scenario, StoragePlan
 from penstock.wire.amqp091.limits import Limits
 
 SECOND_US: Final = 1_000_000
@@ -82,16 +81,13 @@ class Stage:
         self._casts.append(cast)
         cast.connect()
 
-    def _programs(self) -> list[Program]:
+    def _programs(self) -> list[Caller]:
         return [program for cast in self._casts for program in cast.programs]
-
-    def _publishers(self) -> list[Publisher]:
-        return [publisher for cast in self._casts for publisher in cast.publishers]
 
     def _jobs(self) -> list[Job]:
         return [job for cast in self._casts for job in cast.jobs]
 
-    def _players(self) -> list[Program | Job]:
+    def _players(self) -> list[Caller | Job]:
         return [*self._programs(), *self._jobs()]
 
     def violations(self) -> list[str]:
@@ -142,7 +138,7 @@ class Stage:
         return bool(self.violations())
 
     def _is_settled(self) -> bool:
-        is_done = all(publisher.is_done for publisher in self._publishers())
+        is_done = all(program.is_done for program in self._programs())
         return is_done and not any(
             not host.is_up or self._unfinished(ledger, host)
             for ledger, host in zip(self._ledgers, self._hosts, strict=True)
@@ -160,9 +156,9 @@ class Stage:
         )
 
     def _complain_of_standstill(self) -> None:
-        for publisher in self._publishers():
-            if not publisher.is_done:
-                publisher.ledger.violated(f"{publisher.name} never got all its confirms")
+        for program in self._programs():
+            if not program.is_done:
+                program.ledger.violated(f"{program.name} never got all its confirms")
         for ledger, host in zip(self._ledgers, self._hosts, strict=True):
             for complaint in self._unfinished(ledger, host):
                 ledger.violated(complaint)

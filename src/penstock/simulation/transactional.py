@@ -10,8 +10,8 @@ from penstock.simulation.copies import Copy
 from penstock.simulation.dice import Dice
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
+from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import Publisher
-from penstock.simulation.scenarios import Scenario
 from penstock.wire.amqp091 import methods_generated as m
 
 # What happens at the end of a burst; otherwise the transaction stays open for the next one.

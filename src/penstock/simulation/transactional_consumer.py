@@ -10,7 +10,7 @@ from penstock.simulation.consumer import Consumer
 from penstock.simulation.dice import Dice
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
-from penstock.simulation.scenarios import Scenario
+from penstock.simulation.plans import Scenario
 from penstock.wire.amqp091 import methods_generated as m
 
 # Requeueing and rejecting are shown by others; here they would only take from the transactions.

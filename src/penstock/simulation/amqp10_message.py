@@ -1,0 +1,35 @@
+"""Messages of AMQP 1.0 as programs on the stage write and read them."""
+
+from penstock.simulation.copies import Copy
+from penstock.wire.amqp10.performatives_generated import DATA, HEADER, Data, Header, Properties
+from penstock.wire.amqp10.sections import Sections
+
+
+def address_of(exchange: str, key: str) -> str:
+    """None of the names in a scenario needs to be quoted."""
+    if not exchange:
+        return f"/queues/{key}"
+    return f"/exchanges/{exchange}/{key}"
+
+
+def section_of(body: bytes) -> bytes:
+    """As a queue keeps it."""
+    return Data(body).encode()
+
+
+def head_of(copy: Copy, with_address: bool) -> bytes:
+    head = Header(durable=copy.is_persistent, first_acquirer=True).encode()
+    if with_address:
+        head += Properties(to=address_of(copy.exchange, copy.key)).encode()
+    return head
+
+
+class Received:
+    """What a delivery brought."""
+
+    def __init__(self, payload: bytes) -> None:
+        sections = Sections(payload)
+        data = sections.decode(DATA)
+        self.body = data.value if isinstance(data, Data) else b""
+        header = sections.decode(HEADER)
+        self.header = header if isinstance(header, Header) else Header()
