@@ -68,14 +68,14 @@ class Amqp10Receiver(SendingProgram):
                 self,
                 source,
                 dice.between(1, scenario.prefetch_max),
-                lasts=dice.chance(scenario.lasting_share),
-                may_settle=self.may_be_careless,
+                lasts=self.is_plain and dice.chance(scenario.lasting_share),
+                may_settle=self.is_plain,
             )
             for source in queues
         ]
         # A link that does not last was suspended on this session.
         self._leaves_behind = False
-        self._actions: dict[str, Callable[[], None]] = {
+        self.actions: dict[str, Callable[[], None]] = {
             "accept one": self._accept_one,
             "accept all": self._accept_all,
             "wait": self._wait,
@@ -92,7 +92,8 @@ class Amqp10Receiver(SendingProgram):
         clock.after(dice.between(0, INTERVAL_US_MAX), self._work)
 
     @property
-    def may_be_careless(self) -> bool:
+    def is_plain(self) -> bool:
+        """Whether its links may last, or be settled by the node."""
         return True
 
     def session_ready(self, session: Session) -> None:
@@ -122,7 +123,7 @@ class Amqp10Receiver(SendingProgram):
             self._end_session()
         action = self.next_action()
         if action:
-            self._actions[action]()
+            self.actions[action]()
         self.turn_ended()
         for receiver in self.receivers:
             receiver.give_credit()
@@ -253,9 +254,9 @@ class Amqp10Receiver(SendingProgram):
         ahead = link.delivery_count + 100_000
         self.session.send_flow(Flow(handle=link.handle, delivery_count=ahead, link_credit=1))
         if self.dice.chance(IN_ONE_BREATH_CHANCE):
-            self.settle_late()
+            self.settle_late(receiver)
 
-    def settle_late(self) -> None:
+    def settle_late(self, receiver: ReceiverLink) -> None:
         """Settle what the node has taken back."""
         self._accept_all()
 

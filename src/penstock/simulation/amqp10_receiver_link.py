@@ -78,11 +78,11 @@ class ReceiverLink(LinkUser):
 
     def undecided(self) -> list[Holding]:
         """What may still get an outcome, on the attachment that there is."""
-        return [
-            holding
-            for holding in self.held.values()
-            if holding.outcome is None and holding.delivery_id >= 0
-        ]
+        return [holding for holding in self._here() if holding.outcome is None]
+
+    def _here(self) -> list[Holding]:
+        """What is unsettled on the attachment that there is."""
+        return [holding for holding in self.held.values() if holding.delivery_id >= 0]
 
     # Attaching.
 
@@ -130,11 +130,14 @@ class ReceiverLink(LinkUser):
 
     def give_credit(self) -> None:
         link = self.receiving
-        if link is not None and self.is_ready and not link.is_draining:
+        if link is None or not self.is_ready:
+            return
+        if not link.is_draining:
             # One of which a part has come is neither held nor to be asked for.
             half = 1 if link.first is not None else 0
-            link.offer(max(0, self._prefetch - len(self.undecided()) - half))
-            link.flow_if_needed()
+            link.offer(max(0, self._prefetch - len(self._here()) - half))
+        # For the session's window too.
+        link.flow_if_needed()
 
     def detached(self, fault: LinkFault | None, closed: bool) -> None:
         if closed or not self.lasts:
@@ -181,7 +184,7 @@ class ReceiverLink(LinkUser):
         elif known is not None and not self.is_incomplete:
             ledger.violated(f"{self.program.name} holds {tag.hex()} and got it again as new")
         self.held[tag] = Holding(delivery_id, tag, name)
-        if len(self.undecided()) > self._prefetch:
+        if len(self._here()) > self._prefetch:
             ledger.violated(f"{self.program.name} holds more than it gave credit for")
 
     def _take(self, name: bytes) -> None:
@@ -200,17 +203,22 @@ class ReceiverLink(LinkUser):
             self.program.ledger.violated(f"{self.program.name} heard that {tag.hex()} is settled")
             return
         self.program.history.sighted("an outcome in the map is applied")
-        self._is_sure(holding)
+        self._is_sure(holding, holding.outcome)
 
     def node_settled(self, tag: bytes, state: Composite | None) -> None:
-        """We have said an outcome, and the node has settled."""
+        """We have said an outcome, and the node has settled; or it has taken back what we got in a
+        transaction that was rolled back.
+        """
+        self.program.history.add(f"{self.program.name} hears {tag.hex()} settled: {state}")
         holding = self.held.pop(tag, None)
         if holding is not None and holding.outcome is not None:
-            self._is_sure(holding)
+            if state is None:
+                self.program.ledger.violated(f"{self.program.name} hears of no outcome")
+            self._is_sure(holding, state)
 
-    def _is_sure(self, holding: Holding) -> None:
+    def _is_sure(self, holding: Holding, outcome: Composite | None) -> None:
         """An acknowledgement that the node has said to be done must survive everything."""
-        if isinstance(holding.outcome, Accepted):
+        if isinstance(outcome, Accepted):
             self.program.history.sighted("an acknowledgement is known to be done")
             self.program.ledger.acknowledgement_committed(self.queue, holding.name)
 

@@ -5,6 +5,7 @@ from typing import Final
 from penstock.client.uri import Address
 from penstock.simulation.amqp10_receiver import Amqp10Receiver
 from penstock.simulation.amqp10_sender import Amqp10Sender
+from penstock.simulation.amqp10_transactor import Amqp10Transactor
 from penstock.simulation.book import Book
 from penstock.simulation.book_publisher import BookPublisher
 from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
@@ -26,8 +27,8 @@ from penstock.simulation.offset_reader import OffsetReader
 from penstock.simulation.operator import Operator
 from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import Order, Publisher
-from penstock.simulation.scenarios import LEASED, PARTITIONED_STREAM, STREAM, STREAM_NAMES
 from penstock.simulation.remover import Remover
+from penstock.simulation.scenarios import LEASED, PARTITIONED_STREAM, STREAM, STREAM_NAMES
 from penstock.simulation.sink_book import SinkBook
 from penstock.simulation.sink_drain import SinkDrain
 from penstock.simulation.sink_job import SinkJob
@@ -134,14 +135,22 @@ class Cast:
                     )
                 )  # fmt: skip
 
+        plans = [plan for plan in scenario.topology.queues if not plan.is_unread]
+        for number in range(scenario.transactor_count):
+            name = f"{self._host.name}t{number}"
+            self.programs.append(
+                Amqp10Transactor(
+                    name, self._address, self._clock, self._dice.fork(name), self._network,
+                    self._ledger, scenario, self._host, plans[number % len(plans)].name,
+                )
+            )  # fmt: skip
+
     def _add_removers(self) -> None:
         for queue, watch in self._ledger.watches.items():
             if watch.plan.may_vanish:
                 name = f"{self._host.name}x{queue}"
                 dice = self._dice.fork(name)
-                self.jobs.append(
-                    Remover(name, self._clock, dice, self._ledger, self._host, watch)
-                )
+                self.jobs.append(Remover(name, self._clock, dice, self._ledger, self._host, watch))
 
     def _add_stream_users(self, book: StreamBook) -> None:
         for number in range(self._scenario.stream_publisher_count):

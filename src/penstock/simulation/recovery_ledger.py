@@ -239,7 +239,7 @@ class RecoveryLedger(RecoveryWatcher):
     def _note_transient(self) -> None:
         """Messages that are not persistent end with their node."""
         for watch in self._ledger.watches.values():
-            for name in watch.held:
+            for name in [*watch.held, *sorted(watch.deleted_names)]:
                 if not self._ledger.copies[name].is_persistent:
                     self._ledger.history.sighted("a transient message evaporates")
                     watch.evaporated_names.add(name)

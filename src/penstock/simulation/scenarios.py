@@ -396,4 +396,15 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         receivers_per_queue=1,
         lasting_share=0.3,
     ),
+    "amqp10-transactions": Scenario(
+        DURABLE_VANISHING,
+        storage=StoragePlan(LITTLE),
+        persistent_share=0.9,
+        publisher_count=2,
+        consumers_per_queue=1,
+        messages_per_publisher=40,
+        fault_interval_ms=700,
+        prefetch_max=8,
+        transactor_count=6,
+    ),
 }
