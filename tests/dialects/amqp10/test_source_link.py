@@ -412,6 +412,24 @@ def test_large_messages_of_a_stream_wait_for_the_window() -> None:
     assert got.bodies == [large, b"1", large, b"2"]
 
 
+def test_what_waits_behind_a_message_that_just_fits_the_window_goes_on_when_it_opens(
+    house: House,
+) -> None:
+    queue = house.declare("q")
+    large = bytes(600)
+    small = [b"%d" % number for number in range(7)]
+    fill(house, queue, large, *small)
+    peer = house.connect(limits=Limits(frame_max=512, incoming_window=8))
+    session = peer.begin()
+    got = peer.receiver(session, "/queues/q")
+    # The large one took two frames of eight.
+    assert got.bodies == [large, *small[:6]]
+    # The session's window alone: the link has credit enough.
+    session.flow_if_needed()
+    house.settle()
+    assert got.bodies == [large, *small]
+
+
 def test_out_with_receivers_is_told_to_the_store(house: House) -> None:
     queue = house.declare("q")
     fill(house, queue, b"1", b"2")

@@ -142,9 +142,14 @@ class SendingLink(Link):
 
     def can_send(self) -> bool:
         """Whether one more of the deliveries that `capacity` allowed can go out: one of several
-        frames may have used up the window.
+        frames may have used up the window. That is remembered, as by `capacity`.
         """
-        return self._rest_id < 0 and self.session.remote_incoming_window > 0
+        if self._rest_id >= 0:
+            return False
+        if self.session.remote_incoming_window <= 0:
+            self.session.is_stalled = True
+            return False
+        return True
 
     def send(self, sent: Sent, head: bytes, body: bytes) -> None:
         """One delivery, unsettled; head and body together are the message. Needs capacity."""
