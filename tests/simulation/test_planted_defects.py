@@ -4,7 +4,7 @@ import pytest
 
 from penstock.simulation.host import Host
 from penstock.simulation.run import run_seed
-from tests.simulation import planted, planted_books, planted_storage
+from tests.simulation import planted, planted_amqp10, planted_books, planted_storage
 
 SEEDS = range(12)
 
@@ -46,6 +46,12 @@ DEFECTS = [
     (planted_books.HastyAppendingHost, "moving", " and in "),
     (planted_books.HandOverRepeatingHost, "moving", " and at "),
     (planted_books.TransactionTearingHost, "moving", "receipts and moves differ"),
+    (planted_amqp10.LateSettlingHost, "amqp10", "which it does not hold"),
+    (planted_amqp10.DurableLateSettlingHost, "amqp10-durable", "which it does not hold"),
+    (planted_amqp10.DurableLateSettlingHost, "amqp10-transactions", "which it does not hold"),
+    (planted_amqp10.DispositionLosingHost, "amqp10", "never got all its confirms"),
+    (planted_amqp10.OutcomeForgettingHost, "amqp10-resuming", "twice"),
+    (planted_amqp10.RollbackIgnoringHost, "amqp10-transactions", "was rolled back and reached"),
 ]
 
 

@@ -40,6 +40,8 @@ PROVOCATIONS: Final = (
     ("end session", 1),
     ("crash", 2),
 )
+# Of one whose link lasts: it is to come back often.
+LASTING_PROVOCATIONS: Final = (*PROVOCATIONS, ("suspend", 6), ("crash", 14))
 # Where a message is sent to, by the link or by its own `to`.
 ANYWHERE: Final[Order] = ("*", "*")
 
@@ -87,7 +89,8 @@ class Amqp10Sender(SendingProgram):
         if self.session is None or self.is_leaving:
             return
         if not self.is_calm:
-            self._provoke(self.dice.weighted(PROVOCATIONS))
+            provocations = LASTING_PROVOCATIONS if self._lasts else PROVOCATIONS
+            self._provoke(self.dice.weighted(provocations))
         for _ in range(self.dice.between(1, BURST_MAX)):
             if not self._send_next():
                 break

@@ -10,7 +10,7 @@ from penstock.simulation.amqp10_message import address_of
 from penstock.simulation.amqp10_program import Amqp10Program, LinkUser
 from penstock.simulation.copies import Copy
 from penstock.simulation.host import Host
-from penstock.wire.amqp10.conditions_generated import NOT_FOUND
+from penstock.wire.amqp10.conditions_generated import INVALID_FIELD, NOT_FOUND
 from penstock.wire.amqp10.connection import Connection
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import RCV_FIRST, RCV_SECOND
@@ -235,6 +235,7 @@ class LastingLink(SenderLink):
         return self.is_ready and not self._owed and not self._heard
 
     def detached(self, fault: LinkFault | None, closed: bool) -> None:
-        # Those that were owed are unanswered still.
-        if closed:
+        # Those that were owed are unanswered still. If the node was given a reason to close the
+        # link, we may have lost our line before we heard of that.
+        if closed or INVALID_FIELD in self.expected:
             super().detached(fault, closed)
