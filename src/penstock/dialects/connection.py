@@ -91,7 +91,11 @@ class Connection:
 
     def stop(self, reason: str, now: int) -> None:
         """The server ends this connection: it stops, or an operator asked for it."""
-        if self.amqp10 is None:
+        if not self._is_decided:
+            # In which protocol would we say why? The transport is closed, and nothing more heard.
+            self._is_decided = True
+            self.amqp091.lost(now)
+        elif self.amqp10 is None:
             self.amqp091.stop(reason, now)
         else:
             self.amqp10.stop(reason, now)
