@@ -130,6 +130,23 @@ def test_what_only_the_receiver_has_is_not_in_our_map(house: House) -> None:
     assert again.got == []
 
 
+def test_a_link_that_begins_anew_does_not_give_tags_that_its_receiver_still_has(
+    house: House,
+) -> None:
+    """The node was restarted, or the link has expired: nothing of it is known any more."""
+    queue = house.declare("q")
+    fill(house, queue, b"1")
+    tags = [b"\x00\x00\x00\x00", b"\x00\x00\x00\x07", b"another's own"]
+    first = receive(house, unsettled=dict.fromkeys(tags))
+    assert first.got[0].tag not in tags
+    first.peer.lose()
+    # It has heard nothing of that attachment and says again what it has decided before.
+    again = receive(house, unsettled={tag: Accepted() for tag in tags})
+    assert queue.unacked_count == 1
+    assert again.bodies == [b"1"]
+    assert not again.got[0].resumed
+
+
 def test_an_incomplete_map_resumes_what_it_names_and_nothing_else(house: House) -> None:
     queue = house.declare("q")
     fill(house, queue, b"1", b"2")

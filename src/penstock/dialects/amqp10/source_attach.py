@@ -19,7 +19,7 @@ from penstock.dialects.amqp10.nodes import (
 )
 from penstock.dialects.amqp10.source_link import SettledMaps, SourceEnd, SuspendedSource
 from penstock.dialects.amqp10.stream_deliver import StreamLinkConsumer
-from penstock.dialects.amqp10.unsettled_map import put_unsettled
+from penstock.dialects.amqp10.unsettled_map import first_free_tag, put_unsettled
 from penstock.wire.amqp10.link import SND_SETTLED, Link
 from penstock.wire.amqp10.performatives_generated import Attach
 from penstock.wire.amqp10.sending import SendingLink
@@ -172,6 +172,8 @@ def _consume(
         link.first_tag = found.next_tag
         put_unsettled(answer, maps.ours, session.frame_max)
         default_outcome = default_outcome or found.default_outcome
+    elif attach.unsettled:
+        link.first_tag = first_free_tag(attach.unsettled)
     end = SourceEnd(context, registry, session, link, node, consumer, default_outcome)
     link.listener = end.listener
     ends[link] = end
