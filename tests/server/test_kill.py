@@ -2,14 +2,17 @@
 
 import contextlib
 import random
-import threading
-import time
+from functools import partial
 from pathlib import Path
 
 import pika
 import pika.exceptions
+import pytest
 
 from tests.server.durable_broker import PERSISTENT, DurableBroker, drain_flagged, durable_broker
+from tests.server.killing import TEST_SECONDS, parameters, play_round
+
+pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
 ROUNDS = 20
 SEED = 20
@@ -34,7 +37,7 @@ class Ledger:
 
 def publish(broker: DurableBroker, ledger: Ledger, publisher: int) -> None:
     with contextlib.suppress(*TROUBLE):
-        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.port))
+        connection = pika.BlockingConnection(parameters(broker))
         channel = connection.channel()
         channel.confirm_delivery()
         while True:
@@ -44,11 +47,11 @@ def publish(broker: DurableBroker, ledger: Ledger, publisher: int) -> None:
             ledger.confirmed.add(body)
 
 
-def consume(broker: DurableBroker, ledger: Ledger, seed: int) -> None:
+def consume(broker: DurableBroker, ledger: Ledger, seed: float) -> None:
     """Acknowledges about half of what it gets, in batches, and asks for an answer after each."""
     dice = random.Random(seed)
     with contextlib.suppress(*TROUBLE):
-        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.port))
+        connection = pika.BlockingConnection(parameters(broker))
         channel = connection.channel()
         channel.basic_qos(prefetch_count=50)
         batch: set[bytes] = set()
@@ -71,18 +74,9 @@ def consume(broker: DurableBroker, ledger: Ledger, seed: int) -> None:
 
 
 def one_round(broker: DurableBroker, ledger: Ledger, dice: random.Random) -> None:
-    threads = [
-        threading.Thread(target=publish, args=(broker, ledger, number))
-        for number in range(PUBLISHERS)
-    ]
-    threads.append(threading.Thread(target=consume, args=(broker, ledger, dice.random())))
-    for thread in threads:
-        thread.start()
-    time.sleep(dice.uniform(0.05, 0.4))
-    broker.kill()
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
+    clients = [partial(publish, broker, ledger, number) for number in range(PUBLISHERS)]
+    clients.append(partial(consume, broker, ledger, dice.random()))
+    play_round(broker, clients, lambda: len(ledger.confirmed) + len(ledger.settled), dice)
 
 
 def check_queue(found: list[tuple[bytes, bool]], ledger: Ledger, needed: set[bytes]) -> None:
