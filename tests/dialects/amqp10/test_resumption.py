@@ -14,6 +14,7 @@ from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import (
     Accepted,
     Data,
+    Header,
     Rejected,
     Released,
     Source,
@@ -106,6 +107,32 @@ def test_what_the_receiver_had_decided_is_done_and_not_sent_again(house: House) 
     assert all(delivery.settled for delivery in again.got if delivery.resumed)
     assert [delivery.body for delivery in again.got if not delivery.resumed] == [b"3"]
     assert queue.acknowledged_total == 1
+
+
+def test_an_outcome_from_the_map_is_said_to_be_settled_when_that_is_safe() -> None:
+    disk = MemoryDisk(at_once=False)
+    house = House(disk)
+    queue = house.declare("q")
+    head = Header(durable=True).encode()
+    address = Address("", queue.name, b"")
+    queue.enqueue(Message(address, read_head(head), Data(b"1").encode(), NOBODY), house.now)
+    answer_flushes(house, disk)
+    first = receive(house)
+    answer_flushes(house, disk)
+    first.peer.lose()
+    answer_flushes(house, disk)
+    again = receive(house, unsettled={first.got[0].tag: Accepted()})
+    assert again.got == []
+    answer_flushes(house, disk)
+    assert [delivery.settled for delivery in again.got] == [True]
+
+
+def answer_flushes(house: House, disk: MemoryDisk) -> None:
+    """Until everything that was written is safe."""
+    house.settle()
+    while not house.node.is_all_safe():
+        disk.answer_flushes(house.now)
+        house.settle()
 
 
 def test_what_the_receiver_does_not_know_is_sent_again_with_its_tag(house: House) -> None:

@@ -168,6 +168,9 @@ def _consume(
             attach.unsettled or {}, attach.incomplete_unsettled, context.now
         )
         consumer.resume(maps.resumptions, maps.unasked)
+        if any([resumption.entry is None for resumption in maps.resumptions]):
+            # Said to be settled only when that would survive a power loss.
+            context.container.gate(context.outgoing)
         consumer.only_resumes = attach.incomplete_unsettled
         link.first_tag = found.next_tag
         put_unsettled(answer, maps.ours, session.frame_max)
