@@ -46,7 +46,10 @@ ACTIONS: Final = (
     ("wrong flow", 4),
     ("end session", 1),
     ("crash", 2),
+    ("settle and crash", 3),
 )
+# So soon after it has settled that the node may hear of it or not.
+CRASH_US_MAX: Final = 3_000
 
 
 class Amqp10Receiver(SendingProgram):
@@ -88,6 +91,7 @@ class Amqp10Receiver(SendingProgram):
             "wrong flow": self._flow_wrongly,
             "end session": self._end_session,
             "crash": self._crash,
+            "settle and crash": self._settle_and_crash,
         }
         clock.after(dice.between(0, INTERVAL_US_MAX), self._work)
 
@@ -268,6 +272,11 @@ class Amqp10Receiver(SendingProgram):
     def _crash(self) -> None:
         self.history.sighted("a receiver crashes")
         self.crash()
+
+    def _settle_and_crash(self) -> None:
+        self.history.sighted("a receiver crashes as it settles")
+        self._accept_all()
+        self.clock.after(self.dice.between(0, CRASH_US_MAX), self.crash)
 
     # It sends nothing; who does both says otherwise.
 

@@ -360,7 +360,7 @@ class RecoveryLedger(RecoveryWatcher):
                 if not is_known and (queue, copy.name) not in self._ledger.taken:
                     self._violated(f"confirmed {copy.name!r} is lost from {queue} after a restart")
 
-        for queue, name in self._ledger.committed:
+        for queue, name in sorted(self._ledger.committed):
             if name in self._ledger.watches[queue].held:
                 self._violated(f"{name!r} of {queue} came back, and its transaction was committed")
 
