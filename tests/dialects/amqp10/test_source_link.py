@@ -430,6 +430,29 @@ def test_what_waits_behind_a_message_that_just_fits_the_window_goes_on_when_it_o
     assert got.bodies == [large, *small]
 
 
+def test_a_drain_is_answered_when_the_last_delivery_had_to_wait_for_the_window(
+    house: House,
+) -> None:
+    queue = house.declare("q")
+    large = bytes(2000)
+    fill(house, queue, large, b"1")
+    peer = house.connect(limits=Limits(frame_max=512, incoming_window=2))
+    session = peer.begin()
+    # Nothing is taken by the wire itself: a window that opens only when the test says so.
+    session.window_max = 0
+    got = peer.receiver(session, "/queues/q", credit=1)
+    got.link.drain()
+    house.settle()
+    assert got.listener.drained_count == 0
+    for _ in range(3):
+        session.window_max = 2
+        session.flow_if_needed()
+        session.window_max = 0
+        house.settle()
+    assert got.bodies == [large]
+    assert got.listener.drained_count == 1
+
+
 def test_out_with_receivers_is_told_to_the_store(house: House) -> None:
     queue = house.declare("q")
     fill(house, queue, b"1", b"2")

@@ -330,7 +330,8 @@ class Hearer(Assembler):
                 continue
             try:
                 link.continue_sending()
-                if link.credit > 0 and not link.is_waiting():
+                # One that drains has to say that it has, even when it has used up its credit.
+                if (link.credit > 0 or link.is_draining) and not link.is_waiting():
                     link.listener.credit_changed(link)
             except (Fault, Malformed) as error:
                 self._fail(session, link, error)
