@@ -325,3 +325,15 @@ def test_a_message_returned_too_often_is_dead(
     assert len(deliveries.settle()) == 3
     assert message_count(channel, queue) == 0
     channel.queue_delete(queue)
+
+
+def test_messages_that_reach_the_delivery_limit_together_are_dead_lettered_in_order(
+    broker: BrokerUnderTest, channel: BlockingChannel, graveyard: str
+) -> None:
+    queue = quorum_queue(broker, channel, graveyard, 0)
+    for body in (b"1", b"2", b"3"):
+        channel.basic_publish("", queue, body)
+    last = consume(channel, queue).wait_for(3)[2]
+    channel.basic_nack(last.tag, multiple=True, requeue=True)
+    assert [fetch(channel, graveyard).body for _ in range(3)] == [b"1", b"2", b"3"]
+    channel.queue_delete(queue)

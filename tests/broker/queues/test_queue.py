@@ -199,6 +199,22 @@ def test_a_delivery_limit_ends_an_endless_redelivery() -> None:
     assert queue.message_count == 0
 
 
+def test_messages_that_reach_the_delivery_limit_together_die_in_order() -> None:
+    arguments: dict[str, object] = {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": 0,
+        "x-dead-letter-exchange": "dlx",
+    }
+    queue, owner = make_queue(arguments)
+    consumer = RecordingConsumer(3)
+    queue.add_consumer(consumer)
+    put(queue, b"1", b"2", b"3")
+    dispatch(owner)
+    taken = list(consumer.taken)
+    queue.requeue(taken, 0)
+    assert [body for body, _ in owner.deaths] == [b"1", b"2", b"3"]
+
+
 def test_an_unused_queue_expires_and_a_used_one_does_not() -> None:
     queue, owner = make_queue({"x-expires": 100})
     owner.timers.fire_due(60)

@@ -378,13 +378,15 @@ class Queue(Expiring):
             self._forget(entries)
             return
         limit = self.settings.delivery_limit
+        exhausted: list[QueueEntry] = []
+        # Last one first: each then goes to the head at once.
         for index in range(len(entries) - 1, -1, -1):
             entry = entries[index]
             if failed:
                 entry.delivery_count += 1
             entry.is_redelivered = True
             if 0 <= limit < entry.delivery_count:
-                self._die(entry, DeathReason.DELIVERY_LIMIT, now)
+                exhausted.append(entry)
                 continue
             self.ready_bytes += len(entry.message.body)
             self.ready.insert(entry)
@@ -392,6 +394,9 @@ class Queue(Expiring):
                 observer.requeued(entry)
             for offered in self.consumers.offered.values():
                 offered.came_back(entry.position)
+        # They die in the order in which they came, like everything else that dies together.
+        for index in range(len(exhausted) - 1, -1, -1):
+            self._die(exhausted[index], DeathReason.DELIVERY_LIMIT, now)
         if not self._unlimited:
             self._make_room(now)
         if self._may_expire:
