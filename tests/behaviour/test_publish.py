@@ -290,3 +290,82 @@ def test_a_queue_without_priorities_ignores_them(
         properties = BasicProperties(priority=priority)
         channel.basic_publish("", queue, str(priority).encode(), properties)
     assert fetch_bodies(channel, queue, 3) == [b"1", b"9", b"5"]
+
+
+# A content type of one octet, 0xa1, which is not UTF-8.
+NOT_UTF_8 = header_payload(1, flags=0x8000) + b"\x01\xa1"
+
+
+def publish_not_utf_8(connection: RawConnection, queue: str) -> None:
+    method = pika.frame.Method(1, spec.Basic.Publish(exchange="", routing_key=queue)).marshal()
+    connection.send(method, frame(HEADER, 1, NOT_UTF_8), frame(BODY, 1, b"x"))
+
+
+@pytest.mark.differs(
+    "RabbitMQ passes on the octets of properties",
+    twin="test_a_property_that_is_not_utf_8_ends_the_connection",
+)
+def test_a_property_that_is_not_utf_8_is_passed_on(broker: BrokerUnderTest) -> None:
+    connection, keeper = broker.raw_open(), broker.channel()
+    queue = broker.queue(keeper)
+    connection.call(1, spec.Confirm.Select(), spec.Confirm.SelectOk)
+    publish_not_utf_8(connection, queue)
+    connection.expect(spec.Basic.Ack, 1)
+
+
+@pytest.mark.penstock_only("RabbitMQ passes on the octets of properties")
+def test_a_property_that_is_not_utf_8_ends_the_connection(broker: BrokerUnderTest) -> None:
+    connection, keeper = broker.raw_open(), broker.channel()
+    queue = broker.queue(keeper)
+    publish_not_utf_8(connection, queue)
+    expect_connection_close(connection, 502, "SYNTAX_ERROR - ")
+    assert message_count(keeper, queue) == 0
+    # Every time: it is not remembered as a good one.
+    again = broker.raw_open()
+    publish_not_utf_8(again, queue)
+    expect_connection_close(again, 502, "SYNTAX_ERROR - ")
+
+
+def test_a_death_counted_to_the_end_is_counted_no_further(
+    broker: BrokerUnderTest, channel: BlockingChannel
+) -> None:
+    graveyard = broker.queue(channel)
+    arguments: dict[str, object] = {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": graveyard,
+    }
+    queue = broker.queue(channel, arguments)
+    death = {"queue": queue, "reason": "rejected", "count": 2**63 - 1}
+    channel.basic_publish("", queue, b"x", BasicProperties(headers={"x-death": [death]}))
+    channel.basic_reject(fetch(channel, queue, auto_ack=False).tag, requeue=False)
+    assert fetch(channel, graveyard).body == b"x"
+
+
+def test_a_dead_letter_key_of_any_length_does_no_harm(
+    broker: BrokerUnderTest, channel: BlockingChannel
+) -> None:
+    arguments: dict[str, object] = {
+        "x-dead-letter-exchange": "amq.fanout",
+        "x-dead-letter-routing-key": "k" * 300,
+    }
+    queue = broker.queue(channel, arguments)
+    channel.basic_publish("", queue, b"x")
+    channel.basic_reject(fetch(channel, queue, auto_ack=False).tag, requeue=False)
+    assert message_count(channel, queue) == 0
+
+
+@pytest.mark.penstock_only("a channel of RabbitMQ ends when it should deliver such a message")
+def test_of_a_dead_letter_key_that_is_too_long_the_beginning_is_delivered(
+    broker: BrokerUnderTest, channel: BlockingChannel
+) -> None:
+    graveyard = broker.queue(channel)
+    channel.queue_bind(graveyard, "amq.fanout", "")
+    arguments: dict[str, object] = {
+        "x-dead-letter-exchange": "amq.fanout",
+        "x-dead-letter-routing-key": "k" * 300,
+    }
+    queue = broker.queue(channel, arguments)
+    channel.basic_publish("", queue, b"x")
+    channel.basic_reject(fetch(channel, queue, auto_ack=False).tag, requeue=False)
+    method, _, body = channel.basic_get(graveyard, auto_ack=True)
+    assert (method.routing_key, body) == ("k" * 255, b"x")

@@ -130,6 +130,12 @@ def test_a_header_that_says_another_size_of_the_body_is_refused() -> None:
         checked(carried(message(b"four!")), Listener(4))
 
 
+def test_an_address_that_is_not_utf_8_is_refused() -> None:
+    for sent in (message(b"1", key="\udca1"), message(b"1", exchange="\udca1")):
+        with pytest.raises(PreconditionFailed, match="not UTF-8"):
+            checked(carried(sent))
+
+
 @pytest.mark.parametrize("size", [0, 1000])
 def test_rows_are_cut_into_blocks_that_a_step_can_publish(size: int) -> None:
     sent = [message(bytes(size)) for _ in range(BLOCK_ROWS_MAX + 1)]

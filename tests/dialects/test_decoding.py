@@ -58,6 +58,15 @@ def test_a_content_header_makes_a_message_of_amqp091() -> None:
     assert message.properties.persistent
 
 
+def test_a_text_that_is_not_utf_8_was_let_in_before_and_is_not_let_in_again() -> None:
+    owner = container()
+    header = encode_header(4, BasicProperties(content_type="\udca1"))
+    message = DialectDecoder(owner).decode("x", "k", header, b"body")
+    assert message.properties.encoded() == header
+    with pytest.raises(Malformed, match="not UTF-8"):
+        owner.read_properties(header)
+
+
 def test_equal_headers_and_addresses_share_one_object() -> None:
     owner = container()
     decoder = DialectDecoder(owner)

@@ -11,6 +11,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import NO_EXPIRATION, Address, Message
+from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.publishing import enqueue_all
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
@@ -19,6 +20,8 @@ from penstock.broker.vhost_view import VirtualHostView
 
 DEATHS: Final = "x-death"
 DELIVERY_COUNT: Final = "x-delivery-count"
+# Deaths in one queue that are counted; the count of a message that died more often stays there.
+COUNT_MAX: Final = 2**63 - 1
 
 
 def dead_letter(
@@ -41,7 +44,7 @@ def dead_letter(
         headers.pop("CC", None)
     deaths = record_death(headers, queue.name, reason, message, vhost.wall(now))
     properties = message.properties.rewritten(headers, drop_expiration=True)
-    dead = Message(Address(name, keys[0], b""), properties, message.body, message.origin)
+    dead = Message(Address(name, said_key(keys[0]), b""), properties, message.body, message.origin)
     # Gone from here and there, or neither, whatever dies.
     dead.through_journal = queue.journal is not None and properties.persistent
     if isinstance(exchange, DelayedExchange) and exchange.delay_of(properties) > 0:
@@ -52,6 +55,16 @@ def dead_letter(
     enqueue_all(targets, dead, now)
     for delayed in route.delayed:
         hold_back(vhost, delayed, dead, now)
+
+
+def said_key(key: str) -> str:
+    """A queue's argument may be longer than any key that a delivery can name: then its beginning is
+    named, while all of it is routed by.
+    """
+    octets = key.encode("utf-8", "surrogateescape")
+    if len(octets) <= NAME_OCTETS_MAX:
+        return key
+    return octets[:NAME_OCTETS_MAX].decode("utf-8", "ignore")
 
 
 def original_keys(message: Message) -> list[str]:
@@ -89,7 +102,8 @@ def record_death(
             current["original-expiration"] = str(message.properties.expiration_ms)
     else:
         count = current.get("count")
-        current["count"] = Long((count if isinstance(count, int) else 0) + 1)
+        # Anybody can publish a message with any count.
+        current["count"] = Long(min((count if isinstance(count, int) else 0) + 1, COUNT_MAX))
     deaths = [current, *others]
     headers[DEATHS] = deaths
     if not earlier:

@@ -141,10 +141,14 @@ class RowCheck:
     def _ask(self, address: bytes, header: bytes, body_size: int) -> None:
         if address not in self._addresses:
             end = 1 + address[0]
-            self._judge.see_address(
-                address[1:end].decode(errors="surrogateescape"),
-                address[end + 1 :].decode(errors="surrogateescape"),
-            )
+            try:
+                exchange = address[1:end].decode()
+                routing_key = address[end + 1 :].decode()
+            except UnicodeDecodeError:
+                raise PreconditionFailed(
+                    "the exchange or the routing key of a row is not UTF-8"
+                ) from None
+            self._judge.see_address(exchange, routing_key)
             self._addresses.add(address)
         said = self._said_by(header)
         if said not in (NOT_SAID, body_size):

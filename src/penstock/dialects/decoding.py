@@ -52,7 +52,7 @@ class DialectDecoder(MessageDecoder):
     def _properties(self, header: bytes) -> Properties:
         if header.startswith(b"\x00\x3c"):
             known = self._amqp091.properties.get(header)
-            return self._amqp091.read_properties(header) if known is None else known
+            return self._amqp091.read_stored_properties(header) if known is None else known
         head = self._heads.get(header)
         if head is None:
             head = read_head(header)

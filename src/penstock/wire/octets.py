@@ -103,6 +103,13 @@ def read_short_string(data: bytes, at: int) -> str:
         raise Malformed(f"short string at {at} is not UTF-8") from error
 
 
+def read_escaped_string(data: bytes, at: int) -> str:
+    """One length octet, then octets that should be UTF-8; those that are not become lone surrogates
+    (PEP 383), which `write_short_string` writes as they were.
+    """
+    return read_bytes(data, at + 1, read_u8(data, at)).decode("utf-8", "surrogateescape")
+
+
 def read_long_string(data: bytes, at: int) -> bytes:
     """Four length octets, then any octets."""
     return read_bytes(data, at + 4, read_u32(data, at))
@@ -129,7 +136,8 @@ def write_f64(value: float) -> bytes:
 
 
 def write_short_string(value: str) -> bytes:
-    octets = value.encode("utf-8")
+    """Lone surrogates are written as the octets that they stand for."""
+    octets = value.encode("utf-8", "surrogateescape")
     if len(octets) > SHORT_STRING_BYTES_MAX:
         raise ValueError(f"a short string holds 255 octets, not {len(octets)}")
     return bytes((len(octets),)) + octets

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.message import NOBODY
+from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change, encode_snapshot
 from penstock.broker.store.recovery import RecoveredQueue, living
@@ -18,9 +18,11 @@ from penstock.broker.topology import (
     DeleteVhost,
     UnbindQueue,
 )
+from penstock.dialects.amqp091.properties import read_stored_properties
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.recovery import BatchSink, recover
+from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
 from tests.broker.store.doubles import ROOMY, SMALL, Broker, audit, message
 
 
@@ -302,3 +304,24 @@ def test_times_to_live_go_on_while_the_broker_is_down() -> None:
     restarted.tick()
     audit(restarted)
     assert restarted.drain("q") == [b"%d" % number for number in range(10, 20)]
+
+
+def test_a_stored_property_that_is_not_utf_8_comes_back_and_is_dead_lettered() -> None:
+    # Earlier versions let such messages in.
+    broker = Broker()
+    broker.declare("graves")
+    broker.declare(
+        "q", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "graves"}
+    )
+    header = encode_header(1, BasicProperties(content_type="\udca1", delivery_mode=2))
+    sent = Message(Address("", "q", b""), read_stored_properties(header), b"x", 7)
+    assert broker.vhost.queue("q").enqueue(sent, broker.now)
+    broker.rest()
+    broker = broker.restarted()
+    entry = broker.get("q")
+    assert entry.message.properties.encoded() == header
+    broker.settle(entry).reject(entry, broker.now)
+    broker.rest()
+    broker = broker.restarted()
+    dead = broker.get("graves").message
+    assert decode_properties(dead.properties.encoded()).content_type == "\udca1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.message import Address, Message
-from penstock.dialects.amqp091.properties import MessageProperties, read_properties
+from penstock.dialects.amqp091.properties import MessageProperties, read_stored_properties
 from penstock.dialects.amqp10.message_head import split_message
 from penstock.dialects.amqp10.properties import TransferProperties, composed_head, read_head
 from penstock.dialects.crossing.labels import PROPERTIES_ANNOTATION
@@ -29,7 +29,7 @@ def basic_message(properties: BasicProperties, body: bytes = b"body") -> Message
 
 
 def octets_message(header: bytes, body: bytes) -> Message:
-    return Message(ADDRESS, read_properties(header), body, 7)
+    return Message(ADDRESS, read_stored_properties(header), body, 7)
 
 
 def bare_message(*sections: Composite) -> Message:

@@ -298,6 +298,11 @@ def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None
             "user_id property",
         ),
         (block([Row("q", b"", properties=BasicProperties(expiration="x"))]), 400, "malformed"),
+        (
+            block([Row("q", b"", properties=BasicProperties(content_type="\udca1"))]),
+            400,
+            "not UTF-8",
+        ),
         (b"\0" * (ROWS_BYTES_MAX + 1), 413, "octets"),
     ],
 )

@@ -69,6 +69,24 @@ def test_a_header_cut_anywhere_is_refused(properties: BasicProperties, data: st.
         scan_properties(header[:cut])
 
 
+# Each property that is a text, by its flag.
+TEXT_FLAGS = (0x8000, 0x4000, 0x0400, 0x0200, 0x0100, 0x0080, 0x0020, 0x0010, 0x0008, 0x0004)
+
+
+@pytest.mark.parametrize("flag", TEXT_FLAGS)
+def test_a_text_that_is_not_utf_8_is_refused_unless_it_was_let_in_before(flag: int) -> None:
+    header = b"\x00\x3c" + b"\x00" * 10 + flag.to_bytes(2, "big") + b"\x02a\xa1"
+    with pytest.raises(Malformed, match="not UTF-8"):
+        scan_properties(header)
+    scan_properties(header, must_be_utf8=False)
+    assert encode_header(0, decode_properties(header)) == header
+
+
+def test_a_text_of_several_octets_a_character_is_utf_8() -> None:
+    header = encode_header(0, BasicProperties(content_type="é", app_id="\N{OWL}"))
+    scan_properties(header)
+
+
 @given(st.binary(max_size=120))
 def test_any_octets_give_properties_or_a_typed_error(octets: bytes) -> None:
     for reader in (decode_properties, scan_properties):

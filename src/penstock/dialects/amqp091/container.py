@@ -6,7 +6,12 @@ from penstock.broker.arguments import settings_of
 from penstock.broker.message import NOBODY, Address, Message, MessageDecoder
 from penstock.broker.queues.queue import Queue, QueueOwner
 from penstock.broker.state import BrokerState
-from penstock.dialects.amqp091.properties import MessageProperties, no_properties, read_properties
+from penstock.dialects.amqp091.properties import (
+    MessageProperties,
+    no_properties,
+    read_properties,
+    read_stored_properties,
+)
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, ReplyConsumers
 from penstock.dialects.container import Container as SharedContainer
 from penstock.dialects.logins import LoginChecker
@@ -46,8 +51,17 @@ class Container(SharedContainer):
         )
 
     def read_properties(self, header: bytes) -> MessageProperties:
-        """Scan a content header that has not been seen, and keep it for the next message."""
-        properties = read_properties(header)
+        """Check a content header that has not been seen, and keep it for the next message."""
+        return self._kept(header, read_properties(header))
+
+    def read_stored_properties(self, header: bytes) -> MessageProperties:
+        """The same for a message that was let in before; one that would not be let in today is not
+        kept, so that every publish of it is refused.
+        """
+        properties = read_stored_properties(header)
+        return self._kept(header, properties) if properties.is_utf8 else properties
+
+    def _kept(self, header: bytes, properties: MessageProperties) -> MessageProperties:
         if len(header) <= KEPT_HEADER_BYTES_MAX:
             if len(self.properties) >= PROPERTIES_MAX:
                 self.properties.clear()
@@ -72,7 +86,7 @@ class ContainerDecoder(MessageDecoder):
             self._addresses[(exchange, routing_key)] = address
         properties = self._container.properties.get(header)
         if properties is None:
-            properties = self._container.read_properties(header)
+            properties = self._container.read_stored_properties(header)
         return Message(address, properties, body, NOBODY)
 
     def wrap(self, octets: bytes) -> Message:

@@ -1,27 +1,32 @@
 """A content header as the broker needs it: the facts it acts on, and the bytes it passes on.
 
-A header is scanned when it is first seen; what is wrong with it is the publisher's channel error.
-The same object serves every message with the same header bytes, body size included.
+A header is scanned when it is first seen, every text and the table in it; what is wrong with it is
+its publisher's error, and from then on nothing in it can surprise anybody. The same object serves
+every message with the same header bytes, body size included.
 """
 
 import re
+from decimal import Decimal
 from typing import Final
 
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import NO_EXPIRATION, Message, Properties
+from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.wire.amqp091.content import (
     PERSISTENT,
     BasicProperties,
+    ScannedProperties,
     body_size_of,
     decode_properties,
     encode_header,
     scan_properties,
 )
 from penstock.wire.amqp091.errors import ChannelFault
+from penstock.wire.amqp091.field_table import DEPTH_MAX, decode_table, is_field_decimal
 from penstock.wire.amqp091.field_table import Long as WireLong
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
-from penstock.wire.amqp091.field_table import decode_table
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
+from penstock.wire.octets import Malformed
 
 CARBON_COPY: Final = "CC"
 BLIND_CARBON_COPY: Final = "BCC"
@@ -31,6 +36,10 @@ _EXPIRATION: Final = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 # The octet of a field table before a timestamp; without it nothing needs to be looked for.
 _TIMESTAMP_TYPE: Final = b"T"
 _NO_HEADERS: Final[dict[str, object]] = {}
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+# A name of so many characters has a place in a field table however it is encoded.
+_SHORT_NAME_LENGTH: Final = NAME_OCTETS_MAX // 4
 
 
 class MessageProperties(Properties):
@@ -44,6 +53,8 @@ class MessageProperties(Properties):
         # Where the headers table lies in the header, with its size octets; 0 when there is none.
         self.headers_start: int = 0
         self.has_blind_copies: bool = False
+        # False only for what was stored before texts were checked.
+        self.is_utf8: bool = True
         # False when a publish of this must look at more than its target.
         self.is_plain: bool = True
 
@@ -100,7 +111,7 @@ class MessageProperties(Properties):
         return self._encoded(properties)
 
     def _encoded(self, properties: BasicProperties) -> "MessageProperties":
-        return read_properties(encode_header(body_size_of(self.header), properties))
+        return read_stored_properties(encode_header(body_size_of(self.header), properties))
 
 
 def _property(properties: BasicProperties, name: str) -> object:
@@ -141,8 +152,25 @@ def properties_of(message: Message) -> MessageProperties:
 
 
 def read_properties(header: bytes) -> MessageProperties:
-    """Raises a channel error for what RabbitMQ refuses too."""
-    scanned = scan_properties(header)
+    """Raises a channel error for what RabbitMQ refuses too, and `Malformed` for what cannot be
+    decoded: also a text that is not UTF-8, which RabbitMQ passes on.
+    """
+    return _properties_of(header, scan_properties(header))
+
+
+def read_stored_properties(header: bytes) -> MessageProperties:
+    """Of a header that was let in already. Journals of earlier versions hold texts that are not
+    UTF-8: such a message keeps its octets.
+    """
+    try:
+        return read_properties(header)
+    except Malformed:
+        properties = _properties_of(header, scan_properties(header, False))
+        properties.is_utf8 = False
+        return properties
+
+
+def _properties_of(header: bytes, scanned: ScannedProperties) -> MessageProperties:
     if scanned.delivery_mode > PERSISTENT:
         raise _invalid(f"invalid message: {{delivery_mode_unknown,{scanned.delivery_mode}}}")
     expiration_ms = NO_EXPIRATION
@@ -211,17 +239,37 @@ def _from_wire(value: object) -> object:
 
 
 def headers_for_wire(headers: dict[str, object]) -> dict[str, object]:
-    """The broker's own header values as field-table values."""
-    return {name: _for_wire(value) for name, value in headers.items()}
+    """The broker's own header values as field-table values. Total: what came as AMQP 1.0 (with the
+    outcome `modified`) and has no field type is written as text, and what a table has no place for
+    is left out; the message is kept in any case.
+    """
+    return _table_for_wire(headers, 1)
 
 
-def _for_wire(value: object) -> object:
+def _table_for_wire(table: dict[str, object], depth: int) -> dict[str, object]:
+    return {
+        name: _for_wire(value, depth)
+        for name, value in table.items()
+        if len(name) <= _SHORT_NAME_LENGTH
+        or len(name.encode(errors="surrogateescape")) <= NAME_OCTETS_MAX
+    }
+
+
+def _for_wire(value: object, depth: int) -> object:
+    if isinstance(value, (str, bool, float, bytes)) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if _INT64_MIN <= value <= _INT64_MAX else str(value)
     if isinstance(value, Long):
         return WireLong(value.value)
     if isinstance(value, Timestamp):
-        return WireTimestamp(value.seconds)
+        return WireTimestamp(value.seconds) if value.seconds >= 0 else WireLong(value.seconds)
+    if isinstance(value, Decimal):
+        return value if is_field_decimal(value) else str(value)
+    if depth >= DEPTH_MAX:
+        return None
     if isinstance(value, dict):
-        return headers_for_wire(value)
+        return _table_for_wire(value, depth + 1)
     if isinstance(value, list):
-        return [_for_wire(item) for item in value]
+        return [_for_wire(item, depth + 1) for item in value]
     return value

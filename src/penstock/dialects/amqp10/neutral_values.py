@@ -19,6 +19,7 @@ from penstock.wire.amqp10.values import (
     Raw,
     Symbol,
     Timestamp,
+    ULong,
     Uuid,
 )
 
@@ -26,6 +27,7 @@ UUID_PREFIX: Final = "urn:uuid:"
 _HYPHENS: Final = (8, 13, 18, 23)
 _UUID_DIGITS: Final = 32
 _INT64_MAX: Final = 2**63 - 1
+_UINT64_MAX: Final = 2**64 - 1
 # A decimal in binary integer encoding is a sign, an exponent with this bias, and a coefficient of
 # so many bits. (Coefficients with one bit more, infinities and no-numbers begin with two ones.)
 _BIAS_32: Final = 101
@@ -68,11 +70,15 @@ def to_neutral(value: object) -> object:
 
 def from_neutral(value: object) -> object:
     """A value of the broker's as AMQP 1.0 writes it."""
+    if isinstance(value, bool):  # before int: a bool is one
+        return value
+    if isinstance(value, int):
+        return _integer(value)
     if isinstance(value, Long):
-        return value.value
+        return _integer(value.value)
     if isinstance(value, Moment):
-        if value.seconds * 1000 > _INT64_MAX:
-            return value.seconds
+        if not -_INT64_MAX <= value.seconds * 1000 <= _INT64_MAX:
+            return _integer(value.seconds)
         return Timestamp(value.seconds * 1000)
     if isinstance(value, Decimal):
         decimal = decimal64_of(value)
@@ -88,6 +94,13 @@ def from_neutral(value: object) -> object:
     if isinstance(value, str):
         return plain_text(value)
     return value
+
+
+def _integer(value: int) -> object:
+    """Of the width it needs; text when no type has so many bits."""
+    if -_INT64_MAX - 1 <= value <= _INT64_MAX:
+        return value
+    return ULong(value) if 0 < value <= _UINT64_MAX else str(value)
 
 
 def plain_text(value: str) -> str:

@@ -99,6 +99,10 @@ class PublisherJudge(RowJudge):
             raise PreconditionFailed(f"the header of a row is malformed: {error}") from None
         if not isinstance(properties, MessageProperties):
             return NOT_SAID
+        if not properties.is_utf8:
+            raise PreconditionFailed(
+                "the header of a row is malformed: a text among its properties is not UTF-8"
+            )
         if properties.user_id is not None and properties.user_id != self._access.user:
             raise PreconditionFailed(
                 f"user_id property set to '{properties.user_id}' but authenticated user was "

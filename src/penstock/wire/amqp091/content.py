@@ -31,6 +31,7 @@ from penstock.wire.amqp091.property_flags_generated import (
 )
 from penstock.wire.octets import (
     Malformed,
+    read_escaped_string,
     read_short_string,
     read_u8,
     read_u16,
@@ -123,15 +124,17 @@ def body_size_of(header: bytes) -> int:
 
 
 def decode_properties(header: bytes) -> BasicProperties:
-    """From the payload of a content header frame."""
+    """From the payload of a content header frame. Octets of a text that are not UTF-8 come as lone
+    surrogates, as in field tables, and `encode_properties` writes them again as they were.
+    """
     flags = _flags_of(header)
     at = CONTENT_HEADER_SIZE_MIN
     properties = BasicProperties()
     if flags & CONTENT_TYPE:
-        properties.content_type = read_short_string(header, at)
+        properties.content_type = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & CONTENT_ENCODING:
-        properties.content_encoding = read_short_string(header, at)
+        properties.content_encoding = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & HEADERS:
         properties.headers = decode_table(header, at)
@@ -143,13 +146,13 @@ def decode_properties(header: bytes) -> BasicProperties:
         properties.priority = read_u8(header, at)
         at += 1
     if flags & CORRELATION_ID:
-        properties.correlation_id = read_short_string(header, at)
+        properties.correlation_id = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & REPLY_TO:
-        properties.reply_to = read_short_string(header, at)
+        properties.reply_to = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & EXPIRATION:
-        properties.expiration = read_short_string(header, at)
+        properties.expiration = read_escaped_string(header, at)
         at += 1 + header[at]
     _decode_identities(header, at, flags, properties)
     return properties
@@ -158,38 +161,41 @@ def decode_properties(header: bytes) -> BasicProperties:
 def _decode_identities(header: bytes, at: int, flags: int, properties: BasicProperties) -> None:
     """The last six properties, and the end of the header."""
     if flags & MESSAGE_ID:
-        properties.message_id = read_short_string(header, at)
+        properties.message_id = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & TIMESTAMP:
         properties.timestamp = read_u64(header, at)
         at += 8
     if flags & TYPE:
-        properties.type_ = read_short_string(header, at)
+        properties.type_ = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & USER_ID:
-        properties.user_id = read_short_string(header, at)
+        properties.user_id = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & APP_ID:
-        properties.app_id = read_short_string(header, at)
+        properties.app_id = read_escaped_string(header, at)
         at += 1 + header[at]
     if flags & CLUSTER_ID:
-        properties.cluster_id = read_short_string(header, at)
+        properties.cluster_id = read_escaped_string(header, at)
         at += 1 + header[at]
     _expect_end(header, at)
 
 
-def scan_properties(header: bytes) -> ScannedProperties:
+def scan_properties(header: bytes, must_be_utf8: bool = True) -> ScannedProperties:
     """Walks over all properties, so that a malformed header is refused, and reads five of them.
 
-    The headers table itself and texts that are skipped are checked for their size only.
+    Texts are checked to be UTF-8, unless the header was let in by somebody who did not check. The
+    headers table is checked for its size only.
     """
     flags = _flags_of(header)
+    # ASCII is UTF-8, so mostly one look at the whole is enough.
+    checks = must_be_utf8 and not header[CONTENT_HEADER_SIZE_MIN:].isascii()
     found = ScannedProperties(flags)
     at = CONTENT_HEADER_SIZE_MIN
     if flags & CONTENT_TYPE:
-        at += 1 + read_u8(header, at)
+        at = _text_end(header, at, checks)
     if flags & CONTENT_ENCODING:
-        at += 1 + read_u8(header, at)
+        at = _text_end(header, at, checks)
     if flags & HEADERS:
         found.headers_start = at
         at += 4 + read_u32(header, at)
@@ -201,26 +207,26 @@ def scan_properties(header: bytes) -> ScannedProperties:
         found.priority = read_u8(header, at)
         at += 1
     if flags & CORRELATION_ID:
-        at += 1 + read_u8(header, at)
+        at = _text_end(header, at, checks)
     if flags & REPLY_TO:
-        found.reply_to = read_short_string(header, at)
-        at += 1 + header[at]
+        found.reply_to = read_escaped_string(header, at)
+        at = _text_end(header, at, checks)
     if flags & EXPIRATION:
-        found.expiration = read_short_string(header, at)
-        at += 1 + header[at]
+        found.expiration = read_escaped_string(header, at)
+        at = _text_end(header, at, checks)
     if flags & MESSAGE_ID:
-        at += 1 + read_u8(header, at)
+        at = _text_end(header, at, checks)
     if flags & TIMESTAMP:
         at += 8
     if flags & TYPE:
-        at += 1 + read_u8(header, at)
+        at = _text_end(header, at, checks)
     if flags & USER_ID:
-        found.user_id = read_short_string(header, at)
-        at += 1 + header[at]
+        found.user_id = read_escaped_string(header, at)
+        at = _text_end(header, at, checks)
     if flags & APP_ID:
-        at += 1 + read_u8(header, at)
+        at = _text_end(header, at, checks)
     if flags & CLUSTER_ID:
-        at += 1 + read_u8(header, at)
+        at = _text_end(header, at, checks)
     _expect_end(header, at)
     return found
 
@@ -260,6 +266,13 @@ def _put_text(pieces: list[bytes], flag: int, text: str | None) -> int:
         return 0
     pieces.append(write_short_string(text))
     return flag
+
+
+def _text_end(header: bytes, at: int, must_be_utf8: bool) -> int:
+    """Where the text at `at` ends."""
+    if must_be_utf8:
+        read_short_string(header, at)
+    return at + 1 + read_u8(header, at)
 
 
 def _flags_of(header: bytes) -> int:

@@ -267,19 +267,32 @@ def _write_int(pieces: list[bytes], value: int) -> None:
         raise ValueError(f"{value} needs more than 64 bits")
 
 
-def _write_decimal(pieces: list[bytes], value: Decimal) -> None:
+def is_field_decimal(value: Decimal) -> bool:
+    """Whether a field table has room for its digits."""
+    unscaled = _unscaled(value)
+    exponent = value.as_tuple().exponent
+    if unscaled is None or not isinstance(exponent, int):
+        return False
+    return -exponent <= _DECIMAL_SCALE_MAX and -0x8000_0000 <= unscaled < 0x8000_0000
+
+
+def _unscaled(value: Decimal) -> int | None:
+    """Without its decimal point; None when it is infinite or not a number."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"{value} is no number")  # noqa: TRY004 - the value is wrong, not its type
+        return None
     unscaled = 0
     for digit in digits:
         unscaled = unscaled * 10 + digit
     if exponent > 0:
         # Ten digits are more than 32 bits hold; do not raise ten to a peer's or caller's power.
         unscaled *= 10 ** min(exponent, 10)
-        exponent = 0
-    if sign:
-        unscaled = -unscaled
-    if -exponent > _DECIMAL_SCALE_MAX or not -0x8000_0000 <= unscaled < 0x8000_0000:
+    return -unscaled if sign else unscaled
+
+
+def _write_decimal(pieces: list[bytes], value: Decimal) -> None:
+    if not is_field_decimal(value):
         raise ValueError(f"{value} does not fit a field-table decimal")
-    pieces.append(b"D" + _DECIMAL.pack(-exponent, unscaled))
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int), "it is finite"
+    pieces.append(b"D" + _DECIMAL.pack(max(-exponent, 0), _unscaled(value)))
