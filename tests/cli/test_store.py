@@ -16,6 +16,7 @@ from penstock.storage.batch import BATCH_HEADER_BYTES
 from penstock.storage.errors import Damaged
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import BatchSink, RecoveredJournal, recover
+from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
 from penstock.storage.segment import SEGMENT_HEADER_BYTES
 
 PAYLOADS = [b"%02d" % number * 50 for number in range(6)]
@@ -106,7 +107,8 @@ def test_a_whole_store_is_listed_by_segment(store: Path) -> None:
     code, output = run("check", str(store))
     assert code == 0
     lines = [f"journal/00000000000{number}.log: 4 batches, " for number in (1, 2, 3)]
-    assert output.splitlines() == [line + f"{SEGMENT_BYTES} octets" for line in lines]
+    listed = [line + f"{SEGMENT_BYTES} octets" for line in lines]
+    assert output.splitlines() == [*listed, "verdict: whole"]
 
 
 def test_a_whole_store_is_copied_whole_under_an_id_of_its_own(store: Path, tmp_path: Path) -> None:
@@ -128,6 +130,7 @@ def test_a_torn_tail_is_named_and_left_out(store: Path, tmp_path: Path) -> None:
     code, output = run("check", str(store))
     assert code == 1
     assert f"torn tail: {LAST} from offset {at} to {at + 50}: 50 octets" in output
+    assert output.splitlines()[-1].startswith("verdict: a torn tail, which the next start cuts off")
     code, output = run("salvage", str(store), "--to", str(tmp_path / "new"))
     assert code == 1
     assert f"torn tail: {LAST} from offset {at} to {at + 50}: 50 octets" in output
@@ -177,7 +180,8 @@ def test_damage_is_named_with_its_place_and_the_rest_is_saved(
         run("salvage", str(store), "--to", str(tmp_path / "new")),
     ):
         assert code == 2
-        assert [line for line in output.splitlines() if "damaged" in line] == [f"damaged: {said}"]
+        found = [line for line in output.splitlines() if line.startswith("damaged:")]
+        assert found == [f"damaged: {said}"]
         assert "torn" not in output
     assert contents(store) == before
     with pytest.raises(Damaged):
@@ -222,3 +226,53 @@ def test_salvage_does_not_write_into_a_directory_that_is_there(store: Path, tmp_
         code, output = run("salvage", str(store), "--to", str(target))
         assert code == 3 and "there already" in output
         assert contents(tmp_path) == before
+
+
+def safe_up_to(path: Path, position: int) -> None:
+    """As a clean stop notes it."""
+
+    async def note() -> None:
+        disk = MachineDisk(path, MachineClock(), asyncio.get_running_loop())
+        SafePoint(disk).note({JOURNAL: position, SEGMENT: 3})
+        disk.close()
+
+    asyncio.run(note())
+
+
+END = 3 * (SEGMENT_BYTES - SEGMENT_HEADER_BYTES)
+
+
+@pytest.mark.parametrize("size", [FIRST + STEP, FIRST + STEP + 50, FIRST + 1, FIRST, 0])
+def test_a_journal_that_ends_before_where_a_clean_stop_ended_is_damaged(
+    store: Path, tmp_path: Path, size: int
+) -> None:
+    safe_up_to(store, END)
+    assert run("check", str(store))[0] == 0
+    cut(store, LAST, size)
+    code, output = run("check", str(store))
+    assert code == 2
+    assert f"damaged: {LAST} " in output
+    assert output.splitlines()[-1].startswith("verdict: damaged.")
+    before = contents(store)
+    with pytest.raises(Damaged, match="had been safe") as refused:
+        read_back(store)
+    assert refused.value.file == LAST
+    assert contents(store) == before
+    code, output = run("salvage", str(store), "--to", str(tmp_path / "new"))
+    assert code == 2
+    assert read_back(tmp_path / "new")[0] == PAYLOADS[: 5 if size >= FIRST + STEP else 4]
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_store_without_its_journal_is_not_whole(store: Path, is_noted: bool) -> None:
+    if is_noted:
+        safe_up_to(store, END)
+    for file in (store / "journal").iterdir():
+        file.unlink()
+    code, output = run("check", str(store))
+    assert code == 2
+    assert (f"missing: {LAST} and every other segment" in output) == is_noted
+    assert "verdict: damaged" in output
+    if is_noted:
+        with pytest.raises(Damaged, match="missing"):
+            read_back(store)

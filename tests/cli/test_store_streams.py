@@ -15,7 +15,10 @@ from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
 from penstock.storage.errors import Damaged
+from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.number_table import NumberTable, read_newest
+from penstock.storage.recovery import BatchSink, recover
+from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
 from penstock.storage.stream_log import StreamLog
 from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
 
@@ -45,6 +48,19 @@ class OnDisk:
         asyncio.run(run())
 
 
+class Unread(BatchSink):
+    def batch(self, location: int, payload: bytes) -> None:
+        return
+
+
+class Unheard(JournalListener):
+    def durable(self, position: int, now: int) -> None:
+        return
+
+    def failed(self, reason: str, now: int) -> None:
+        raise AssertionError(reason)
+
+
 def fill(disk: MachineDisk) -> None:
     log = StreamLog(disk, FOLDER, [], 400, 0)
     for number, body in enumerate(BODIES):
@@ -57,6 +73,9 @@ def fill(disk: MachineDisk) -> None:
     cursors = NumberTable(disk, f"{FOLDER}/cursors", [])
     cursors.put("spark", 4)
     cursors.write()
+    # A store is not whole without a journal.
+    state = recover(disk, bytes(16), Unread())
+    Journal(disk, Unheard(), state).append(b"definitions")
 
 
 @pytest.fixture
@@ -105,7 +124,8 @@ def test_a_stream_is_listed_with_its_offsets(store: Path) -> None:
     code, output = run("check", str(store))
     assert code == 0
     assert f"stream 'events' in vhost '/' in {FOLDER}: 2 segments, offsets 0 to 10, " in output
-    assert output.rstrip().endswith("1 cursors")
+    assert output.splitlines()[-2].endswith("1 cursors")
+    assert output.splitlines()[-1] == "verdict: whole"
 
 
 def test_a_whole_stream_is_copied_as_it_is(store: Path, tmp_path: Path) -> None:
@@ -179,3 +199,48 @@ def test_a_start_on_damage_names_the_file_the_offset_and_what_to_do(store: Path)
     assert str(refused.value).startswith(f"{last} is damaged at offset 32: message ")
     assert "`penstock store check`" in str(refused.value)
     assert "`penstock store salvage`" in str(refused.value)
+
+
+def safe_up_to(path: Path, offset: int, folder: str = FOLDER) -> None:
+    """As a clean stop notes it."""
+    OnDisk(path)(lambda disk: SafePoint(disk).note({JOURNAL: 1, SEGMENT: 1, folder: offset}))
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "left"),
+    [
+        (lambda last, index: last.write_bytes(last.read_bytes()[:-3]), "message 9 is not whole", 9),
+        (
+            lambda last, index: index.write_bytes(index.read_bytes()[:-32]),
+            "message 9 is missing",
+            9,
+        ),
+    ],
+)
+def test_a_stream_that_ends_before_where_a_clean_stop_ended_is_damaged(
+    store: Path, tmp_path: Path, change: Callable[[Path, Path], None], said: str, left: int
+) -> None:
+    safe_up_to(store, 10)
+    assert run("check", str(store))[0] == 0
+    last = max((store / FOLDER).glob("*.log"))
+    change(last, last.with_suffix(".idx"))
+    code, output = run("check", str(store))
+    assert code == 2
+    assert "torn" not in output
+    assert f"{said}\n" in output
+    with pytest.raises(Damaged, match="had been safe"):
+        OnDisk(store)(open_safe_up_to_ten)
+    code, output = run("salvage", str(store), "--to", str(tmp_path / "new"))
+    assert code == 2
+    assert messages(tmp_path / "new")[:left] == BODIES[:left]
+
+
+def open_safe_up_to_ten(disk: MachineDisk) -> None:
+    StreamLog(disk, FOLDER, disk.names(), 400, 0, safe_end=10)
+
+
+def test_a_stream_that_is_gone_after_a_clean_stop_is_missed(store: Path) -> None:
+    safe_up_to(store, 10, "streams/2f/656c7365-2")
+    code, output = run("check", str(store))
+    assert code == 2
+    assert "damaged: streams/2f/656c7365-2 at offset 0: messages 0 to 9 are missing" in output

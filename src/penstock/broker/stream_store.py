@@ -31,6 +31,8 @@ class StreamStore:
         self.is_flushed: bool = False
         # While definitions are read back, streams come and go without touching their files.
         self.is_recovering: bool = False
+        # Up to where streams had been safe when the store was opened, by their folders.
+        self.safe_ends: dict[str, int] = {}
         # Why nothing more is written; empty while the disk does what it is asked.
         self.failure: str = ""
         # Dictionaries for their order and their quick look-up.

@@ -32,7 +32,10 @@ from penstock.storage.recovery import (
     open_segments,
     recover,
     store_id_of,
+    what_is_missing,
 )
+from penstock.storage.safe_point import SafePoint
+from penstock.storage.segment import segment_name
 from penstock.storage.stream_survey import StreamSurvey
 from penstock.storage.survey import Gap, Survey
 from penstock.world.disk import DiskError
@@ -45,6 +48,12 @@ WHOLE: Final = 0
 TORN: Final = 1
 DAMAGED: Final = 2
 REFUSED: Final = 3
+VERDICTS: Final = {
+    WHOLE: "verdict: whole",
+    TORN: "verdict: a torn tail, which the next start cuts off; nothing confirmed is in it",
+    DAMAGED: "verdict: damaged. Bring the files back from a copy, or let `penstock store salvage` "
+    "copy what is whole to a new directory",
+}
 # Smaller stores are read before anyone could look at a bar.
 PROGRESS_BYTES_MIN: Final = 256 << 20
 
@@ -56,8 +65,9 @@ Target = Annotated[Path, typer.Option(metavar="NEWDIR", help="A directory that i
 def check(directory: Directory) -> None:
     """Read everything, streams too, and say what is whole; changes nothing.
 
-    Exit code 0: whole. 1: a torn tail, which the next start cuts off; nothing that was ever
-    confirmed is in it. 2: damaged; a server refuses to start on it. 3: not a store, or in use.
+    The last line is the verdict. Exit code 0: whole. 1: a torn tail, which the next start cuts off;
+    nothing that was ever confirmed is in it. 2: damaged, or without its journal; a server refuses
+    to start on it. 3: not a store, or in use.
     """
     with refusals():
         raise typer.Exit(asyncio.run(_check(directory)))
@@ -93,18 +103,22 @@ def refusals() -> Iterator[None]:
 async def _check(path: Path) -> int:
     with opened(path) as (directory, disk):
         segments = open_segments(disk)
-        survey = surveyed(directory, segments)
+        safe_point = SafePoint(disk)
+        survey = surveyed(directory, segments, safe_point)
         for segment in survey.segments:
             typer.echo(f"{segment.name}: {segment.batch_count} batches, {segment.octets} octets")
-        streams = surveyed_streams(disk)
+        streams = surveyed_streams(disk, safe_point)
         list_streams(streams)
-        return max(say_what_is_wrong(survey, segments), verdict_on(streams))
+        code = max(say_what_is_wrong(survey, segments, safe_point), verdict_on(streams))
+        typer.echo(VERDICTS[code])
+        return code
 
 
 async def _salvage(path: Path, to: Path) -> int:
     with opened(path) as (directory, disk):
         segments = open_segments(disk)
-        survey = surveyed(directory, segments)
+        safe_point = SafePoint(disk)
+        survey = surveyed(directory, segments, safe_point)
         torn = survey.torn_tail()
         made = open_data_directory(to, MachineClock(), MachineEntropy())
         target = MachineDisk(to, MachineClock(), asyncio.get_running_loop())
@@ -114,13 +128,13 @@ async def _salvage(path: Path, to: Path) -> int:
             for segment in shown("Copying", segments):
                 again.add(segment, copier)
             await copier.finish()
-            streams = surveyed_streams(disk)
+            streams = surveyed_streams(disk, safe_point)
             await salvage_streams(streams, target)
         finally:
             target.close()
             made.close()
         typer.echo(f"{copier.count} batches, {copier.octets} octets copied to {to}")
-        return max(say_what_is_wrong(survey, segments), verdict_on(streams))
+        return max(say_what_is_wrong(survey, segments, safe_point), verdict_on(streams))
 
 
 @contextmanager
@@ -176,8 +190,10 @@ class Copier(BatchSink):
         await self._finish.heard
 
 
-def surveyed(directory: DataDirectory, segments: list[OpenSegment]) -> Survey:
-    survey = Survey(store_id_of(segments) or directory.store_id)
+def surveyed(
+    directory: DataDirectory, segments: list[OpenSegment], safe_point: SafePoint
+) -> Survey:
+    survey = Survey(store_id_of(segments) or directory.store_id, safe_point.position())
     nothing = Nothing()
     for segment in shown("Reading", segments):
         survey.add(segment, nothing)
@@ -199,19 +215,39 @@ def shown(verb: str, segments: list[OpenSegment]) -> Iterable[OpenSegment]:
     )
 
 
-def say_what_is_wrong(survey: Survey, segments: list[OpenSegment]) -> int:
+def say_what_is_wrong(survey: Survey, segments: list[OpenSegment], safe_point: SafePoint) -> int:
     """Returns the exit code."""
+    if not segments:
+        typer.echo(f"missing: {what_is_gone(safe_point)}")
+        return DAMAGED
     for gap in survey.damage():
         typer.echo(f"damaged: {described(gap)}")
+    missing = survey.missing_octets()
+    if missing:
+        last = segments[-1]
+        typer.echo(f"damaged: {last.name} at offset {last.file.size()}: {what_is_missing(missing)}")
     torn = survey.torn_tail()
     if torn is not None:
         behind = [s.file.size() for s in segments if s.name > torn.file]
         typer.echo(f"torn tail: {described(torn)}")
         if behind:
             typer.echo(f"torn tail: with {len(behind)} later segments, {sum(behind)} octets")
-    if survey.damage():
+    if survey.damage() or missing:
         return DAMAGED
     return WHOLE if torn is None else TORN
+
+
+def what_is_gone(safe_point: SafePoint) -> str:
+    """Of a store without any segment."""
+    if safe_point.position():
+        return (
+            f"{segment_name(safe_point.segment())} and every other segment of the journal; "
+            f"{safe_point.position()} octets had been safe in it"
+        )
+    return (
+        "there is no segment of a journal. Either no server has come so far as to write one, or it "
+        "is gone"
+    )
 
 
 def verdict_on(streams: list[StreamSurvey]) -> int:

@@ -15,6 +15,7 @@ from penstock.broker.streams.files import FIRST_OFFSET
 from penstock.broker.streams.folders import described_folder, folders_of
 from penstock.server.world.disk import MachineDisk
 from penstock.storage.number_table import encode_numbers
+from penstock.storage.safe_point import SafePoint
 from penstock.storage.stream_index import HAS_PUBLISHER
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_survey import StreamSurvey
@@ -30,10 +31,14 @@ COPY_BYTES: Final = 4 * 1024 * 1024
 NEVER_ROLL: Final = 1 << 62
 
 
-def surveyed_streams(disk: MachineDisk) -> list[StreamSurvey]:
+def surveyed_streams(disk: MachineDisk, safe_point: SafePoint) -> list[StreamSurvey]:
+    ends = safe_point.ends()
+    found = folders_of(disk.names())
+    # A stream that was there and is gone with its folder is listed too.
+    folders = list(found) + [folder for folder in ends if folder not in found]
     return [
-        StreamSurvey(disk, folder, names, FIRST_OFFSET)
-        for folder, names in folders_of(disk.names()).items()
+        StreamSurvey(disk, folder, found.get(folder, []), FIRST_OFFSET, ends.get(folder, 0))
+        for folder in folders
     ]
 
 

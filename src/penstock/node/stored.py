@@ -12,10 +12,11 @@ from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
 from penstock.broker.store.records import TICK_RECORD
 from penstock.broker.store.recovery import StoreRecovery
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.streams.opening import open_streams
+from penstock.broker.streams.opening import open_streams, safe_ends
 from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import RecoveredJournal, TornTail, recover
+from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
 from penstock.world.disk import Disk
 from penstock.world.entropy import Entropy
 
@@ -52,6 +53,9 @@ class StoredState:
         # What was cut off at the end, for the log.
         self.torn_tail: TornTail | None = recovered.torn_tail
         self.store_id: bytes = recovered.store_id
+        assert recovered.safe_point is not None, "read with the journal"
+        self._safe_point: SafePoint = recovered.safe_point
+        self._state: BrokerState = state
         self.journal: Journal = Journal(
             disk, OwnedJournal(owner, state.streams), recovered, limits.segment_bytes_max
         )
@@ -68,11 +72,13 @@ class StoredState:
         self._streams.decoder = decoder
         self._streams.is_flushed = True
         self._streams.is_recovering = True
+        self._streams.safe_ends = self._safe_point.ends()
         self.recovered_count: int = 0
         if recovery.found_anything:
             self.recovered_count = recovery.restore(state, self.store, now)
         vhosts: list[VirtualHostView] = list(state.vhosts.values())
         open_streams(self._streams, vhosts, now)
+        self._forget_stream_ends()
         state.log_definitions(StoredDefinitions(self.store))
         if recovery.found_anything:
             recovery.resume(now)
@@ -92,6 +98,9 @@ class StoredState:
 
     def end_of_tick(self) -> None:
         """Write what the tick brought and ask for a flush. Raises DiskError."""
+        if not self._safe_point.numbers and self.journal.durable_position:
+            # A new store: from now on a missing journal is not taken for one that never was.
+            self._safe_point.note(self._safe_numbers())
         self._reclaims = self.reclaimer.step()
         wrote = self.store.end_of_tick()
         if self._streams.is_dirty():
@@ -103,6 +112,31 @@ class StoredState:
             wrote = True
         if wrote:
             self.journal.request_flush()
+
+    def note_clean_stop(self) -> None:
+        """Write down where everything ends, so that what is missing at the next start is missed.
+        Comes last. Raises DiskError.
+        """
+        numbers = self._safe_numbers()
+        vhosts: list[VirtualHostView] = list(self._state.vhosts.values())
+        numbers.update(safe_ends(vhosts))
+        self._safe_point.note(numbers)
+
+    def is_stop_noted(self) -> bool:
+        """Whether the note is safe, or cannot be."""
+        return self._safe_point.is_safe or bool(self._safe_point.failure)
+
+    def _forget_stream_ends(self) -> None:
+        """Streams may be deleted from now on. This flush comes before any that a deletion waits
+        for.
+        """
+        if self._safe_point.ends():
+            position, segment = self._safe_point.position(), self._safe_point.segment()
+            self._safe_point.note({JOURNAL: position, SEGMENT: segment})
+
+    def _safe_numbers(self) -> dict[str, int]:
+        # Only what a flush has covered: a note may outlive a power loss that takes the rest.
+        return {JOURNAL: self.journal.durable_position, SEGMENT: self.journal.active_segment()}
 
 
 class OwnedJournal(JournalListener):

@@ -21,7 +21,9 @@ SWEEPS: Final = 4
 
 
 class DiskWatcher:
-    """Called with every sweep of the server."""
+    """Called before the server listens, so that nobody publishes to a disk that is full already,
+    and with every sweep.
+    """
 
     def __init__(self, node: Node, disk: Disk, free_bytes_min: int = FREE_BYTES_MIN) -> None:
         self._node = node
@@ -32,8 +34,9 @@ class DiskWatcher:
         self._sweeps = 0
 
     def __call__(self, now: int) -> None:
+        is_due = self._sweeps % SWEEPS == 0
         self._sweeps += 1
-        if self._sweeps % SWEEPS:
+        if not is_due:
             return
         free = self._disk.free_bytes()
         if not self._raised and free < self._min:

@@ -97,6 +97,7 @@ class Running:
             await self.http.stop()
         self._logins.close()
         if self._storage is not None:
+            await self.server.note_clean_stop()
             self._storage.close()
 
 
@@ -137,6 +138,9 @@ async def start(configuration: ServerConfiguration) -> Running:
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
+    for watcher in server.watchers:
+        # Before anybody can publish.
+        watcher(clock.now())
     address = await server.listen(configuration.host, configuration.port)
     running = Running(node, server, logins, storage, address)
     try:

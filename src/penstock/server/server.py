@@ -181,6 +181,22 @@ class Server(SocketOwner):
         if self._timer is not None:
             self._timer.cancel()
 
+    async def note_clean_stop(self) -> None:
+        """Write down where the store ends; comes after `stop`, when nothing more is written."""
+        stored = self.node.stored
+        if stored is None or self.node.storage_failure:
+            return
+        began = self._loop.time()
+        try:
+            stored.note_clean_stop()
+            while not stored.is_stop_noted() and self._loop.time() - began < STOP_SECONDS:
+                await asyncio.sleep(0.005)
+        except DiskError as error:
+            # Nothing is lost by it: the next start takes it for a crash.
+            log.warning(
+                "the clean stop could not be noted in the data directory", reason=str(error)
+            )
+
 
 def is_loopback(host: str) -> bool:
     """Whether a peer is on this machine. A Unix socket has no address and is."""

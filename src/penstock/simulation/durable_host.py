@@ -18,7 +18,7 @@ from penstock.simulation.host import Host, HostWatcher
 from penstock.simulation.plans import StoragePlan
 from penstock.storage.segment import FOLDER
 from penstock.wire.amqp091.limits import Limits
-from penstock.world.disk import Disk
+from penstock.world.disk import Disk, DiskError
 
 DOWN_US_MAX: Final = 1_200_000
 # A monotonic clock begins anew with the machine, long before the node starts or just so.
@@ -73,6 +73,8 @@ class DurableHost(Host):
         self.recovery_watcher = RecoveryWatcher()
         self._endpoints: list[Endpoint] = []
         self._is_stopping = False
+        # Whether it has begun to write down where a clean stop ends.
+        self._is_noting = False
         # Nothing breaks any more, but what is broken must still come back.
         self.is_calm = False
         # How far the journal was safe when the process started.
@@ -83,6 +85,7 @@ class DurableHost(Host):
         self.recovery_watcher.comes_back(self)
         super().start()
         self._is_stopping = False
+        self._is_noting = False
         stored = stored_of(self.node)
         self._safe_at_start = self.node.durability.safe
         if stored.torn_tail is not None:
@@ -183,7 +186,13 @@ class DurableHost(Host):
         self.node.set_alarm("disk", "low on disk" if is_low else "", self.now())
 
     def _wait_for_end(self, left: int) -> None:
-        is_done = not self.node.connections and self.node.is_all_safe()
+        if not self._is_noting and not self.node.connections and self.node.is_all_safe():
+            try:
+                stored_of(self.node).note_clean_stop()
+            except DiskError:
+                left = 0
+            self._is_noting = True
+        is_done = self._is_noting and stored_of(self.node).is_stop_noted()
         if is_done or left <= 0:
             if is_done:
                 self.history.sighted("a node stops in order")

@@ -9,7 +9,8 @@ behind it. What tells a torn tail from damage is what the later batches say:
 - else nothing from P on was ever promised to anyone: it is cut off, later segments included.
 
 A segment whose header is invalid, or that does not begin where the one before it ends, counts as
-an invalid batch at its beginning. Nothing is changed before it is clear that a cut is right.
+an invalid batch at its beginning. A journal that ends before the store's safe point is damaged too,
+whatever its batches say. Nothing is changed before it is clear that a cut is right.
 """
 
 from abc import ABC, abstractmethod
@@ -19,6 +20,7 @@ from mypy_extensions import mypyc_attr
 from penstock.storage.batch import BATCH_HEADER_BYTES, BatchReader, find_batch
 from penstock.storage.checked_reading import SegmentBlocks
 from penstock.storage.errors import Damaged, NotAStore, WrongVersion
+from penstock.storage.safe_point import SafePoint
 from penstock.storage.segment import (
     FOLDER,
     FORMAT_VERSION,
@@ -70,6 +72,11 @@ class RecoveredJournal:
         # The next segment; also counts those that were cut off, whose removal may come undone.
         self.next_number: int = 1
         self.torn_tail: TornTail | None = None
+        # How far the store had been safe before; None for a journal that nothing is known of.
+        self.safe_point: SafePoint | None = None
+
+    def safe_position(self) -> int:
+        return 0 if self.safe_point is None else self.safe_point.position()
 
 
 class OpenSegment:
@@ -118,9 +125,13 @@ def store_id_of(segments: list[OpenSegment]) -> bytes | None:
 def recover(disk: Disk, store_id_if_new: bytes, sink: BatchSink) -> RecoveredJournal:
     """Replay a journal, cut its torn tail, and say where it goes on."""
     segments = open_segments(disk)
+    safe_point = SafePoint(disk)
     state = RecoveredJournal(store_id_of(segments) or store_id_if_new)
+    state.safe_point = safe_point
     if segments:
         Recovery(disk, segments, state, sink).run()
+    elif safe_point.position():
+        raise Damaged(segment_name(safe_point.segment()), 0, "it is missing, with all that it held")
     return state
 
 
@@ -156,6 +167,8 @@ class Recovery:
                 break
             state.files[segment.number] = segment.file
             self._ends.append(state.position)
+        else:
+            self._judge_end()
         for segment, end in zip(segments, self._ends, strict=False):
             if end > state.durable_position:
                 state.unflushed.append(segment.file)
@@ -188,11 +201,20 @@ class Recovery:
     def _judge(self, index: int, offset: int, what: str) -> None:
         """Raises unless everything from here on may be cut off."""
         segment = self._segments[index]
+        if self._state.position < self._state.safe_position():
+            raise Damaged(segment.name, offset, f"{what}, and it had been safe")
         if self._is_claimed_safe(index, offset, self._state.position):
             raise Damaged(segment.name, offset, what)
         for later in self._segments[index:]:
             if later.header is None and not may_be_torn_header(later.begin):
                 raise NotAStore(later.name, "is not a segment of a journal")
+
+    def _judge_end(self) -> None:
+        """Raises when more had been safe than the whole segments hold."""
+        missing = self._state.safe_position() - self._state.position
+        if missing > 0:
+            last = self._segments[-1]
+            raise Damaged(last.name, last.file.size(), what_is_missing(missing))
 
     def _is_claimed_safe(self, index: int, offset: int, position: int) -> bool:
         """Whether a valid batch from here on says that more than a position was safe."""
@@ -223,6 +245,10 @@ class Recovery:
             segment.file.close()
             self._disk.remove(segment.name)
         state.torn_tail = TornTail(segment.name, offset, octets)
+
+
+def what_is_missing(octets: int) -> str:
+    return f"the journal ends there, and {octets} octets behind it had been safe"
 
 
 def what_is_wrong(header: SegmentHeader | None, position: int) -> str:

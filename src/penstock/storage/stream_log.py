@@ -51,16 +51,17 @@ class StreamLog:
         segment_bytes_max: int,
         timestamp: int,
         first_offset: int = 0,
+        safe_end: int = 0,
     ) -> None:
         """`names` are the disk's files in the folder, `first_offset` is where a log without any
-        begins. Raises `Damaged` and its like.
+        begins, and before `safe_end` all had been safe. Raises `Damaged` and its like.
         """
         self._disk: Disk = disk
         self._folder: str = folder
         # At least one octet, so that every segment takes a batch.
         self.segment_bytes_max: int = max(segment_bytes_max, 1)
         self.first_offset: int = 0
-        recovered = recover_segments(disk, folder, names)
+        recovered = recover_segments(disk, folder, names, safe_end)
         self.segments: list[StreamSegment] = recovered.segments
         self.durable_offset: int = recovered.durable_offset
         if not self.segments:

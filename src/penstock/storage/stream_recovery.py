@@ -43,10 +43,16 @@ class RecoveredSegments:
         self.next_offset: int = next_offset
 
 
-def recover_segments(disk: Disk, folder: str, names: list[str]) -> RecoveredSegments:
-    """Raises `Damaged`, `NotAStore` or `WrongVersion` before anything is changed."""
+def recover_segments(
+    disk: Disk, folder: str, names: list[str], safe_end: int = 0
+) -> RecoveredSegments:
+    """Raises `Damaged`, `NotAStore` or `WrongVersion` before anything is changed. Messages before
+    `safe_end` are known to have been safe.
+    """
     segments = [StreamSegment(disk, folder, number) for number in segment_numbers(folder, names)]
     if not segments:
+        if safe_end:
+            raise Damaged(folder, 0, f"all its segments are missing, up to message {safe_end - 1}")
         return RecoveredSegments([], 0, 0)
     headed = [_open(segment) for segment in segments]
     low = _known_durable(segments, headed)
@@ -63,6 +69,7 @@ def recover_segments(disk: Disk, folder: str, names: list[str]) -> RecoveredSegm
         if not is_last and segments[place + 1].first_offset != end:
             break
         place += 1
+    _refuse_loss(segments, place, torn_at, safe_end)
     if place < len(segments):
         _refuse_damage(segments, place, torn_at)
         kept = segments[: place + 1] if headed[place] else segments[:place]
@@ -167,6 +174,18 @@ def _torn_at(segment: StreamSegment, low: int) -> int:
 def _log_end(segment: StreamSegment, count: int) -> int:
     """Where the payloads of the first `count` entries end."""
     return segment.entry(count - 1).end() if count else ENTRY_SIZE
+
+
+def _refuse_loss(segments: list[StreamSegment], place: int, torn_at: int, safe_end: int) -> None:
+    """Raise when what is whole ends before messages that had been safe."""
+    if place == len(segments):
+        place -= 1
+        torn_at = segments[place].count
+    segment = segments[place]
+    end = segment.first_offset + torn_at
+    if end < safe_end:
+        what = f"what is whole ends before message {end}, and all before {safe_end} had been safe"
+        raise _damage(segment, what, torn_at)
 
 
 def _refuse_damage(segments: list[StreamSegment], place: int, torn_at: int) -> None:

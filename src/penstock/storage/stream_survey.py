@@ -6,18 +6,26 @@ again what is known to have been safe; a survey reads everything.
 """
 
 from penstock.storage.number_table import ReadNumbers, read_newest
+from penstock.storage.stream_index import ENTRY_SIZE
 from penstock.storage.stream_recovery import segment_numbers
 from penstock.storage.stream_segment import StreamSegment, segment_number
-from penstock.storage.stream_walk import MessageSink, Problem, SegmentWalk
+from penstock.storage.stream_walk import MISSING, MessageSink, Problem, SegmentWalk
 from penstock.world.disk import AppendFile, Disk
 
 
 class StreamSurvey:
     """Held by who checks or salvages a store. Reads one stream's folder."""
 
-    def __init__(self, disk: Disk, folder: str, names: list[str], first_offset_name: str) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        names: list[str],
+        first_offset_name: str,
+        safe_end: int = 0,
+    ) -> None:
         """`names` are the files of the folder; `first_offset_name` is what the table of cursors
-        calls the first offset that retention left.
+        calls the first offset that retention left. Before `safe_end` all had been safe.
         """
         self.folder: str = folder
         self._disk: Disk = disk
@@ -31,6 +39,7 @@ class StreamSurvey:
             for name in names
             if name.endswith(".pub") and segment_number(folder, name) >= first
         ]
+        self._safe_end: int = safe_end
         self.walks: list[SegmentWalk] = []
         for place in range(len(self.numbers)):
             self.walks.append(self.walk(place, None))
@@ -76,7 +85,16 @@ class StreamSurvey:
         return None
 
     def _problems(self) -> list[Problem]:
-        return [problem for walk in self.walks for problem in walk.problems]
+        problems = [problem for walk in self.walks for problem in walk.problems]
+        end = self.numbers[-1] + self.walks[-1].count if self.numbers else 0
+        if end < self._safe_end:
+            at = 0
+            name = self.folder
+            if self.walks:
+                name = self.walks[-1].segment.index_name
+                at = ENTRY_SIZE * (1 + self.walks[-1].count)
+            problems.append(Problem(name, at, end, self._safe_end - end, MISSING))
+        return problems
 
     def _durable_offset(self) -> int:
-        return max([walk.durable_offset for walk in self.walks], default=0)
+        return max([walk.durable_offset for walk in self.walks] + [self._safe_end])

@@ -44,11 +44,14 @@ class SegmentSurvey:
 class Survey:
     """Held by who checks or salvages a store; `add` takes its segments in order."""
 
-    def __init__(self, store_id: bytes) -> None:
+    def __init__(self, store_id: bytes, safe_position: int = 0) -> None:
+        """`safe_position` is what the store's safe point says."""
         self.segments: list[SegmentSurvey] = []
         self._seed: int = batch_seed(store_id)
-        # The highest position that a batch says was safe, and where the next segment must begin.
-        self._durable: int = 0
+        # The highest position that a batch, or the store's safe point, says was safe, and where the
+        # next segment must begin.
+        self._durable: int = safe_position
+        self._safe_position: int = safe_position
         self._position: int = 0
 
     def add(self, segment: OpenSegment, sink: BatchSink) -> None:
@@ -66,6 +69,10 @@ class Survey:
 
     def damage(self) -> list[Gap]:
         return [gap for gap in self._gaps() if gap.position < self._durable]
+
+    def missing_octets(self) -> int:
+        """Of the journal, behind where it ends now."""
+        return max(self._safe_position - self._position, 0)
 
     def torn_tail(self) -> Gap | None:
         """Where a start would cut, if nothing before it is damaged."""

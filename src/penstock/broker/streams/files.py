@@ -87,7 +87,13 @@ class StreamFiles(FlushWaiter):
         ]
         own = [name for name in own if name not in self._leftovers]
         self.log: StreamLog = StreamLog(
-            store.disk, folder, own, segment_bytes_max, wall, first_offset
+            store.disk,
+            folder,
+            own,
+            segment_bytes_max,
+            wall,
+            first_offset,
+            store.safe_ends.get(folder, 0),
         )
         # First offsets of segments with a note of publishers beside them.
         self._noted: set[int] = self._find_notes(own)

@@ -1,4 +1,6 @@
-"""Opening the streams that definitions brought back, and removing what belongs to none."""
+"""Opening the streams that definitions brought back, removing what belongs to none, and saying up to
+where each is safe.
+"""
 
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.folders import ROOT, folder_of
@@ -23,3 +25,14 @@ def open_streams(store: StreamStore, vhosts: list[VirtualHostView], now: int) ->
         if name.startswith(ROOT + "/") and name.rpartition("/")[0] not in known:
             store.disk.remove(name)
     return count
+
+
+def safe_ends(vhosts: list[VirtualHostView]) -> dict[str, int]:
+    """Behind the last message of each stream that survives a power loss, by its folder."""
+    found: dict[str, int] = {}
+    for vhost in vhosts:
+        for queue in vhost.queues.values():
+            if isinstance(queue, Stream):
+                folder = folder_of(vhost.name, queue.name, queue.number)
+                found[folder] = queue.files.readable_offset()
+    return found
