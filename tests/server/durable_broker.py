@@ -10,7 +10,7 @@ from pathlib import Path
 import pika
 
 from tests.server.opened import close_all, pika_connection
-from tests.support.served import amqp_port, launch, ready_facts
+from tests.support.served import END_SECONDS, amqp_port, launch, ready_facts
 
 # Unless told otherwise, messages here are meant to survive.
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
@@ -19,8 +19,9 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 class DurableBroker:
     """Held by a test; `durable_broker` ends it."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, environment: dict[str, str] | None = None) -> None:
         self.data = data
+        self._environment = environment
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
         # A file, because nobody reads while it runs. The process appends, wherever we are in it.
@@ -33,9 +34,15 @@ class DurableBroker:
 
     def launch(self, *options: str) -> subprocess.Popen[str]:
         if self._process is not None:
-            self._process.communicate(timeout=20)
+            self._process.communicate(timeout=END_SECONDS)
         self._errors.truncate(0)
-        self._process = launch("--port=0", f"--data={self.data}", *options, errors=self._errors)
+        self._process = launch(
+            "--port=0",
+            f"--data={self.data}",
+            *options,
+            errors=self._errors,
+            environment=self._environment,
+        )
         return self._process
 
     def start(self, *options: str) -> "DurableBroker":
@@ -50,7 +57,7 @@ class DurableBroker:
     def refused(self) -> tuple[int, str]:
         """Start and expect that it does not; the exit code and what it said."""
         process = self.launch()
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=END_SECONDS)
         assert not output, output
         return process.returncode, self.errors()
 
@@ -66,7 +73,7 @@ class DurableBroker:
         # Clients that do not listen would have the server wait for their answer.
         close_all()
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
+        self.process.wait(END_SECONDS)
         return self.process.returncode
 
     def restart(self) -> None:
@@ -107,8 +114,10 @@ class DurableBroker:
 
 
 @contextmanager
-def durable_broker(data: Path) -> Iterator[DurableBroker]:
-    broker = DurableBroker(data)
+def durable_broker(
+    data: Path, environment: dict[str, str] | None = None
+) -> Iterator[DurableBroker]:
+    broker = DurableBroker(data, environment)
     try:
         yield broker
     finally:
@@ -128,7 +137,7 @@ def drain_flagged(
     if count == 0:
         return found
     channel.basic_qos(prefetch_count=2000)
-    for method, _, body in channel.consume(queue, inactivity_timeout=10):
+    for method, _, body in channel.consume(queue, inactivity_timeout=END_SECONDS):
         assert method is not None, f"{len(found)} of {count} came"
         found.append((body, method.redelivered))
         if len(found) % 500 == 0 or len(found) == count:

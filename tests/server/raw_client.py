@@ -12,7 +12,7 @@ def connect(host: str, port: int, receive_buffer: int | None = None) -> socket.s
     raw = remember(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
     if receive_buffer is not None:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    raw.settimeout(10)
+    raw.settimeout(60)
     raw.connect((host, port))
     return raw
 
@@ -28,8 +28,8 @@ def seconds_until_closed(raw: socket.socket) -> float:
             return time.monotonic() - begun
 
 
-def wait_for(condition: object, seconds: float = 10.0) -> None:
-    """Poll until a callable is true, or fail."""
+def wait_for(condition: object, seconds: float = 60.0) -> None:
+    """Poll until a callable is true, or fail; a loaded machine has all the time it needs."""
     assert callable(condition)
     deadline = time.monotonic() + seconds
     while not condition():

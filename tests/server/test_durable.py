@@ -12,6 +12,7 @@ import pika
 import pika.exceptions
 import pytest
 
+from penstock.server.server import STOP_SECONDS
 from tests.server.durable_broker import (
     PERSISTENT,
     DurableBroker,
@@ -143,10 +144,14 @@ def test_a_stop_after_a_start_takes_no_time(broker: DurableBroker) -> None:
     filled(broker)
     broker.restart()
     broker.stop()
-    broker.start()
+    # One that waits for a flush that nobody asked for is slow every time, a loaded machine is not.
+    wait_for(lambda: seconds_to_stop(broker.start()) < STOP_SECONDS, PATIENCE_SECONDS)
+
+
+def seconds_to_stop(broker: DurableBroker) -> float:
     begun = time.monotonic()
     assert broker.stop() == 0
-    assert time.monotonic() - begun < 4
+    return time.monotonic() - begun
 
 
 # Torn tails and damage.

@@ -8,17 +8,21 @@ from contextlib import contextmanager
 from typing import IO
 
 # Until it has refused to start, or ended after being told; a loaded machine is slow.
-END_SECONDS = 20
+END_SECONDS = 120
 
 
-def launch(*options: str, errors: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:
+def launch(
+    *options: str,
+    errors: IO[str] | int = subprocess.PIPE,
+    environment: dict[str, str] | None = None,
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "penstock", "serve", *options],
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
         # What is not flushed stays in the pipe, as it would under a supervisor.
-        env={**os.environ, "PYTHONUNBUFFERED": ""},
+        env={**os.environ, "PYTHONUNBUFFERED": "", **(environment or {})},
     )
 
 

@@ -131,7 +131,6 @@ def _make(path: Path) -> None:
     if path.exists() or path.is_symlink():
         raise NotADirectory(f"{path} is not a directory. Move it away or name another directory")
     path.mkdir(mode=0o700, parents=True)
-    _flush_folder(path.parent)
 
 
 def _check_owner(path: Path) -> None:
@@ -192,6 +191,8 @@ def _read_meta(path: Path) -> bytes | None:
 
 def _write_meta(path: Path, clock: Clock, entropy: Entropy) -> bytes:
     """Whole or not at all: under another name first."""
+    # Before there is a `meta`, so that a start after a crash does it again.
+    _flush_parents(path)
     store_id = entropy.octets(STORE_ID_BYTES)
     created = datetime.fromtimestamp(clock.wall() / 1000, UTC).isoformat(timespec="seconds")
     meta = {"version": DIRECTORY_VERSION, "store_id": store_id.hex(), "created": created}
@@ -208,6 +209,18 @@ def _write_meta(path: Path, clock: Clock, entropy: Entropy) -> bytes:
         raise
     _flush_folder(path)
     return store_id
+
+
+def _flush_parents(path: Path) -> None:
+    """Several of them may be new, made just now or by a server that was killed since. One that we
+    may not open, or that cannot be flushed, is not of our making.
+    """
+    for folder in path.absolute().parents:
+        try:
+            _flush_folder(folder)
+        except OSError as error:
+            if error.errno not in {errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS}:
+                raise
 
 
 def _flush_folder(path: Path) -> None:

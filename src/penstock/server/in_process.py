@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A broker that has not started by then never will.
-START_SECONDS: Final = 10.0
-CALL_SECONDS: Final = 30.0
+# A broker that has not started by then never will. What fails says so at once; a large data directory
+# on a busy machine takes its time.
+START_SECONDS: Final = 120.0
+CALL_SECONDS: Final = 120.0
 # For clients that hear of the end. Mostly a blocking one lives in the thread that waits for it.
 ANSWER_SECONDS: Final = 0.25
 
