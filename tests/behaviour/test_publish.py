@@ -76,43 +76,13 @@ def test_without_mandatory_an_unroutable_message_is_dropped(broker: BrokerUnderT
     connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
 
 
-@pytest.mark.differs(
-    "Penstock implements immediate",
-    twin="test_an_immediate_message_to_no_queue_is_treated_as_any_other",
-)
 @pytest.mark.parametrize("mandatory", [False, True])
 def test_immediate_is_not_implemented(broker: BrokerUnderTest, mandatory: bool) -> None:
     connection = broker.raw_open()
-    connection.publish(1, "", "anything", b"", immediate=True, mandatory=mandatory)
-    expect_connection_close(connection, 540, "NOT_IMPLEMENTED - immediate=true")
-
-
-@pytest.mark.penstock_only("RabbitMQ does not implement immediate")
-@pytest.mark.parametrize("mandatory", [False, True])
-def test_an_immediate_message_to_no_queue_is_treated_as_any_other(
-    broker: BrokerUnderTest, mandatory: bool
-) -> None:
-    connection = broker.raw_open()
-    connection.publish(1, "", broker.name("missing"), b"x", immediate=True, mandatory=mandatory)
-    if mandatory:
-        assert returned(connection)[0].reply_code == 312
-    connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
-
-
-@pytest.mark.penstock_only("RabbitMQ does not implement immediate")
-def test_an_immediate_message_is_returned_when_no_consumer_is_ready(
-    broker: BrokerUnderTest,
-) -> None:
-    connection, queue = broker.raw_open(), broker.name()
-    declare = spec.Queue.Declare(queue=queue, exclusive=True)
-    connection.call(1, declare, spec.Queue.DeclareOk)
-    connection.publish(1, "", queue, b"back", immediate=True)
-    method, _, body = returned(connection)
-    assert (method.reply_code, method.reply_text, body) == (313, "NO_CONSUMERS", b"back")
-    take = spec.Basic.Consume(queue=queue, no_ack=True)
-    connection.call(1, take, spec.Basic.ConsumeOk)
-    connection.publish(1, "", queue, b"taken", immediate=True)
-    assert connection.expect(spec.Basic.Deliver, 1)
+    # Neither the exchange nor the permission is looked at first.
+    connection.publish(1, broker.name("missing"), "k", b"", immediate=True, mandatory=mandatory)
+    close = expect_connection_close(connection, 540, "NOT_IMPLEMENTED - immediate=true")
+    assert (close.class_id, close.method_id) == (60, 40)
 
 
 @pytest.mark.parametrize(

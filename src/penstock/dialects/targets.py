@@ -21,13 +21,10 @@ TARGETS_MAX: Final = 65_536
 class PublishTarget:
     """What one publish method payload means now. Shared by all channels of a principal."""
 
-    def __init__(
-        self, exchange: Exchange, address: Address, mandatory: bool, immediate: bool
-    ) -> None:
+    def __init__(self, exchange: Exchange, address: Address, mandatory: bool) -> None:
         self.exchange: Exchange = exchange
         self.address: Address = address
         self.mandatory: bool = mandatory
-        self.immediate: bool = immediate
         self.queues: list[Queue] = []
         self.delayed: list[DelayedExchange] = []
         self.generation: int = -1

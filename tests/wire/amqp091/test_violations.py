@@ -106,7 +106,6 @@ ON_AN_OPEN_CONNECTION = {
     ),
     "channel opened twice": (method_frame(1, ChannelOpen()), 504, "second 'channel.open'"),
     "channel never opened": (method_frame(7, BasicQos()), 504, "expected 'channel.open'"),
-    "channel above channel_max": (method_frame(2048, ChannelOpen()), 504, "channel_max (2047)"),
     "body on a channel never opened": (encode_frame(BODY_FRAME, 7, b""), 504, "got a content body"),
     "header on channel 0": (encode_frame(HEADER_FRAME, 0, b""), 505, "on channel 0"),
     "header without a method": (HEADER, 505, "expected method frame on channel 1, got content"),
@@ -147,6 +146,18 @@ def test_a_violation_on_an_open_connection_has_its_code(name: str, piece: int) -
     assert machine.state() is ConnectionState.CLOSING
     assert len(machine.listener.named("connection_ended")) == 1
     assert not machine.listener.named("content")
+
+
+def test_one_channel_more_than_channel_max_is_not_allowed() -> None:
+    machine = open_server()
+    # The first one is open already.
+    for number in range(2, 2049):
+        machine.receive(method_frame(number, ChannelOpen()))
+    channel, close = machine.said()[-1]
+    assert isinstance(close, ConnectionClose)
+    assert (channel, close.reply_code) == (0, 530)
+    assert "channel_max (2047)" in close.reply_text
+    assert machine.state() is ConnectionState.CLOSING
 
 
 START_OK = method_frame(0, ConnectionStartOk({}, "PLAIN", b"\0a\0b", "en_US"))

@@ -28,7 +28,8 @@ def fault_of(refusal: Refusal) -> Fault:
     if isinstance(refusal, NotAllowed):
         return ConnectionFault(codes.NOT_ALLOWED, text)
     if isinstance(refusal, CommandInvalid):
-        return ConnectionFault(codes.COMMAND_INVALID, text)
+        # As RabbitMQ 3.13 and 4 do: other channels of the connection have nothing to do with it.
+        return ChannelFault(codes.PRECONDITION_FAILED, text)
     if isinstance(refusal, NotImplementedHere):
         return ConnectionFault(codes.NOT_IMPLEMENTED, text)
     if isinstance(refusal, ResourceError):

@@ -6,11 +6,10 @@ unusual (transactions, extra routing keys, direct replies, delays, returns) take
 """
 
 from penstock.broker.delayed_publish import hold_back
-from penstock.broker.errors import AccessRefused, NotFound
+from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Address, Message
 from penstock.broker.publishing import enqueue_all
-from penstock.broker.queues.queue import Queue
 from penstock.broker.routing import resolve
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
@@ -20,7 +19,6 @@ from penstock.dialects.targets import TARGETS_MAX, PublishTarget
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import BasicPublish, BasicReturn
 from penstock.wire.amqp091.reply_codes_generated import (
-    NO_CONSUMERS,
     NO_ROUTE,
     PRECONDITION_FAILED,
 )
@@ -63,6 +61,8 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
     principal = channel.principal
     vhost = principal.vhost
     said = BasicPublish.decode(method)
+    if said.immediate:
+        raise NotImplementedHere("immediate=true")
     principal.check_publish(said.exchange)
     exchange = vhost.exchanges.get(said.exchange)
     if exchange is None:
@@ -72,7 +72,7 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
             f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
     address = Address(said.exchange, said.routing_key, b"")
-    target = PublishTarget(exchange, address, said.mandatory, said.immediate)
+    target = PublishTarget(exchange, address, said.mandatory)
     target.generation = vhost.generation
     if vhost.watcher is not None:
         target.count = vhost.watcher.route(vhost.name, said.exchange, said.routing_key)
@@ -81,7 +81,6 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
         target.queues = route.queues
         target.is_plain = (
             route.cacheable
-            and not said.immediate
             and not (said.mandatory and not route.queues)
             and not (not said.exchange and said.routing_key.startswith(PSEUDO_QUEUE))
         )
@@ -148,22 +147,12 @@ def route_and_enqueue(channel: Channel, target: PublishTarget, message: Message,
             _return(channel, message, NO_ROUTE, "NO_ROUTE")
         return True
     queues = route.queues
-    if target.immediate:
-        queues = [queue for queue in queues if _has_taker(queue)]
-        if not queues:
-            _return(channel, message, NO_CONSUMERS, "NO_CONSUMERS")
-            return True
     interceptor = channel.container.interceptor
     if interceptor is not None and not interceptor.admits(message, queues, now):
         return False
     for delayed in route.delayed:
         hold_back(vhost, delayed, message, now)
     return enqueue_all(queues, message, now)
-
-
-def _has_taker(queue: Queue) -> bool:
-    """Whether somebody would get a message at once, which is what `immediate` asks for."""
-    return queue.message_count == 0 and queue.consumers.next_available() is not None
 
 
 def _return(channel: Channel, message: Message, code: int, text: str) -> None:

@@ -43,7 +43,7 @@ def find_target(principal: Principal, address: TargetAddress, routing_key: str) 
         return target
     check_target(principal, vhost, address)
     found = vhost.exchanges[address.exchange]
-    target = PublishTarget(found, Address(address.exchange, routing_key, b""), True, False)
+    target = PublishTarget(found, Address(address.exchange, routing_key, b""), True)
     target.generation = vhost.generation
     if vhost.watcher is not None:
         target.count = vhost.watcher.route(vhost.name, address.exchange, routing_key)

@@ -48,6 +48,7 @@ from penstock.wire.amqp091.reply_codes_generated import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
     FRAME_ERROR,
+    NOT_ALLOWED,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
     REPLY_SUCCESS,
@@ -173,6 +174,7 @@ class Hearer(Speaker):
             if identity != CHANNEL_OPEN:
                 text = f"expected 'channel.open' on channel {number}, got {NAMES[identity]}"
                 raise ConnectionFault(CHANNEL_ERROR, text)
+            self._check_channel_count()
             method = decode_method(payload)
             self._channels[number] = Channel(number, ChannelState.OPEN)
             self.listener.method_received(number, method)
@@ -185,9 +187,16 @@ class Hearer(Speaker):
         if self.state is not ConnectionState.OPEN:
             text = f"frame on channel {number}, {expected_in(self.state)} expected"
             raise ConnectionFault(COMMAND_INVALID, text)
-        if number > self.channel_max:
-            text = f"channel {number} is above the negotiated channel_max ({self.channel_max})"
-            raise ConnectionFault(CHANNEL_ERROR, text)
+
+    def _check_channel_count(self) -> None:
+        """As RabbitMQ reads channel-max: so many may be open, whatever their numbers."""
+        count = len(self._channels)
+        if count >= self.channel_max:
+            text = (
+                f"number of channels opened ({count}) has reached the negotiated channel_max "
+                f"({self.channel_max})"
+            )
+            raise ConnectionFault(NOT_ALLOWED, text)
 
     def _method_while_closing(self, channel: Channel, identity: int) -> None:
         number = channel.number
