@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pika
 import pika.exceptions
@@ -162,3 +163,12 @@ def test_users_and_permissions_can_be_set(penstock_broker: Broker) -> None:
 def test_the_port_can_be_chosen_and_a_taken_one_is_an_error(penstock_broker: Broker) -> None:
     with pytest.raises(OSError, match="in use"):
         Broker(port=penstock_broker.port).start()
+
+
+def test_a_start_that_fails_gives_the_data_directory_back(
+    penstock_broker: Broker, tmp_path: Path
+) -> None:
+    with pytest.raises(OSError, match="in use"):
+        Broker(port=penstock_broker.port, data=tmp_path / "data").start()
+    with Broker(data=tmp_path / "data") as broker:
+        connect(broker).close()

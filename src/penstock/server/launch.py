@@ -138,10 +138,15 @@ async def start(configuration: ServerConfiguration) -> Running:
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
-    for watcher in server.watchers:
-        # Before anybody can publish.
-        watcher(clock.now())
-    address = await server.listen(configuration.host, configuration.port)
+    try:
+        for watcher in server.watchers:
+            # Before anybody can publish.
+            watcher(clock.now())
+        address = await server.listen(configuration.host, configuration.port)
+    except Exception:
+        if storage is not None:
+            storage.close()
+        raise
     running = Running(node, server, logins, storage, address)
     try:
         running.listen_for_http(configuration)
