@@ -41,7 +41,7 @@ DEFECTS = [
     (planted_books.PublisherForgettingHost, "sinks", "was published twice"),
     (planted_books.StageLeakingHost, "sinks", "does not count"),
     (planted_books.StageDroppingHost, "sinks", "was committed, and is not in"),
-    (planted_books.ProgressForgettingHost, "sinks", "AdvanceSink"),
+    (planted_books.ProgressForgettingHost, "sinks", "was published twice"),
     (planted_books.HandOverLosingHost, "moving", "is in no stream"),
     (planted_books.HastyAppendingHost, "moving", " and in "),
     (planted_books.HandOverRepeatingHost, "moving", " and at "),
