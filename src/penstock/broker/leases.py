@@ -110,7 +110,8 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
         origin.requeue(taken, now, False)
         raise
     lease = vhost.queue(name)
-    origin.acknowledge_many(taken)
+    if taken:
+        origin.acknowledge_many(taken, are_leased=True)
     for entry in taken:
         lease.enqueue(_copy(entry.message), now)
     _watch(vhost, lease, now)

@@ -41,6 +41,10 @@ class QueueObserver:
             self.acknowledged(entry)
             self.dequeued(entry)
 
+    def leased_many(self, entries: list[QueueEntry]) -> None:
+        """Moved out of the queue into a lease; for most observers the same as acknowledged."""
+        self.acknowledged_many(entries)
+
     def taken_many(self, entries: list[QueueEntry]) -> None:
         """Given to a consumer that does not acknowledge, and gone."""
         for entry in entries:

@@ -154,6 +154,8 @@ def cells(verdict: "QueueVerdict", with_server: bool) -> list[str]:
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in verdict.dropped.items())
     if verdict.gone_with_process:
         dropped = f"{dropped}, {verdict.gone_with_process:,} with the process".strip(", ")
+    if verdict.leased:
+        dropped = f"{dropped}, {verdict.leased:,} moved to leases".strip(", ")
     return [
         f"{name} (stream)" if verdict.is_stream else name,
         f"{verdict.enqueued:,}" if verdict.has_broker else "",

@@ -2,6 +2,7 @@
 
 import struct
 
+from penstock.broker.leases import LeaseRequest, take_lease
 from penstock.broker.ledger import records
 from penstock.broker.ledger.ledger import FOLDER, Ledger, is_ledger
 from penstock.broker.ledger.queue_ledger import SEQUENCES_MAX
@@ -159,6 +160,37 @@ def test_after_a_restart_it_says_what_was_there() -> None:
     first.tick()
     second = Book(first.broker.restarted())
     assert read(second.files()[-1]) == [("q", records.RESTORED, 0, 4, 7)]
+
+
+def test_after_a_restart_it_says_what_was_in_a_priority_queue() -> None:
+    first = Book(Broker(limits=ROOMY))
+    first.broker.declare("q", arguments={"x-max-priority": 3})
+    first.broker.put("q", *[b"x"] * 10)
+    first.tick()
+    second = Book(first.broker.restarted())
+    assert read(second.files()[-1]) == [("q", records.RESTORED, 0, 1, 10)]
+
+
+def test_messages_that_move_into_a_lease_are_leased_and_not_acknowledged() -> None:
+    book = Book(Broker(limits=ROOMY))
+    book.broker.declare("q")
+    book.broker.put("q", *[b"x"] * 5)
+    book.tick()
+    take_lease(book.broker.vhost, LeaseRequest("q", "job", 1, 3), book.broker.now)
+    book.tick()
+    assert [run for run in book.runs() if run[0] == "q"] == [
+        ("q", records.ENQUEUED, 1, 1, 5),
+        ("q", records.DELIVERED, 0, 1, 3),
+        ("q", records.LEASED, 0, 1, 3),
+    ]
+
+
+def test_a_lease_of_an_empty_queue_is_no_event() -> None:
+    book = Book(Broker(limits=ROOMY))
+    book.broker.declare("q")
+    take_lease(book.broker.vhost, LeaseRequest("q", "job", 1), book.broker.now)
+    book.tick()
+    assert book.runs() == []
 
 
 def test_a_file_that_is_full_is_followed_by_one_that_stands_for_itself() -> None:

@@ -15,7 +15,6 @@ from penstock.broker.ledger import records
 from penstock.broker.ledger.queue_ledger import PUBLISHERS_MAX, LedgerPages, QueueLedger
 from penstock.broker.ledger.routes import ROUTES_MAX, Routes
 from penstock.broker.queue_watcher import QueueWatcher
-from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
 from penstock.broker.route_count import RouteCount
 from penstock.broker.state import BrokerState
@@ -144,9 +143,10 @@ class Ledger(QueueWatcher):
         return number
 
     def _note_restored(self, queue: Queue) -> None:
-        ready = queue.ready
-        if isinstance(ready, PagedReadyList):
-            self._queues[queue].restored(ready.positions())
+        # A priority queue lists its positions level by level; sorted they are few runs.
+        positions = queue.ready.positions()
+        positions.sort()
+        self._queues[queue].restored(positions)
 
     def _begin_file(self) -> None:
         if self._file is not None:

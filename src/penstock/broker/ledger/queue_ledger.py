@@ -133,6 +133,9 @@ class QueueLedger(QueueObserver):
     def acknowledged_many(self, entries: list[QueueEntry]) -> None:
         self._add_all(records.ACKNOWLEDGED, entries)
 
+    def leased_many(self, entries: list[QueueEntry]) -> None:
+        self._add_all(records.LEASED, entries)
+
     def taken_many(self, entries: list[QueueEntry]) -> None:
         self._add_all(records.TAKEN, entries)
 

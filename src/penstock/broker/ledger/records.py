@@ -46,6 +46,7 @@ TAKEN: Final = 8  # delivered to a consumer that does not acknowledge, and gone
 DROPPED: Final = 9  # detail: why
 ROUTED: Final = 10  # name is a route's; count messages since its last such record
 SEQUENCES: Final = 11  # detail: how many of the fifteen are used
+LEASED: Final = 12  # moved out of the queue into a lease
 
 # Details of NAME, added up.
 IS_STREAM: Final = 1

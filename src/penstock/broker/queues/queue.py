@@ -354,7 +354,10 @@ class Queue(Expiring):
         self.unacked_count -= len(taken)
         return taken
 
-    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
+    def acknowledge_many(
+        self, entries: list[QueueEntry], holder: int = BROKER_ITSELF, are_leased: bool = False
+    ) -> None:
+        """Settled by their consumer; `are_leased` when they have moved into a lease."""
         entries = self._take_back(entries, holder)
         if not entries:
             return
@@ -362,7 +365,10 @@ class Queue(Expiring):
         if self.journal is not None:
             self.journal.dequeued_many(entries)
         for observer in self.observers:
-            observer.acknowledged_many(entries)
+            if are_leased:
+                observer.leased_many(entries)
+            else:
+                observer.acknowledged_many(entries)
 
     def acknowledge(self, entry: QueueEntry, holder: int = BROKER_ITSELF) -> None:
         self.acknowledge_many([entry], holder)

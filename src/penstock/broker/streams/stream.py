@@ -281,7 +281,10 @@ class Stream(Queue):
 
     # Settlement.
 
-    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
+    def acknowledge_many(
+        self, entries: list[QueueEntry], holder: int = BROKER_ITSELF, are_leased: bool = False
+    ) -> None:
+        """A stream cannot be leased."""
         for entry in entries:
             self.acknowledge(entry, holder)
 

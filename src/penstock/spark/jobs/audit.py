@@ -1,8 +1,10 @@
 """The audit: what became of every message, per queue, from the broker's and the clients' ledgers.
 
 Digests first: most blocks of 4096 positions are seen to be clean by sums alone, made where the
-files are read. Only runs of the other blocks travel, and are looked at position by position. A
-sample of the clean ones goes the same way, for the times that messages spent in the queue.
+files are read. Only runs of the other blocks travel, and are looked at position by position. So do
+clean blocks of queues that say why messages are gone, when a client misses messages of that queue.
+A sample of the clean blocks goes the same way, for the times that messages spent in the queue; the
+sample never decides what is found.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from penstock.spark.jobs import kinds as k
 from penstock.spark.jobs.audit_steps import (
     BLOCK_NUMBER_BITS,
     EXPLAINED_ROW,
@@ -32,6 +35,7 @@ from penstock.spark.jobs.verdict import Audit, Example, conclude
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.spark.jobs.ledger_reading import RunSource
@@ -62,7 +66,12 @@ class _Total:
     counts: tuple[int, ...]
 
 
-def audit(source: RunSource, examples_max: int = EXAMPLES_MAX, tell: Tell | None = None) -> Audit:
+def audit(
+    source: RunSource,
+    examples_max: int = EXAMPLES_MAX,
+    tell: Tell | None = None,
+    sampled_blocks: int = SAMPLED_BLOCKS,
+) -> Audit:
     """Over a whole set of ledgers; `tell` hears what is being done."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as f
@@ -72,30 +81,43 @@ def audit(source: RunSource, examples_max: int = EXAMPLES_MAX, tell: Tell | None
     catalog = source.catalog
     blocks = _judged_blocks(source).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        totals = _totals(blocks)
+        totals = [
+            total
+            for total in _totals(blocks)
+            if catalog.queues[total.queue].role is not Role.INTERNAL
+        ]
         _note_streams(catalog, totals)
-        streams = [queue.number for queue in catalog.queues if queue.is_stream]
-        wanted = blocks.where(~f.col("queue_id").isin(streams)) if streams else blocks
-        sampled = f.expr(f"block % {_stride(totals)} = 0")
-        rows = wanted.where(~f.col("is_clean") | sampled).select(
-            "queue_id", "block", "runs", "is_clean"
+        stride = _stride(totals, sampled_blocks)
+        unwanted = [
+            queue.number
+            for queue in catalog.queues
+            if queue.is_stream or queue.role is Role.INTERNAL
+        ]
+        wanted = blocks.where(~f.col("queue_id").isin(unwanted)) if unwanted else blocks
+        may_explain = " + ".join(f"n{kind}" for kind in k.EXPLAINING) + " > 0"
+        rows = wanted.select(
+            "queue_id",
+            "block",
+            "runs",
+            "is_clean",
+            f.expr(f"block % {stride} = 0").alias("is_sampled"),
+            f.expr(may_explain if catalog.has_origins else "false").alias("may_explain"),
         )
-        chosen = rows.toArrow()
+        chosen = _Chosen(
+            rows.where("not is_clean or is_sampled or may_explain").toArrow(), catalog
+        )
     finally:
         blocks.unpersist()
-    numbers = chosen.column("queue_id").to_numpy().astype(np.int64) << BLOCK_NUMBER_BITS
-    keys = np.unique(numbers + chosen.column("block").to_numpy())
-    dirty = chosen.num_rows - int(chosen.column("is_clean").to_numpy().sum())
-    runs = int(chosen.column("runs").to_numpy().sum())
-    say(f"looking into {dirty:,} blocks of {sum(total.blocks for total in totals):,}")
-    found = _Second(source, runs, examples_max).look(keys) if len(keys) else []
+    say(f"looking into {chosen.dirty:,} blocks of {sum(total.blocks for total in totals):,}")
+    second = _Second(source, chosen.runs, examples_max, stride)
+    found = second.look(chosen.keys) if len(chosen.keys) else []
     return conclude(
         catalog,
         {(total.queue, total.start): total.counts for total in totals},
         [Example(*row) for row in found],
         examples_max,
         blocks=sum(total.blocks for total in totals),
-        dirty_blocks=dirty,
+        dirty_blocks=chosen.dirty,
     )
 
 
@@ -137,11 +159,39 @@ def _totals(blocks: DataFrame) -> list[_Total]:
     ]
 
 
-def _stride(totals: list[_Total]) -> int:
+def _stride(totals: list[_Total], sampled_blocks: int) -> int:
     """One of how many blocks is sampled."""
     blocks = sum(total.blocks for total in totals)
     runs = sum(total.runs for total in totals)
-    return max(1, blocks // SAMPLED_BLOCKS, runs // SAMPLED_RUNS)
+    return max(1, blocks // sampled_blocks, runs // SAMPLED_RUNS)
+
+
+class _Chosen:
+    """Blocks that are looked at a second time, from rows of blocks that may be.
+
+    A clean block of a queue may hold the reason why a client misses messages, for instance that all
+    of them were dropped. Such blocks are looked at when a client's block of that queue is not
+    clean; whether they are in the sample has no influence on what is found.
+    """
+
+    def __init__(self, rows: pa.Table, catalog: Catalog) -> None:
+        numbers = rows.column("queue_id").to_numpy().astype(np.int64)
+        is_dirty = ~rows.column("is_clean").to_numpy()
+        # Queues with the same virtual host and name, the clients' and all servers', are one group.
+        groups: dict[tuple[str, str], int] = {}
+        group_of = np.array(
+            [groups.setdefault((q.vhost, q.queue), len(groups)) for q in catalog.queues] or [0]
+        )
+        is_client = np.array([q.role is Role.CLIENT for q in catalog.queues] or [False], dtype=bool)
+        missing = np.zeros(len(groups) + 1, dtype=bool)
+        missing[group_of[numbers[is_dirty & is_client[numbers]]]] = True
+        explains = rows.column("may_explain").to_numpy() & missing[group_of[numbers]]
+        taken = is_dirty | rows.column("is_sampled").to_numpy() | explains
+        self.keys: Keys = np.unique(
+            (numbers[taken] << BLOCK_NUMBER_BITS) + rows.column("block").to_numpy()[taken]
+        )
+        self.dirty = int(is_dirty.sum())
+        self.runs = int(rows.column("runs").to_numpy()[taken].sum())
 
 
 def _note_streams(catalog: Catalog, totals: list[_Total]) -> None:
@@ -159,6 +209,8 @@ class _Second:
     source: RunSource
     runs: int
     examples_max: int
+    # Times in the queue are measured in one of so many blocks.
+    stride: int
 
     def look(self, keys: Keys) -> list[tuple[Any, ...]]:
         catalog = self.source.catalog
@@ -194,7 +246,7 @@ class _Second:
         parallelism = _parallelism(pieces.sparkSession)
         tasks = max(1, -(-self.runs // RUNS_PER_SWEEP), parallelism)
         spread = pieces.repartition(tasks, "queue_id", "block")
-        step = SweepBlocks(circumstances(self.source.catalog), self.examples_max)
+        step = SweepBlocks(circumstances(self.source.catalog), self.examples_max, self.stride)
         return spread.mapInArrow(step, FINDING_SQL)
 
 
@@ -212,6 +264,11 @@ def circumstances(catalog: Catalog) -> Circumstances:
             kept[queue.number, start] = True
     streams = {(queue.vhost, queue.queue) for queue in queues if queue.is_stream}
     last = [catalog.start_counts.get(queue.server, 1) - 1 for queue in queues]
+    since: dict[tuple[str, str], int] = {}
+    for queue in queues:
+        if queue.role is Role.QUEUE and queue.server in catalog.truncated:
+            name = (queue.vhost, queue.queue)
+            since[name] = max(since.get(name, 0), catalog.truncated[queue.server])
     return Circumstances(
         last_start=np.array(last, dtype=np.int32),
         kept=kept,
@@ -220,5 +277,8 @@ def circumstances(catalog: Catalog) -> Circumstances:
         client=np.array([queue.role is Role.CLIENT for queue in queues], dtype=bool),
         kept_by_stream=np.array(
             [(queue.vhost, queue.queue) in streams for queue in queues], dtype=bool
+        ),
+        known_since=np.array(
+            [since.get((queue.vhost, queue.queue), 0) for queue in queues], dtype=np.int64
         ),
     )

@@ -19,7 +19,7 @@ from penstock.spark.jobs.findings import (
     times_in_queue,
 )
 from penstock.spark.jobs.origins import Origins, Places, named_at, origins_of, within
-from penstock.spark.jobs.runs import RUN_SCHEMA, RUN_SQL, Pieces, Runs, cut, runs_of
+from penstock.spark.jobs.runs import BLOCK_BITS, RUN_SCHEMA, RUN_SQL, Pieces, Runs, cut, runs_of
 from penstock.spark.jobs.sweep import ENTERED, Stretches, sweep
 
 if TYPE_CHECKING:
@@ -123,6 +123,9 @@ class SweepBlocks:
 
     known: Circumstances
     examples_max: int
+    # Times in the queue are measured in one of so many blocks, so that blocks which are looked at
+    # for another reason do not count more than others.
+    stride: int = 1
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         taken = [batch for batch in batches if batch.num_rows]
@@ -140,9 +143,11 @@ class SweepBlocks:
                 yield _totals(found, finding, times)
                 if finding in NAMED:
                     yield self._examples(found, finding, times, origins, rows)
-        yield from _histograms(found)
+        yield from _histograms(found, self.stride)
         if len(origins):
-            yield _explained_rows(within(origins, found, explained(found, self.known), rows))
+            told = within(origins, found, explained(found, self.known), rows)
+            yield _explained_rows(told)
+            yield _explained_totals(told)
 
     def _examples(
         self,
@@ -188,6 +193,15 @@ def _explained_rows(origins: Origins) -> pa.RecordBatch:
     )
 
 
+def _explained_totals(origins: Origins) -> pa.RecordBatch:
+    """How many explained messages of each queue are those of known clients."""
+    used, places = np.unique(origins.queue, return_inverse=True)
+    length = (origins.end - origins.first).astype(np.float64)
+    sums = np.bincount(places, length, len(used)).astype(np.int64)
+    zeros = np.zeros(len(used), dtype=np.int64)
+    return _finding_rows(used, zeros, Finding.EXPLAINED, True, zeros, sums)
+
+
 def _totals(found: Stretches, finding: Finding, times: npt.NDArray[np.int64]) -> pa.RecordBatch:
     starts = int(found.start.max()) + 1
     key = found.queue.astype(np.int64) * starts + found.start
@@ -204,9 +218,10 @@ def _totals(found: Stretches, finding: Finding, times: npt.NDArray[np.int64]) ->
     )
 
 
-def _histograms(found: Stretches) -> Iterator[pa.RecordBatch]:
+def _histograms(found: Stretches, stride: int) -> Iterator[pa.RecordBatch]:
     """Rows whose `first` are milliseconds and whose `count` are messages."""
     taken, is_known = times_in_queue(found)
+    is_known &= (found.first >> BLOCK_BITS) % stride == 0
     if not is_known.any():
         return
     rounded = rounded_ms(taken[is_known])

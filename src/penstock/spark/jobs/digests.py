@@ -41,7 +41,7 @@ MARKED: Final = {
     "gone": (*k.LEFT, k.RECEIVED, k.RECEIVED_AGAIN),
     "kept": (k.SURVIVED,),
     "given": (k.DELIVERED, k.CONFIRMED),
-    "settled": (k.ACKNOWLEDGED, k.REJECTED, k.DELIVERY_LIMIT),
+    "settled": (k.ACKNOWLEDGED, k.REJECTED, k.DELIVERY_LIMIT, k.LEASED),
     "arrived": (k.ARRIVED,),
 }
 _IS_ENTERED: Final = np.isin(np.arange(k.KIND_COUNT), MARKED["entered"])

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+# By how much the clocks of a client and a server may differ. Within this time after the oldest file
+# of a server was begun nothing is called lost; such files hold hours.
+CLOCK_SKEW_MS: Final = 60_000
+
+
 class Finding(IntEnum):
     """What is counted beside the plain numbers of events."""
 
@@ -50,6 +55,7 @@ class Finding(IntEnum):
     # Of both: the broker's ledger says which messages are whose.
     ACCOUNTED_FOR = 20  # confirmed, never received, and still there, or dropped for a reason
     EXPLAINED = 21  # still there, or gone for a reason, received or not
+    BEFORE_LEDGER = 22  # confirmed, never received, older than the broker's oldest file
 
 
 # Findings whose messages are worth naming.
@@ -83,6 +89,9 @@ class Circumstances:
     client: npt.NDArray[np.bool_]
     # What a client sent to a stream: it stays there.
     kept_by_stream: npt.NDArray[np.bool_]
+    # Of what a client sent: the time in milliseconds from which on the broker's ledger is there;
+    # 0 when it is whole.
+    known_since: npt.NDArray[np.int64]
 
 
 Judged = tuple[Finding, "npt.NDArray[np.int64]"]
@@ -139,7 +148,7 @@ def explained(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
     persistent = found.counts[:, k.ENQUEUED_TRANSIENT] == 0
     is_promised = known.kept[found.queue, found.start] & persistent
     is_gone = is_there & ~is_last & (found.counts[:, k.SURVIVED] == 0) & ~is_promised
-    is_dropped = found.total(*k.DROPPED) > 0
+    is_dropped = found.total(*k.EXPLAINING) > 0
     return np.asarray((is_there & is_last) | is_gone | is_dropped, dtype=bool)
 
 
@@ -155,9 +164,10 @@ def _judge_client(found: Stretches, known: Circumstances) -> Iterator[Judged]:
         known.kept_by_stream[found.queue] & (arrived > 0)
     )
     is_missing = is_promised & (received == 0)
-    yield Finding.LOST, _flag(is_missing & ~is_explained)
+    is_early = is_missing & ~is_explained & (arrived == 0) & _is_early(found, known)
+    yield Finding.LOST, _flag(is_missing & ~is_explained & ~is_early)
     yield Finding.ACCOUNTED_FOR, _flag(is_missing & is_explained)
-    yield Finding.EXPLAINED, _flag(is_explained)
+    yield Finding.BEFORE_LEDGER, _flag(is_early)
     yield Finding.UNCONFIRMED, _flag(is_unanswered)
     missing = (published > 0) & ~is_promised & (received == 0)
     yield Finding.UNPROMISED_MISSING, _flag(missing)
@@ -166,6 +176,14 @@ def _judge_client(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     yield Finding.DUPLICATE_UNFLAGGED, again - np.minimum(again, flagged)
     yield Finding.NEVER_PUBLISHED, _flag((received + arrived > 0) & (published == 0))
     yield Finding.REFUSED_YET_RECEIVED, _flag((received > 0) & (refused > 0) & ~is_promised)
+
+
+def _is_early(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
+    """Published before the oldest file of the broker's ledger was begun."""
+    entered = found.total(*ENTERED)
+    published_at = found.origin + found.entered_at // np.maximum(entered, 1)
+    since = known.known_since[found.queue]
+    return np.asarray((since > 0) & (published_at < since + CLOCK_SKEW_MS), dtype=bool)
 
 
 def _flag(which: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

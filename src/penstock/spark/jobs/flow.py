@@ -236,7 +236,7 @@ def gathered(catalog: Catalog, rows: list[Any], bucket_ms: int, first_bucket: in
     for row in rows:
         queue = catalog.queues[row["queue_id"]]
         is_counted = row["bucket"] >= first_bucket
-        if queue.role is Role.CLIENT:
+        if queue.role in {Role.CLIENT, Role.INTERNAL}:
             continue
         if is_counted:
             every.add(row["bucket"])

@@ -19,26 +19,31 @@ ACKNOWLEDGED: Final = 5
 TAKEN: Final = 6
 # As many as there are reasons.
 DROPPED_FIRST: Final = 7
+# Moved out of the queue into a lease, to be read by a Spark query.
+LEASED: Final = 12
 # Of the next start of the broker: what of this start's messages was there then.
-SURVIVED: Final = 12
-PUBLISHED: Final = 13
-CONFIRMED: Final = 14
-REFUSED: Final = 15
-RECEIVED: Final = 16
-RECEIVED_AGAIN: Final = 17
+SURVIVED: Final = 13
+PUBLISHED: Final = 14
+CONFIRMED: Final = 15
+REFUSED: Final = 16
+RECEIVED: Final = 17
+RECEIVED_AGAIN: Final = 18
 # Of what a client published: the broker's ledger says that it entered the queue.
-ARRIVED: Final = 18
-ROUTED: Final = 19
+ARRIVED: Final = 19
+ROUTED: Final = 20
 # Which message of a client's a position is: `time` holds the client's number and the sequence.
-ORIGIN: Final = 20
+ORIGIN: Final = 21
 # Of what a client published: the broker's ledger says where it is, or why it is gone.
-EXPLAINED: Final = 21
-KIND_COUNT: Final = 22
+EXPLAINED: Final = 22
+KIND_COUNT: Final = 23
 
 EXPIRED, MAXLEN, REJECTED, DELIVERY_LIMIT, PURGED = range(7, 12)
 DROPPED: Final = tuple(range(DROPPED_FIRST, DROPPED_FIRST + len(form.REASONS)))
 ENTERED: Final = (RESTORED, ENQUEUED_TRANSIENT, ENQUEUED_PERSISTENT)
-LEFT: Final = (ACKNOWLEDGED, TAKEN, *DROPPED)
+LEFT: Final = (ACKNOWLEDGED, TAKEN, *DROPPED, LEASED)
+
+# Ends that say why no consumer has received a message, though all that entered has left.
+EXPLAINING: Final = (*DROPPED, LEASED)
 
 # Event and detail of each kind, for people.
 KIND_NAMES: Final[tuple[tuple[str, str], ...]] = (
@@ -50,6 +55,7 @@ KIND_NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("acknowledged", ""),
     ("taken", ""),
     *(("dropped", reason) for reason in form.REASONS),
+    ("leased", ""),
     ("survived", ""),
     ("published", ""),
     ("confirmed", ""),
@@ -82,6 +88,7 @@ def kind_table() -> list[int]:
     put(form.TAKEN, 0, TAKEN)
     for reason, kind in enumerate(DROPPED):
         put(form.DROPPED, reason, kind)
+    put(form.LEASED, 0, LEASED)
     put(form.ROUTED, 0, ROUTED)
     put(form.PUBLISHED, 0, PUBLISHED)
     put(form.CONFIRMED, 0, CONFIRMED)

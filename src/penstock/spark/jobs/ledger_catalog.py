@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # Where a broker keeps its ledger within its data directory.
 FOLDER: Final = "ledger"
+# How the names of internal queues begin; the broker refuses them to clients.
+INTERNAL_PREFIXES: Final = ("amq.lease.", "amq.stage.")
 # What one task reads: half a second of work.
 SLICE_RECORDS: Final = 1 << 20
 
@@ -49,6 +51,9 @@ class Role(Enum):
     QUEUE = auto()
     CLIENT = auto()
     ROUTE = auto()
+    # A queue that the broker makes for itself, for a lease or for rows staged by a Spark query. It
+    # is no part of any report: its messages are reported with the queues they come from or go to.
+    INTERNAL = auto()
 
 
 @dataclass(slots=True)
@@ -107,8 +112,9 @@ class Catalog:
     slices: list[FileSlice] = field(default_factory=list)
     # By server: how many starts are known; the last one may still run.
     start_counts: dict[str, int] = field(default_factory=dict)
-    # Servers whose oldest files are gone, so that the first start's begin is not known.
-    truncated: set[str] = field(default_factory=set)
+    # Servers whose oldest files are gone, so that the first start's begin is not known; with the
+    # time in milliseconds at which their oldest remaining file begins.
+    truncated: dict[str, int] = field(default_factory=dict)
     records: int = 0
     torn_files: list[str] = field(default_factory=list)
 
@@ -174,7 +180,7 @@ class _Builder:
         start = 0
         for index, known in enumerate(written):
             if index == 0 and known.started_at < 0:
-                self.catalog.truncated.add(server)
+                self.catalog.truncated[server] = known.begun_at
             if index and known.started_at >= 0:
                 start += 1
             self._sessions.add_broker(server, start, known)
@@ -215,7 +221,8 @@ class _Builder:
     def _new_queue(self, key: tuple[str, str, str], before: KnownQueue | None) -> KnownQueue:
         server, vhost, name = key
         life = 0 if before is None else before.life + 1
-        queue = KnownQueue(len(self.catalog.queues), server, vhost, name, life=life)
+        role = Role.INTERNAL if name.startswith(INTERNAL_PREFIXES) else Role.QUEUE
+        queue = KnownQueue(len(self.catalog.queues), server, vhost, name, role=role, life=life)
         self.catalog.queues.append(queue)
         self._living[key] = queue
         return queue

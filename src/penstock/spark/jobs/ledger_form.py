@@ -48,6 +48,7 @@ TAKEN: Final = 8
 DROPPED: Final = 9
 ROUTED: Final = 10
 SEQUENCES: Final = 11
+LEASED: Final = 12
 REASONS: Final = ("expired", "maxlen", "rejected", "delivery_limit", "purged")
 
 # Bits of a name record's detail. A broker that says nothing leaves them 0.

@@ -87,6 +87,8 @@ class FileFacts:
     # What TAGGED records say: number of the session's name, tag, sequence.
     tags: tuple[tuple[int, int, int], ...] = ()
     damage: str = ""
+    # The time of its first record, in milliseconds.
+    begun_at: int = 0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -148,6 +150,7 @@ def survey(path: Path) -> FileFacts:
         names=tuple(walk.names),
         reaches=tuple(records["name"][reaching].tolist()),
         tags=_tags(records, np.flatnonzero(events[:end] == form.TAGGED)) if is_client else (),
+        begun_at=int(records["time"][1]) if end > 1 else 0,
     )
 
 

@@ -91,6 +91,7 @@ class QueueVerdict:
     acknowledged: int = 0
     requeued: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
+    leased: int = 0
     still_queued: int = 0
     unacknowledged: int = 0
     gone_with_process: int = 0
@@ -110,6 +111,8 @@ class QueueVerdict:
     lost_identified: int = 0
     lost_unidentified: int = 0
     explained_identified: int = 0
+    # Confirmed, not received, and older than the broker's ledger: nobody knows.
+    confirmed_not_judged: int = 0
     # Both.
     lost: int = 0
     duplicated_flagged: int = 0
@@ -235,6 +238,9 @@ def _enter_counts(
         for reason, kind in zip(REASONS, k.DROPPED, strict=True):
             if numbers[kind]:
                 verdict.dropped[reason] = verdict.dropped.get(reason, 0) + numbers[kind]
+        verdict.leased += numbers[k.LEASED]
+        if verdict.is_stream and queue.role is Role.CLIENT:
+            verdict.explained_identified += numbers[k.ARRIVED]
         verdict.published += numbers[k.PUBLISHED]
         verdict.confirmed += numbers[k.CONFIRMED]
         verdict.refused += numbers[k.REFUSED]
@@ -254,6 +260,7 @@ _COLUMNS: Final = {
     Finding.EARLIER: "not_judged",
     Finding.ACCOUNTED_FOR: "missing_confirmed",
     Finding.EXPLAINED: "explained_identified",
+    Finding.BEFORE_LEDGER: "confirmed_not_judged",
     Finding.UNCONFIRMED: "unconfirmed",
     Finding.NEVER_PUBLISHED: "phantom",
     Finding.REFUSED_YET_RECEIVED: "phantom",
@@ -294,11 +301,10 @@ def _settle(verdict: QueueVerdict) -> None:
             + verdict.unacknowledged
             + verdict.gone_with_process
             + sum(verdict.dropped.values())
+            + verdict.leased
         )
         unclaimed = max(0, explained - verdict.explained_identified)
-    # Of messages from before the ledger's beginning nobody knows whose they are.
-    verdict.lost = max(0, verdict.lost_identified - verdict.not_judged)
-    verdict.lost += max(0, verdict.lost_unidentified - unclaimed)
+    verdict.lost = verdict.lost_identified + max(0, verdict.lost_unidentified - unclaimed)
 
 
 def percentiles(histogram: dict[int, int]) -> dict[str, int]:
