@@ -12,12 +12,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.spark.errors import PipelineError
+from penstock.spark.launchers import written_launcher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,28 +134,4 @@ def _home_of(java: Path) -> Path:
 
 def shim_home(java: Path) -> Path:
     """A JAVA_HOME of one script, the same one for everybody who asks for the same java."""
-    name = f"java-{zlib.crc32(str(java).encode()):08x}"
-    try:
-        return _written_shim(_cache_folder() / name, java)
-    except OSError:
-        # A home that cannot be written to, or none.
-        return _written_shim(Path(tempfile.mkdtemp(prefix="penstock-java-")), java)
-
-
-def _cache_folder() -> Path:
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    return (Path(chosen) if chosen else Path.home() / ".cache") / "penstock"
-
-
-def _written_shim(home: Path, java: Path) -> Path:
-    script = home / "bin" / "java"
-    text = _SHIM.format(java=java, dropped=_MISSING_MODULE)
-    if script.is_file() and script.read_text(encoding="utf-8") == text:
-        return home
-    script.parent.mkdir(parents=True, exist_ok=True)
-    # Whole or not at all: another process may be starting Spark with it.
-    written = script.with_name(f"java-{os.getpid()}")
-    written.write_text(text, encoding="utf-8")
-    written.chmod(0o755)
-    written.replace(script)
-    return home
+    return written_launcher("java", java, _SHIM.format(java=java, dropped=_MISSING_MODULE))

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from penstock.spark.java import java_home
+from penstock.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ def spark_session(
     """The session of this process. `settings` are Spark's, with `__` for each dot."""
     os.environ["JAVA_HOME"] = str(java_home())
     # Else workers run whatever `python3` is, without our packages.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python(master)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
