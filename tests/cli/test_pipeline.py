@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.pipeline import app
 from penstock.cli.pipeline_audit import FAILURES, tables
-from penstock.cli.pipeline_session import need_spark, told_by_spark
+from penstock.cli.pipeline_session import check_master, need_spark, told_by_spark
 from penstock.spark.jobs import verdict
 from penstock.spark.jobs.synthetic import Traffic, write_server
 
@@ -49,8 +50,25 @@ def test_a_master_that_is_none_is_refused_before_java_starts(tmp_path: Path) -> 
     write_server(tmp_path / "a", Traffic(messages=10))
     for job in (("audit", str(tmp_path / "a")), ("capacity",)):
         said = refused(*job, "--master", "my-cluster:7077")
-        assert "--master my-cluster:7077: there is no such Spark" in said
+        assert "--master my-cluster:7077 is not the address of a Spark" in said
         assert "spark://HOST:7077" in said
+
+
+def test_a_spark_that_does_not_answer_is_told_within_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        # One of several that listens is enough.
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    said = refused("capacity", "--master", f"spark://127.0.0.1:{port}")
+    assert f"--master spark://127.0.0.1:{port}: there is no answer" in said
+
+
+def test_a_replay_to_a_broker_that_does_not_answer_is_refused_before_spark_starts(
+    tmp_path: Path,
+) -> None:
+    said = refused("replay", str(tmp_path), "--uri", "amqp://127.0.0.1:1")
+    assert "The broker cannot be reached over AMQP" in said
+    assert "127.0.0.1:1" in said
 
 
 def test_a_folder_with_something_in_it_is_no_place_for_a_rehearsal(tmp_path: Path) -> None:

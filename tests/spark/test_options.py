@@ -60,22 +60,25 @@ def test_a_secret_is_looked_up_where_it_is_used(tmp_path: Path) -> None:
         ({"password": "file:/no/such/file"}, "password", "/no/such/file"),
         ({"tlsCaFile": "x.pem"}, "uri", "no https address"),
         ({"startingOffset": "1"}, "startingOffset", "Did you mean 'startingOffsets'"),
-        ({"streamPattern": "x"}, "streamPattern", "goes not with 'stream'"),
-        ({"queue": "q", "owner": "o"}, "stream", "goes not with 'queue'"),
+        ({"streamPattern": "x"}, "streamPattern", "cannot be combined with 'stream'"),
+        ({"queue": "q", "owner": "o"}, "stream", "cannot be combined with 'queue'"),
         ({"owner": "o"}, "owner", "for queues"),
         ({"startingOffsets": "soon"}, "startingOffsets", "cannot read 'soon'"),
         ({"startingOffsets": "{"}, "startingOffsets", "no JSON"),
         ({"startingOffsets": '{"a": 1.5}'}, "startingOffsets", "no offset"),
-        ({"startingOffsets": "1", "startingTimestamp": "2"}, "startingTimestamp", "goes not"),
+        ({"startingOffsets": "1", "startingTimestamp": "2"}, "startingTimestamp", "cannot be combined"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp", "cannot read"),
         ({"endingOffsets": "earliest"}, "endingOffsets", "nothing lies before"),
-        ({"maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger", "no positive number"),
-        ({"maxBytesPerTrigger": "1k"}, "maxBytesPerTrigger", "no positive number"),
-        ({"minPartitions": "-1"}, "minPartitions", "no positive number"),
+        ({"maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger", "not a positive number"),
+        ({"maxBytesPerTrigger": "1x"}, "maxBytesPerTrigger", "not a valid size"),
+        ({"maxBytesPerTrigger": "0m"}, "maxBytesPerTrigger", "not a valid size"),
+        ({"firstContactTimeout": "soon"}, "firstContactTimeout", "not a valid duration"),
+        ({"minPartitions": "-1"}, "minPartitions", "not a positive number"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss", "neither true nor false"),
-        ({"retryTimeout": "long"}, "retryTimeout", "no duration"),
+        ({"retryTimeout": "long"}, "retryTimeout", "not a valid duration"),
         ({"columns": "body,size"}, "columns", "no column 'size'"),
         ({"columns": "body,body"}, "columns", "named twice"),
+        ({"columns": "body,BODY"}, "columns", "named twice"),
         ({"columns": "+body,size"}, "columns", "no column 'size'"),
         ({"columns": "+"}, "columns", "no column is named"),
         ({"columns": "*,body"}, "columns", "no column '*'"),
@@ -100,9 +103,32 @@ def test_heads_are_decoded_for_those_who_ask() -> None:
     assert options().columns == usual
     assert options(columns="+headers, id").columns == (*usual[:-1], "headers", "body", "id")
     assert options(columns="id,body").columns == ("id", "body")
+    assert options(columns="ID,Routing_Key").columns == ("id", "routing_key")
+    assert options(columns="+Headers").columns == (*usual[:-1], "headers", "body")
     assert options(columns="*").columns == tuple(COLUMNS)
     queue = read_options({"uri": URI, "queue": "orders", "owner": "me"})
     assert queue.columns == (*usual, "redelivered")
+
+
+@pytest.mark.parametrize(
+    ("text", "octets"),
+    [
+        ("1048576", 1 << 20),
+        ("512k", 512 << 10),
+        ("100m", 100 << 20),
+        ("100 MB", 100 << 20),
+        ("2GiB", 2 << 30),
+        ("1t", 1 << 40),
+        ("7b", 7),
+    ],
+)
+def test_sizes_are_written_as_in_the_settings_of_spark(text: str, octets: int) -> None:
+    assert options(maxBytesPerTrigger=text).bytes_max == octets
+
+
+def test_a_batch_refuses_the_option_that_was_given() -> None:
+    with pytest.raises(OptionError, match="option 'maxBytesPerTrigger'"):
+        options(maxBytesPerTrigger="100m").for_batch()
 
 
 def test_something_to_read_and_where_are_needed() -> None:

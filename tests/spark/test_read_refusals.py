@@ -22,11 +22,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
         ({"stream": "no-such-stream"}, "stream 'no-such-stream' in vhost '/' is not there"),
         ({"stream": "x", "colums": "body"}, "Did you mean 'columns'"),
         ({"stream": "x", "columns": "bodi"}, "option 'columns': there is no column 'bodi'"),
-        ({"stream": "x", "queue": "y", "owner": "z"}, "goes not with 'queue'"),
+        ({"stream": "x", "queue": "y", "owner": "z"}, "cannot be combined with 'queue'"),
         ({"queue": "y"}, "option 'owner': it is missing"),
         ({"stream": "x", "user": "guest", "password": "wrong"}, "the login was refused"),
-        ({"stream": "x", "uri": "http://127.0.0.1:1/"}, "Is the broker running"),
+        ({"stream": "x", "uri": "http://127.0.0.1:1/"}, "Check that the broker is running"),
         ({"stream": "x", "uri": "amqp://127.0.0.1"}, "is an AMQP address"),
+        ({"streamPattern": "none-.*"}, "no stream in virtual host '/' matches 'none-.*'"),
     ],
 )
 def test_loading_says_what_is_wrong(

@@ -20,8 +20,6 @@ from penstock.cli.pipeline_session import (
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-# A query may wait for a broker that is away. Whoever has mistyped an address should not.
-FIRST_ANSWER: Final = "3s"
 # How long one look at a running query waits.
 LOOK_SECONDS: Final = 1
 
@@ -111,15 +109,10 @@ def chosen_options(uri: str, stream: str, pattern: str, starting: str) -> dict[s
 
 def check_streams(options: dict[str, str]) -> None:
     """Before Spark starts, which takes longer. Raises what the source would raise."""
-    from penstock.spark.http_client import BrokerClient
+    from penstock.spark.first_contact import check_source
     from penstock.spark.options import read_options
 
-    chosen = read_options({**options, "retryTimeout": FIRST_ANSWER})
-    client = BrokerClient(chosen.access)
-    try:
-        chosen.subscription.resolve(client)
-    finally:
-        client.close()
+    check_source(read_options(options))
 
 
 def _watch(query: "StreamingQuery", tell: Tell) -> int:

@@ -26,7 +26,11 @@ def command(
     ] = "amqp://guest:guest@localhost:5672",
     exchange: Annotated[
         str | None,
-        typer.Option("--exchange", help="Publish here. [default: where each message came from]"),
+        typer.Option(
+            "--exchange",
+            help="Publish to this exchange; amq.default is the default exchange. "
+            "[default: the one each message was published to]",
+        ),
     ] = None,
     routing_key: Annotated[
         str | None, typer.Option("--routing-key", help="Of every message. [default: its own]")
@@ -57,9 +61,14 @@ def command(
     Ends when the broker has confirmed every one. Killed before that, it has published some of them.
     """
     with refusals():
+        from penstock.spark.address import FIRST_CONTACT_SECONDS
+        from penstock.spark.first_contact import check_amqp
         from penstock.spark.jobs.archive import read_archive
         from penstock.spark.jobs.replay import replay
 
+        if not dry_run:
+            # Before Spark starts, which takes longer.
+            check_amqp(uri, FIRST_CONTACT_SECONDS)
         with progress(as_json) as tell, spark(master, memory, "replay", tell) as session:
             tell("reading the archive")
             rows = chosen_rows(read_archive(session, archive), stream, since, until, where)

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import socket
 import sys
 import tempfile
 import warnings
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -26,6 +28,10 @@ REFUSED: Final = 2
 
 # How the address of a Spark may begin.
 MASTERS: Final = ("local", "spark://", "k8s://")
+STANDALONE: Final = "spark://"
+MASTER_PORT: Final = 7077
+# A master that runs accepts at once.
+MASTER_SECONDS: Final = 5.0
 STANDARD_ERROR: Final = 2
 
 _NEEDED: Final = ("pyspark", "pyarrow", "numpy", "pandas")
@@ -114,9 +120,30 @@ def check_master(master: str) -> None:
     """Before a Java is started that would say the same in many lines."""
     if master != "yarn" and not master.startswith(MASTERS):
         raise MasterRefused(
-            f"--master {master}: there is no such Spark. Name local[*] for this machine, "
+            f"--master {master} is not the address of a Spark. Name local[*] for this machine, "
             "spark://HOST:7077, yarn or k8s://HOST:443."
         )
+    if master.startswith(STANDALONE):
+        check_standalone(master)
+
+
+def check_standalone(master: str) -> None:
+    """Spark itself would try for a minute. One of several masters that listens is enough."""
+    hosts = master.removeprefix(STANDALONE).split(",")
+    problem = ""
+    for host in hosts:
+        parts = urlsplit(f"//{host}")
+        try:
+            address = (parts.hostname or "", parts.port or MASTER_PORT)
+            socket.create_connection(address, MASTER_SECONDS).close()
+        except (OSError, ValueError) as error:
+            problem = str(error)
+        else:
+            return
+    raise MasterRefused(
+        f"--master {master}: there is no answer ({problem}). Check that Spark's master is running "
+        f"there; its port is {MASTER_PORT} unless configured otherwise."
+    )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ the address itself is the exception; it is for trying things out.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -19,6 +19,8 @@ from penstock.spark.errors import OptionError
 
 HTTP_PORT: Final = 15_672
 DEFAULT_USER: Final = "guest"
+# A broker that runs answers within milliseconds; one that was just started within a second or two.
+FIRST_CONTACT_SECONDS: Final = 5.0
 _FORM: Final = "Write http://HOST:15672/VHOST, the address of the broker's HTTP port."
 
 
@@ -54,6 +56,13 @@ class BrokerAccess:
     password: str = DEFAULT_USER
     tls: TlsFiles = TlsFiles()
     retry_seconds: float = 60.0
+    first_contact_seconds: float = FIRST_CONTACT_SECONDS
+    # The driver's first question: nobody has answered yet, so the address may be wrong.
+    is_first_contact: bool = False
+
+    def at_first_contact(self) -> BrokerAccess:
+        seconds = min(self.retry_seconds, self.first_contact_seconds)
+        return replace(self, retry_seconds=seconds, is_first_contact=True)
 
     def __repr__(self) -> str:
         """Without the password, for whoever prints a plan."""
@@ -66,6 +75,7 @@ def read_access(
     password: str | None,
     tls: TlsFiles,
     retry_seconds: float,
+    first_contact_seconds: float = FIRST_CONTACT_SECONDS,
 ) -> BrokerAccess:
     """Raises `OptionError`."""
     read = [_read_one(text.strip()) for text in uri.split(",")]
@@ -90,6 +100,7 @@ def read_access(
         password or written_password or DEFAULT_USER,
         tls,
         retry_seconds,
+        first_contact_seconds,
     )
     resolve_secret("user", access.user)
     resolve_secret("password", access.password)

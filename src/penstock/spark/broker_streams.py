@@ -48,13 +48,22 @@ class Subscription:
     names: tuple[str, ...] = ()
     pattern: str | None = None
 
-    def resolve(self, client: BrokerClient) -> dict[str, Stream]:
-        """By name, in order; raises `OptionError` when something named is not there."""
+    def resolve(self, client: BrokerClient, may_be_empty: bool = False) -> dict[str, Stream]:
+        """By name, in order; raises `OptionError` when something named is not there, or a pattern
+        matches nothing though it must.
+        """
         found: dict[str, Stream] = {}
         if self.pattern is not None:
             for facts in client.get_json(client.path("streams", client.access.vhost))["streams"]:
                 if re.fullmatch(self.pattern, facts["name"]):
                     found.update(_streams_in(facts))
+            if not found and not may_be_empty:
+                raise OptionError(
+                    "streamPattern",
+                    f"no stream in virtual host '{client.access.vhost}' matches "
+                    f"'{self.pattern}', which must match a whole name",
+                    "Declare one first, or correct the pattern or the virtual host of 'uri'.",
+                )
         for name in self.names:
             found.update(_streams_in(_describe(client, name, _NO_SEGMENTS)))
         return dict(sorted(found.items()))

@@ -94,7 +94,9 @@ def chosen_columns(text: str | None, is_queue: bool = False) -> tuple[str, ...]:
     text = text.strip()
     if text == ALL:
         return tuple(COLUMNS)
-    names = [name.strip() for name in text.removeprefix(_BESIDES).split(",") if name.strip()]
+    written = [name.strip() for name in text.removeprefix(_BESIDES).split(",") if name.strip()]
+    # As everywhere in Spark, a name means the same in capitals; all of ours are in small letters.
+    names = [name.lower() if name.lower() in COLUMNS else name for name in written]
     unknown = [name for name in names if name not in COLUMNS]
     if unknown or not names or len(set(names)) != len(names):
         problem = "no column is named"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import logging
 import os
 import ssl
 import threading
@@ -24,14 +25,22 @@ from urllib.parse import quote, urlencode
 from penstock.spark.address import BrokerAccess, HttpAddress, resolve_secret
 from penstock.spark.errors import BrokerRefused, BrokerUnreachable, OptionError
 
+log = logging.getLogger(__name__)
+
 # A broker that runs accepts at once; one whose machine is gone never does.
 CONNECT_SECONDS: Final = 5.0
 # Between two octets of an answer. A commit waits for a disk, which may be slow, never this slow.
 ANSWER_SECONDS: Final = 60.0
+# The same for the first question of all, which needs no disk: what is silent is not a broker.
+FIRST_ANSWER_SECONDS: Final = 5.0
 # Waits after all addresses have failed: doubling up to the ceiling, short beside a restart.
 FIRST_WAIT_SECONDS: Final = 0.05
 WAIT_SECONDS_MAX: Final = 2.0
 # What says "ask again": the broker is starting, stopping or at its limit of requests.
+# Whoever is waited for longer than this is told of in the log, once for each question.
+QUIET_SECONDS: Final = 3.0
+# How an AMQP port greets whoever does not speak AMQP.
+_AMQP_GREETING: Final = "AMQP"
 _TEMPORARY: Final = frozenset({429, 502, 503, 504})
 _JSON: Final = "application/json"
 # It says nothing to whom it does not trust.
@@ -118,6 +127,7 @@ class BrokerClient:
         deadline = time.monotonic() + self.access.retry_seconds
         wait = FIRST_WAIT_SECONDS
         failures = 0
+        is_quiet_until = time.monotonic() + QUIET_SECONDS
         while True:
             try:
                 return attempt()
@@ -129,10 +139,16 @@ class BrokerClient:
                     continue
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise _distrusted(self._address(), error) from None
+                if isinstance(error, http.client.BadStatusLine) and _is_amqp(error):
+                    raise _wrong_port(self._address()) from None
                 failures += 1
                 self._current = (self._current + 1) % len(self.access.addresses)
-                if time.monotonic() >= deadline:
+                # Each address is tried at least once.
+                if time.monotonic() >= deadline and failures >= len(self.access.addresses):
                     raise self._unreachable(path, error) from None
+                if time.monotonic() >= is_quiet_until:
+                    is_quiet_until = deadline + ANSWER_SECONDS
+                    log.warning("%s", self._waiting(error))
                 if failures % len(self.access.addresses) == 0:
                     time.sleep(min(wait, max(0.0, deadline - time.monotonic())))
                     wait = min(wait * 2, WAIT_SECONDS_MAX)
@@ -181,23 +197,37 @@ class BrokerClient:
                 address.host, address.port, timeout=CONNECT_SECONDS
             )
         connection.connect()
-        connection.sock.settimeout(ANSWER_SECONDS)
+        is_first = self.access.is_first_contact
+        connection.sock.settimeout(FIRST_ANSWER_SECONDS if is_first else ANSWER_SECONDS)
         return connection
 
     def _address(self) -> HttpAddress:
         return self.access.addresses[self._current]
 
-    def _unreachable(self, path: str, error: Exception) -> BrokerUnreachable:
+    def _told(self, path: str, error: Exception) -> str:
         addresses = ", ".join(map(str, self.access.addresses))
+        return (
+            f"No answer from {addresses} for {path} within {self.access.retry_seconds:g} seconds; "
+            f"the last attempt failed with: {str(error) or type(error).__name__}."
+        )
+
+    def _waiting(self, error: Exception) -> str:
+        addresses = ", ".join(map(str, self.access.addresses))
+        return (
+            f"No answer from {addresses} yet ({str(error) or type(error).__name__}); trying again "
+            f"for {self.access.retry_seconds:g} seconds in all."
+        )
+
+    def _unreachable(self, path: str, error: Exception) -> BrokerUnreachable:
+        option = "firstContactTimeout" if self.access.is_first_contact else "retryTimeout"
         # Also what comes while a broker is not quite gone; hence no more than a hint.
         closed = self._tls is not None and isinstance(
             error, ConnectionResetError | BrokenPipeError | ssl.SSLEOFError
         )
         return BrokerUnreachable(
-            f"no answer from {addresses} for {path} within {self.access.retry_seconds:g} seconds; "
-            f"the last attempt ended with: {str(error) or type(error).__name__}. Is the broker running, "
-            "and is this its HTTP port? The option 'retryTimeout' says how long to go on trying."
-            + (_CLOSED_BY_TLS if closed else "")
+            f"{self._told(path, error)} Check that the broker is running and that this is its HTTP "
+            f"port, which is 15672 unless configured otherwise. The option '{option}' says how long "
+            "to keep trying." + (_CLOSED_BY_TLS if closed else "")
         )
 
 
@@ -281,6 +311,18 @@ def _tls_context(access: BrokerAccess) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _is_amqp(error: http.client.BadStatusLine) -> bool:
+    return str(error).strip("'\"").startswith(_AMQP_GREETING)
+
+
+def _wrong_port(address: HttpAddress) -> OptionError:
+    return OptionError(
+        "uri",
+        f"{address} is an AMQP port",
+        "Name the broker's HTTP port, which is 15672 unless configured otherwise.",
+    )
 
 
 def _distrusted(address: HttpAddress, error: ssl.SSLCertVerificationError) -> OptionError:

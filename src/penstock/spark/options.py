@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.spark.address import BrokerAccess, TlsFiles, read_access
+from penstock.spark.address import FIRST_CONTACT_SECONDS, BrokerAccess, TlsFiles, read_access
 from penstock.spark.broker_streams import Subscription
 from penstock.spark.columns import chosen_columns
 from penstock.spark.errors import OptionError
@@ -27,6 +27,7 @@ ACCESS_OPTIONS: Final = (
     "tlsKeyFile",
     "tlsVerify",
     "retryTimeout",
+    "firstContactTimeout",
 )
 _STREAM_OPTIONS: Final = (
     "stream",
@@ -58,6 +59,9 @@ RETRY_SECONDS: Final = 60.0
 # Half a second of work for one core: enough to pay for a task, of which Spark's part is some tens
 # of milliseconds in either process.
 ROWS_PER_PARTITION: Final = 500_000
+# Units of sizes are powers of 1024, as in Spark's own settings.
+_SIZE: Final = re.compile(r"(\d{1,15})\s*(?:([kmgt])(?:i?b)?|b)?", re.ASCII)
+_SIZE_BITS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(ms|s|m|h|d)?", re.ASCII)
 _DURATION_SECONDS: Final = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -95,7 +99,7 @@ class ReadOptions:
             )
         if self.messages_max is not None or self.bytes_max is not None:
             raise OptionError(
-                "maxMessagesPerTrigger",
+                "maxMessagesPerTrigger" if self.messages_max is not None else "maxBytesPerTrigger",
                 "a batch has no triggers",
                 "Bound it with endingOffsets or endingTimestamp.",
             )
@@ -156,8 +160,22 @@ class Given:
         if text is None:
             return None
         if not (text.isascii() and text.strip().isdigit() and int(text) > 0):
-            raise OptionError(name, f"{text!r} is no positive number", "Write it in digits.")
+            raise OptionError(name, f"{text!r} is not a positive number", "Write it in digits.")
         return int(text)
+
+    def size(self, name: str) -> int | None:
+        """Bytes, in digits or with a unit as Spark writes them: 100m are 100 MiB."""
+        text = self.text(name)
+        if text is None:
+            return None
+        form = _SIZE.fullmatch(text.strip().lower())
+        if form is None or int(form.group(1)) == 0:
+            raise OptionError(
+                name,
+                f"{text!r} is not a valid size",
+                "Write a number of bytes, or one with a unit such as 512k, 100m or 1g.",
+            )
+        return int(form.group(1)) << _SIZE_BITS[form.group(2) or ""]
 
     def truth(self, name: str, default: bool) -> bool:
         text = self.text(name)
@@ -173,14 +191,14 @@ class Given:
             return default
         form = _DURATION.fullmatch(text.strip())
         if form is None:
-            raise OptionError(name, f"{text!r} is no duration", "Write seconds, or 90s, 15m, 2h.")
+            raise OptionError(name, f"{text!r} is not a valid duration", "Write seconds, or 90s, 15m, 2h.")
         return float(form.group(1)) * _DURATION_SECONDS[form.group(2)]
 
     def exclude(self, one: str, others: Iterable[str], why: str) -> None:
         """The option `one` is there; none of the others may be."""
         for other in others:
             if other.lower() in self._values:
-                raise OptionError(other, f"it goes not with '{one}': {why}", "Leave one out.")
+                raise OptionError(other, f"it cannot be combined with '{one}': {why}", "Leave one out.")
 
 
 def access_of(given: Given) -> BrokerAccess:
@@ -202,6 +220,7 @@ def access_of(given: Given) -> BrokerAccess:
         given.text("password"),
         tls,
         given.seconds("retryTimeout", RETRY_SECONDS),
+        given.seconds("firstContactTimeout", FIRST_CONTACT_SECONDS),
     )
 
 
@@ -238,7 +257,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         _bound(given, "startingOffsets", "startingTimestamp"),
         _bound(given, "endingOffsets", "endingTimestamp"),
         given.number("maxMessagesPerTrigger"),
-        given.number("maxBytesPerTrigger"),
+        given.size("maxBytesPerTrigger"),
         given.number("minPartitions") or 1,
         given.number("rowsPerPartition") or ROWS_PER_PARTITION,
         given.truth("failOnDataLoss", True),
@@ -253,13 +272,13 @@ def _subscription(given: Given) -> Subscription:
     names = given.text("stream")
     pattern = given.text("streamPattern")
     if names is not None and pattern is not None:
-        raise OptionError("streamPattern", "it goes not with 'stream'", "Leave one out.")
+        raise OptionError("streamPattern", "it cannot be combined with 'stream'", "Leave one out.")
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
             raise OptionError(
-                "streamPattern", f"it is no regular expression: {error}", "It must match a name."
+                "streamPattern", f"it is not a valid regular expression: {error}", "It must match a name."
             ) from None
         return Subscription(pattern=pattern)
     if names is not None:
@@ -279,7 +298,7 @@ def _bound(given: Given, by_offset: str, by_time: str) -> OffsetChoice | None:
     offsets = given.text(by_offset)
     moment = given.text(by_time)
     if offsets is not None and moment is not None:
-        raise OptionError(by_time, f"it goes not with '{by_offset}'", "Leave one out.")
+        raise OptionError(by_time, f"it cannot be combined with '{by_offset}'", "Leave one out.")
     if offsets is not None:
         choice = read_choice(by_offset, offsets)
         if by_offset == "endingOffsets" and choice.word == EARLIEST:

@@ -35,11 +35,11 @@ class PenstockDataSource(DataSource):
 
     def schema(self) -> StructType:
         from penstock.spark.columns import spark_schema
-        from penstock.spark.http_client import client_for
+        from penstock.spark.first_contact import check_source
 
         options = self._read_options()
         # Says at once when the broker, the login or a stream is not there.
-        options.subscription.resolve(client_for(options.access))
+        check_source(options)
         return spark_schema(options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -61,7 +61,7 @@ class PenstockDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from penstock.spark.writer import BatchWriter, DirectWriter
 
-        options = self._write_options(schema, overwrite)
+        options = self._write_options(schema, overwrite, is_first_contact=True)
         return BatchWriter(options) if options.deduplicate else DirectWriter(options)
 
     def streamWriter(  # noqa: N802
@@ -74,20 +74,29 @@ class PenstockDataSource(DataSource):
                 "a streaming write needs Spark 4.1 or later: earlier ones hand over row by row. "
                 "Until then write each micro-batch as a batch, in foreachBatch: at least once."
             )
+        from penstock.spark.first_contact import has_committed
         from penstock.spark.stream_writer import DirectStreamWriter, StreamWriter
 
-        options = self._write_options(schema, overwrite)
+        # Called for every micro-batch: one that is not the first waits for a broker that restarts.
+        is_first_contact = not has_committed(dict(self.options))
+        options = self._write_options(schema, overwrite, is_first_contact)
         return StreamWriter(options) if options.deduplicate else DirectStreamWriter(options)
 
-    def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+    def _write_options(
+        self, schema: StructType, overwrite: bool, is_first_contact: bool
+    ) -> WriteOptions:
+        from penstock.spark.direct_publish import amqp_address
         from penstock.spark.errors import OptionError
+        from penstock.spark.first_contact import check_amqp
         from penstock.spark.staging import check_target
         from penstock.spark.write_options import write_options
 
         if overwrite:
             raise OptionError("mode", "what was published cannot be taken back", "Use append.")
         options = write_options(dict(self.options), schema)
-        check_target(options)
+        check_target(options, is_first_contact)
+        if is_first_contact and not options.deduplicate:
+            check_amqp(amqp_address(options), options.access.at_first_contact().retry_seconds)
         return options
 
     def _read_options(self, schema: StructType | None = None) -> ReadOptions:

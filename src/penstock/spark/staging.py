@@ -49,9 +49,10 @@ class StagedPartition(WriterCommitMessage):
     count: int
 
 
-def check_target(options: WriteOptions) -> None:
+def check_target(options: WriteOptions, is_first_contact: bool) -> None:
     """In the driver, before a job starts: is the broker there, may we, is the exchange there?"""
-    client = client_for(options.access)
+    access = options.access.at_first_contact() if is_first_contact else options.access
+    client = client_for(access)
     query = {} if options.exchange is None else {"exchange": options.exchange}
     path = client.path(
         "sinks", client.access.vhost, options.sink or "spark", "batches", 0,

@@ -66,7 +66,7 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
         return default_limit(self._options.messages_max, self._options.bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        streams = self._options.subscription.resolve(self._client())
+        streams = self._options.subscription.resolve(self._client(), may_be_empty=True)
         self._target = ends_of(streams, None, self._options.fail_on_loss)
 
     def latestOffset(  # noqa: N802
@@ -79,7 +79,8 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
         if begun is not None:
             # Everything before `start` is committed: Spark says so by asking.
             self._move_cursors(client, begun)
-        streams = options.subscription.resolve(client)
+        # Streams that a query has read and that are all gone are reported as lost data.
+        streams = options.subscription.resolve(client, may_be_empty=True)
         self._ends = ends_of(streams, begun, options.fail_on_loss)
         ends = self._ends if self._target is None else self._up_to_target(begun or {})
         if begun is None or is_unlimited(limit):
@@ -93,7 +94,7 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         client = self._client()
-        streams = self._options.subscription.resolve(client)
+        streams = self._options.subscription.resolve(client, may_be_empty=True)
         extents = extents_between(
             streams, read_progress(start), read_progress(end), self._options.fail_on_loss
         )

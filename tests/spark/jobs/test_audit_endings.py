@@ -317,9 +317,7 @@ def before_the_crash(crew: Crew) -> None:
     crew.publish("deleted")
     with crew.broker.connection() as connection:
         connection.channel().call(delete_queue("deleted"))
-    crew.declare(
-        "rejected", x_dead_letter_exchange="", x_dead_letter_routing_key="dead letters"
-    )
+    crew.declare("rejected", x_dead_letter_exchange="", x_dead_letter_routing_key="dead letters")
     crew.publish("rejected")
     crew.consume("rejected", 50, rejected)
     crew.declare("delivery limit", x_queue_type="quorum", x_delivery_limit=1)

@@ -190,8 +190,10 @@ def test_a_rehearsal_is_archived_and_replayed_by_commands(tmp_path: Path) -> Non
     server = Server(tmp_path / "server")
     try:
         load(server, "--mode", "durable", "--queue", "again", "--messages", "1")
-        replay = ("replay", str(work / "archive"), "--uri", server.uri, "--exchange", "")
-        code, out, errors = pipeline(*replay, "--routing-key", "again", "--json")
+        replay = ("replay", str(work / "archive"), "--uri", server.uri)
+        code, out, errors = pipeline(
+            *replay, "--exchange", "amq.default", "--routing-key", "again", "--json"
+        )
         assert code == 0, errors
         assert json.loads(out) == {"messages": 3000, "published": True}
         with blocking.connect(server.uri) as connection:

@@ -103,9 +103,7 @@ def audit(
             f.expr(f"block % {stride} = 0").alias("is_sampled"),
             f.expr(may_explain if catalog.has_origins else "false").alias("may_explain"),
         )
-        chosen = _Chosen(
-            rows.where("not is_clean or is_sampled or may_explain").toArrow(), catalog
-        )
+        chosen = _Chosen(rows.where("not is_clean or is_sampled or may_explain").toArrow(), catalog)
     finally:
         blocks.unpersist()
     say(f"looking into {chosen.dirty:,} blocks of {sum(total.blocks for total in totals):,}")

@@ -18,6 +18,7 @@ from penstock.client import blocking
 from penstock.client.errors import ClientError
 from penstock.spark.errors import PipelineError
 from penstock.spark.rows_encoding import encode_rows
+from penstock.spark.write_options import DEFAULT_EXCHANGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,6 +79,7 @@ def replay(
 ) -> int:
     """Publish rows of an archive in the order of their times; returns how many were confirmed."""
     ordered = rows.orderBy("timestamp", "stream", "partition", "offset").select(*_COLUMNS)
+    exchange = "" if exchange == DEFAULT_EXCHANGE else exchange
     step = Publish(uri, exchange, routing_key, rate)
     published = ordered.coalesce(1).mapInArrow(step, "count bigint").collect()
     return sum(int(row["count"]) for row in published)

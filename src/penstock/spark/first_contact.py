@@ -1,0 +1,68 @@
+"""The first question to a broker, asked in the driver before a job starts.
+
+A query that runs waits for a broker that is away, for as long as the option `retryTimeout` says.
+Whoever has mistyped an address should not wait: the first contact fails within seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from penstock.client import blocking
+from penstock.client.errors import ClientError
+from penstock.client.uri import decode_uri
+from penstock.spark.errors import PipelineError
+from penstock.spark.http_client import client_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.spark.options import ReadOptions
+
+# Where Spark notes in a checkpoint which micro-batches are done.
+_COMMITS: Final = "commits"
+
+
+class NoContact(PipelineError):
+    """Nobody answers at an AMQP address, or the login is refused."""
+
+
+def check_source(options: ReadOptions) -> None:
+    """Whether the broker answers, the login is right, and what the options name is there."""
+    client = client_for(options.access.at_first_contact())
+    if options.queue is not None:
+        assert options.owner is not None, "a queue is read under the name of an owner"
+        path = client.path("leases", client.access.vhost, options.queue, options.owner)
+        client.get_json(path)
+        return
+    options.subscription.resolve(client)
+
+
+def check_amqp(uri: str, seconds: float) -> None:
+    """Log in and out again. Raises `NoContact` within about so many seconds."""
+    try:
+        address = replace(decode_uri(uri), connect_timeout_milliseconds=round(seconds * 1000))
+        blocking.connect(address, timeout=seconds).close()
+    except ClientError as error:
+        raise NoContact(f"The broker cannot be reached over AMQP: {error}") from None
+
+
+def has_committed(options: Mapping[str, str]) -> bool:
+    """Whether a streaming query has finished a micro-batch before, by the checkpoint that the
+    options name. True when that cannot be known: the checkpoint is on another file system, say.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    location = given.get("checkpointlocation")
+    if location is None:
+        return True
+    parts = urlsplit(location)
+    if parts.scheme not in {"", "file"}:
+        return True
+    folder = Path(parts.path if parts.scheme else location)
+    if not folder.is_dir():
+        return True
+    commits = folder / _COMMITS
+    return commits.is_dir() and any(path.name.isdigit() for path in commits.iterdir())
