@@ -66,7 +66,11 @@ def test_a_secret_is_looked_up_where_it_is_used(tmp_path: Path) -> None:
         ({"startingOffsets": "soon"}, "startingOffsets", "cannot read 'soon'"),
         ({"startingOffsets": "{"}, "startingOffsets", "no JSON"),
         ({"startingOffsets": '{"a": 1.5}'}, "startingOffsets", "no offset"),
-        ({"startingOffsets": "1", "startingTimestamp": "2"}, "startingTimestamp", "cannot be combined"),
+        (
+            {"startingOffsets": "1", "startingTimestamp": "2"},
+            "startingTimestamp",
+            "cannot be combined",
+        ),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp", "cannot read"),
         ({"endingOffsets": "earliest"}, "endingOffsets", "nothing lies before"),
         ({"maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger", "not a positive number"),

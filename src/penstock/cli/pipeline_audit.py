@@ -24,6 +24,7 @@ from penstock.cli.pipeline_session import (
 )
 
 if TYPE_CHECKING:
+    from penstock.spark.jobs.charts import Chart
     from penstock.spark.jobs.verdict import Audit, QueueVerdict
 
 # What --fail-on understands; `FAILURES` in the job's verdict, repeated here so that --help needs
@@ -224,15 +225,40 @@ def show(found: "Audit", failures: dict[str, int], seconds: float) -> None:
         console.print("Nothing lost.", style="bold green")
 
 
-def draw_audit(path: Path, found: "Audit") -> None:
-    from penstock.spark.jobs.charts import Chart, draw
+# What the bars of the plot are called.
+_HAPPENED: Final = {
+    "enqueued": "enqueued",
+    "confirmed": "confirmed to publishers",
+    "delivered": "delivered",
+    "acknowledged": "acknowledged",
+    "received": "received by consumers",
+    "still_queued": "still in a queue",
+}
+_WRONG: Final = {
+    "lost": "lost",
+    "duplicated_flagged": "delivered again, flagged as redelivered",
+    "duplicated_unflagged": "delivered again, not flagged",
+    "phantom": "of unknown origin (phantom)",
+    "unconfirmed": "published and never confirmed",
+}
 
-    names = ("enqueued", "confirmed", "delivered", "acknowledged", "received", "still_queued")
-    wrong = ("lost", "duplicated_flagged", "duplicated_unflagged", "phantom", "unconfirmed")
-    charts = [
-        Chart("what happened", "messages", bars={n: float(found.total(n)) for n in names}),
-        Chart("what is wrong", "messages", bars={n: float(found.total(n)) for n in wrong}),
+
+def audit_charts(found: "Audit") -> list["Chart"]:
+    from penstock.spark.jobs.charts import Chart
+
+    def bars(names: dict[str, str]) -> dict[str, float]:
+        return {shown: float(found.total(name)) for name, shown in names.items()}
+
+    return [
+        Chart("What happened to messages", "messages", bars=bars(_HAPPENED)),
+        Chart("What is wrong", "messages", bars=bars(_WRONG), emphasized="lost"),
     ]
+
+
+def draw_audit(path: Path, found: "Audit") -> None:
+    from penstock.spark.jobs.charts import draw
+
     servers = {verdict.server for verdict in found.verdicts if verdict.server}
     rows = [cells(verdict, len(servers) > 1) for verdict in found.verdicts]
-    draw(path, "penstock audit", charts, [[name for name, _ in _COLUMNS], *rows])
+    head = [name for name, _ in _COLUMNS]
+    draw(path, "penstock audit", audit_charts(found), [head, *rows])

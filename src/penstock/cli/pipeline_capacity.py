@@ -22,18 +22,23 @@ from penstock.cli.pipeline_session import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.spark.jobs.capacity import Capacity, Site
+    from penstock.spark.jobs.capacity import Capacity, Shape, Site
+    from penstock.spark.jobs.charts import Chart
 
 # Receivers for which a cluster is planned: a team, a company, a city, a country, everybody.
 RECEIVERS: Final = (100, 10_000, 1_000_000, 100_000_000, 5_000_000_000)
 
 
-BrokersOption = Annotated[int, typer.Option("--brokers", "-B", min=1, help="B of the seed.")]
-QueuesOption = Annotated[int, typer.Option("--queues", "-Q", min=1, help="Q of the seed.")]
+BrokersOption = Annotated[
+    int, typer.Option("--brokers", "-B", min=1, help="Brokers that each relay feeds.")
+]
+QueuesOption = Annotated[
+    int, typer.Option("--queues", "-Q", min=1, help="Queues of each broker that serves clients.")
+]
 LevelsOption = Annotated[
     int, typer.Option("--levels", min=0, help="Relays in a row; 0 is a single broker.")
 ]
-SizeOption = Annotated[int, typer.Option("--size", min=1, help="Octets of a message.")]
+SizeOption = Annotated[int, typer.Option("--size", min=1, help="Bytes of a message.")]
 RateOption = Annotated[
     float, typer.Option("--rate", min=0.001, help="Publishes per second of the faucet.")
 ]
@@ -94,12 +99,14 @@ def command(
             send_us=send_us,
             cores=cores,
         )
-        asked = job.evaluate(site, job.Shape(brokers, queues, levels))
+        shape = job.Shape(brokers, queues, levels)
+        asked = job.evaluate(site, shape)
+        grid = job.Grid().including(shape, size)
         with progress(as_json) as tell, spark(master, memory, "capacity", tell) as session:
             tell("computing the grid")
-            rows = [row.asDict() for row in job.capacity_grid(session, site, job.Grid()).collect()]
+            rows = [row.asDict() for row in job.capacity_grid(session, site, grid).collect()]
         if plot is not None:
-            draw_capacity(plot, rows, size)
+            draw_capacity(plot, rows, shape, asked, size)
     told = described(site, asked)
     if as_json:
         print_json({**told, "scale": _scale(site), "grid": rows})
@@ -146,17 +153,26 @@ def show(
     table.add_column("")
     table.add_column("", justify="right")
     table.add_row("publishes it keeps up with", f"{told['publishes']:,.0f} /s")
-    table.add_row("ISR", f"{told['isr']:,.0f} /s")
-    table.add_row("XSR", f"{told['xsr']:,.0f} /s")
+    table.add_row("messages into queues (ISR)", f"{told['isr']:,.0f} /s")
+    table.add_row("messages to clients (XSR)", f"{told['xsr']:,.0f} /s")
     table.add_row("servers", f"{told['nodes']:,}")
-    table.add_row("what binds", told["binding"])
+    table.add_row("limited by", told["binding"])
     table.add_row("queues at the full rate, at most", f"{told['queues_max']:,}")
     table.add_row("brokers at the full rate, at most", f"{told['brokers_max']:,}")
     console.print(table)
     wide = Table(title="the smallest cluster that gives each receiver the highest rate")
-    names = ("receivers", "servers", "B", "Q", "levels", "publishes /s", "XSR /s", "what binds")
+    names = (
+        "receivers",
+        "servers",
+        "B",
+        "Q",
+        "levels",
+        "publishes /s",
+        "to clients /s",
+        "limited by",
+    )
     for name in names:
-        wide.add_column(name, justify="left" if name == "what binds" else "right")
+        wide.add_column(name, justify="left" if name == "limited by" else "right")
     for row in scale:
         wide.add_row(
             short(row["receivers"]),
@@ -173,7 +189,7 @@ def show(
     for row in rows:
         bound[row["binding"]] = bound.get(row["binding"], 0) + 1
     spread = ", ".join(f"{count} by {name}" for name, count in sorted(bound.items()))
-    console.print(f"Of {len(rows)} clusters in the grid, bound: {spread}.")
+    console.print(f"Of {len(rows)} clusters in the grid, limited: {spread}.")
 
 
 def short(number: float) -> str:
@@ -186,23 +202,73 @@ def short(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def draw_capacity(path: Path, rows: list[dict[str, Any]], size: int) -> None:
-    from penstock.spark.jobs.charts import Chart, draw, text_cell
+def capacity_charts(
+    rows: list[dict[str, Any]], shape: "Shape", asked: "Capacity", size: int
+) -> list["Chart"]:
+    """Of the cluster that was asked for, and of others with its size of messages and its levels."""
+    from penstock.spark.jobs.charts import Chart, Spot
 
-    sizes = sorted({row["message_bytes"] for row in rows})
-    nearest = min(sizes, key=lambda known: abs(known - size))
-    mine = [row for row in rows if row["message_bytes"] == nearest and row["levels"] == 1]
+    mine = [r for r in rows if (r["message_bytes"], r["levels"]) == (size, shape.levels)]
+    queues = sorted({row["queues"] for row in mine})
+    every = sorted({row["brokers"] for row in mine})
+    chosen = shape.brokers if shape.brokers in every else every[0]
+    bound = f"limited by: {asked.binding}"
     charts = []
-    for name, title in (("xsr", "XSR, one level"), ("publishes", "publishes, one level")):
-        queues = sorted({row["queues"] for row in mine})
+    for name, title, rate in (
+        ("xsr", "Messages delivered to all clients", asked.xsr),
+        ("publishes", "Publishes that the cluster keeps up with", asked.publishes),
+    ):
         lines: dict[str, Sequence[float]] = {
-            f"B = {brokers}": [
+            _brokers(brokers): [
                 next(r[name] for r in mine if (r["brokers"], r["queues"]) == (brokers, count))
                 for count in queues
             ]
-            for brokers in sorted({row["brokers"] for row in mine})
+            for brokers in every
         }
-        charts.append(Chart(title, "messages /s", "Q", queues, lines, is_logarithmic=True))
-    head = list(rows[0])
-    table = [head, *([text_cell(row[name]) for name in head] for row in rows)]
-    draw(path, f"penstock capacity, messages of {nearest} octets", charts, table)
+        text = f"{_brokers(chosen)} x {shape.queues:,} queues: {rate:,.0f} /s\n{bound}"
+        charts.append(
+            Chart(
+                title,
+                "messages per second",
+                "queues of each broker",
+                queues,
+                lines,
+                is_logarithmic=True,
+                spot=Spot(shape.queues, rate, text),
+                emphasized=_brokers(chosen),
+            )
+        )
+    used = {name: 100 * share for name, share in asked.used.items()}
+    title = f"How much of each limit this cluster uses; {bound}"
+    charts.append(Chart(title, "per cent", bars=used, emphasized=asked.binding, unit=" %"))
+    return charts
+
+
+def _brokers(count: int) -> str:
+    return "1 broker" if count == 1 else f"{count:,} brokers"
+
+
+# What the columns of the grid are called in the table of an HTML page.
+_HEADS: Final = {
+    "message_bytes": "bytes of a message",
+    "nodes": "servers",
+    "publishes": "publishes /s",
+    "isr": "into queues /s",
+    "xsr": "to clients /s",
+    "binding": "limited by",
+}
+
+
+def draw_capacity(
+    path: Path, rows: list[dict[str, Any]], shape: "Shape", asked: "Capacity", size: int
+) -> None:
+    from penstock.spark.jobs.charts import draw, text_cell
+
+    names = list(rows[0])
+    table = [
+        [_HEADS.get(name, name) for name in names],
+        *([text_cell(row[name]) for name in names] for row in rows),
+    ]
+    levels = "" if shape.levels == 1 else f", {shape.levels} levels of relays"
+    title = f"penstock capacity, messages of {size:,} bytes{levels}"
+    draw(path, title, capacity_charts(rows, shape, asked, size), table)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -24,12 +25,16 @@ from penstock.cli.pipeline_session import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.spark.jobs.charts import Chart
     from penstock.spark.jobs.flow import Flow, RouteFlow
 
 # How much of the past --follow looks at.
 FOLLOWED_SECONDS: Final = 60
 # Bars that can still be told apart.
 HOTTEST_DRAWN: Final = 8
+# A figure to compare with is drawn when it is at most so many times the highest rate.
+MARK_RATIO: Final = 3
+CLOCK: Final = "time of day (UTC)"
 
 
 WordsOption = Annotated[
@@ -139,14 +144,18 @@ def shown(found: "Flow", top: int, words: int) -> Group:
     from penstock.spark.jobs.flow import SEED_ISR, SEED_XSR
 
     rates = Table(title="penstock flow")
-    for name in ("", "average /s", "peak /s", "seed's figure /s"):
+    for name in ("", "average /s", "peak /s", "design figure /s"):
         rates.add_column(name, justify="left" if not name else "right")
-    rates.add_row("ISR", f"{found.isr:,.0f}", f"{found.peak_isr:,.0f}", f"{SEED_ISR:,}")
-    rates.add_row("XSR", f"{found.xsr:,.0f}", f"{found.peak_xsr:,.0f}", f"{SEED_XSR:,}")
+    rates.add_row(
+        "into queues (ISR)", f"{found.isr:,.0f}", f"{found.peak_isr:,.0f}", f"{SEED_ISR:,}"
+    )
+    rates.add_row(
+        "to consumers (XSR)", f"{found.xsr:,.0f}", f"{found.peak_xsr:,.0f}", f"{SEED_XSR:,}"
+    )
     for server, (entered, given) in found.servers().items():
         rates.add_row(server, f"{entered:,.0f} in", f"{given:,.0f} out", "")
     queues = Table(title=f"queues, {found.seconds:,.0f} s")
-    for name in ("queue", "in /s", "out /s", "in", "out", "dropped", "lag"):
+    for name in ("queue", "in /s", "out /s", "in", "out", "dropped", "backlog"):
         queues.add_column(name, justify="left" if name == "queue" else "right")
     for queue in found.queues[:top]:
         queues.add_row(
@@ -165,7 +174,7 @@ def shown(found: "Flow", top: int, words: int) -> Group:
         queues,
         _routes("exchanges", "exchange", found.exchanges()[:top], found),
         _routes("topics by prefix", "exchange and prefix", found.topics(words)[:top], found),
-        _routes("hot topics", "exchange and routing key", found.hottest()[:top], found),
+        _routes("busiest routing keys", "exchange and routing key", found.hottest()[:top], found),
     )
 
 
@@ -230,28 +239,42 @@ def described(found: "Flow", words: int) -> dict[str, object]:
     }
 
 
-def draw_flow(path: Path, found: "Flow", top: int) -> None:
-    from penstock.spark.jobs.charts import Chart, draw
+def flow_charts(found: "Flow") -> list["Chart"]:
+    from penstock.spark.jobs.charts import Chart
     from penstock.spark.jobs.flow import SEED_ISR, SEED_XSR
 
-    seconds = [index * found.bucket_ms / 1000 for index in range(found.bucket_count)]
+    times = [
+        datetime.fromtimestamp((found.first_bucket + index) * found.bucket_ms / 1000, UTC)
+        for index in range(found.bucket_count)
+    ]
+    figures = {"design figure, into queues": SEED_ISR, "design figure, to consumers": SEED_XSR}
+    peak = max(found.peak_isr, found.peak_xsr)
     charts = [
         Chart(
-            "rates",
-            "messages /s",
-            "seconds",
-            seconds,
-            {"in (ISR)": found.series(0), "out (XSR)": found.series(1)},
-            marks={"the seed's ISR": SEED_ISR, "the seed's XSR": SEED_XSR},
+            "Rates",
+            "messages per second",
+            CLOCK,
+            times,
+            {"into queues": found.series(0), "to consumers": found.series(1)},
+            # A line far above all others would flatten them.
+            marks={name: rate for name, rate in figures.items() if rate <= MARK_RATIO * peak},
         ),
-        Chart("lag", "messages", "seconds", seconds, {"in queues": found.lag_series()}),
+        Chart("Backlog", "messages", CLOCK, times, {"waiting in queues": found.lag_series()}),
     ]
     if found.routes:
         hottest = {label(route): found.peak(route) for route in found.hottest()[:HOTTEST_DRAWN]}
-        charts.append(Chart("hot topics", "messages /s at their peak", bars=hottest))
-    head = ["queue", "in", "out", "dropped", "lag"]
+        seconds = found.bucket_ms / 1000
+        busiest = f"messages per second, in the busiest {seconds:g} s of each"
+        charts.append(Chart("Busiest routing keys", busiest, bars=hottest))
+    return charts
+
+
+def draw_flow(path: Path, found: "Flow", top: int) -> None:
+    from penstock.spark.jobs.charts import draw
+
+    head = ["queue", "in", "out", "dropped", "backlog"]
     rows = [
         [queue.name, *(f"{n:,}" for n in (queue.entered, queue.given, queue.dropped, queue.lag))]
         for queue in found.queues[:top]
     ]
-    draw(path, "penstock flow", charts, [head, *rows])
+    draw(path, "penstock flow", flow_charts(found), [head, *rows])

@@ -191,14 +191,18 @@ class Given:
             return default
         form = _DURATION.fullmatch(text.strip())
         if form is None:
-            raise OptionError(name, f"{text!r} is not a valid duration", "Write seconds, or 90s, 15m, 2h.")
+            raise OptionError(
+                name, f"{text!r} is not a valid duration", "Write seconds, or 90s, 15m, 2h."
+            )
         return float(form.group(1)) * _DURATION_SECONDS[form.group(2)]
 
     def exclude(self, one: str, others: Iterable[str], why: str) -> None:
         """The option `one` is there; none of the others may be."""
         for other in others:
             if other.lower() in self._values:
-                raise OptionError(other, f"it cannot be combined with '{one}': {why}", "Leave one out.")
+                raise OptionError(
+                    other, f"it cannot be combined with '{one}': {why}", "Leave one out."
+                )
 
 
 def access_of(given: Given) -> BrokerAccess:
@@ -278,7 +282,9 @@ def _subscription(given: Given) -> Subscription:
             re.compile(pattern)
         except re.error as error:
             raise OptionError(
-                "streamPattern", f"it is not a valid regular expression: {error}", "It must match a name."
+                "streamPattern",
+                f"it is not a valid regular expression: {error}",
+                "It must match a name.",
             ) from None
         return Subscription(pattern=pattern)
     if names is not None:

@@ -171,6 +171,19 @@ class Grid:
     levels: tuple[int, ...] = (0, 1, 2, 3, 4)
     message_bytes: tuple[int, ...] = (100, 250, 1000, 10_000)
 
+    def including(self, shape: Shape, message_bytes: int) -> Grid:
+        """With the values of a cluster that somebody asks for, so that it is among them."""
+
+        def with_one(values: tuple[int, ...], value: int) -> tuple[int, ...]:
+            return tuple(sorted({*values, value}))
+
+        return Grid(
+            with_one(self.brokers, shape.brokers),
+            with_one(self.queues, shape.queues),
+            with_one(self.levels, shape.levels),
+            with_one(self.message_bytes, message_bytes),
+        )
+
     def combinations(self) -> list[tuple[int, int, int, int]]:
         every = product(self.brokers, self.queues, self.levels, self.message_bytes)
         # Without relays the number of brokers means nothing.
@@ -197,11 +210,11 @@ def capacity_grid(spark: SparkSession, site: Site, grid: Grid) -> DataFrame:
     """A row for each combination, computed by tasks."""
     rows = grid.combinations()
     tasks = min(len(rows), spark.sparkContext.defaultParallelism)
-    return spark.range(0, len(rows), 1, tasks).mapInArrow(_Evaluate(site, rows), GRID_SQL)
+    return spark.range(0, len(rows), 1, tasks).mapInArrow(Evaluate(site, rows), GRID_SQL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Evaluate:
+class Evaluate:
     site: Site
     rows: Sequence[tuple[int, int, int, int]]
 

@@ -9,6 +9,8 @@ import base64
 import html
 import io
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES: Final = (".png", ".html")
 _STYLE: Final = (
@@ -32,21 +35,36 @@ class CannotDraw(PipelineError):
     """A plot was asked for that cannot be made. Says why and what to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point that is marked, with a text beside it."""
+
+    x: float
+    y: float
+    text: str
+
+
 @dataclass(slots=True)
 class Chart:
-    """One set of axes: lines over x, or bars with names."""
+    """One set of axes: lines over x, or bars with names. Moments as x are drawn as clock time."""
 
     title: str
     ylabel: str
     xlabel: str = ""
-    x: Sequence[float] = ()
+    x: Sequence[float] | Sequence[datetime] = ()
     lines: dict[str, Sequence[float]] = field(default_factory=dict)
     bars: dict[str, float] = field(default_factory=dict)
-    # Horizontal lines to compare with, by name.
+    # Straight lines to compare with, by name.
     marks: dict[str, float] = field(default_factory=dict)
     is_logarithmic: bool = False
+    spot: Spot | None = None
+    # The name of a bar, or of a line, that matters most.
+    emphasized: str = ""
+    # What stands behind the number of a bar.
+    unit: str = ""
 
 
+EMPHASIS: Final = "tab:red"
 # Fewer are drawn as points; and fewer bars are not made thicker for it.
 FEW_POINTS: Final = 4
 
@@ -54,7 +72,7 @@ FEW_POINTS: Final = 4
 def check_plot(path: Path) -> None:
     """Before a job runs: whether its plot can be written."""
     if path.suffix not in SUFFIXES:
-        raise CannotDraw(f"{path}: a plot is written as .png or .html. Choose such a name.")
+        raise CannotDraw(f"{path}: a plot is written as .png or .html. Choose a name that ends so.")
     if not path.resolve().parent.is_dir():
         raise CannotDraw(f"{path}: there is no such directory. Make it first.")
     try:
@@ -73,15 +91,19 @@ def draw(path: Path, title: str, charts: list[Chart], table: list[list[str]]) ->
 
 
 def _png(title: str, charts: list[Chart]) -> bytes:
+    written = io.BytesIO()
+    figure_of(title, charts).savefig(written, format="png", dpi=110)
+    return written.getvalue()
+
+
+def figure_of(title: str, charts: list[Chart]) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.4 * len(charts)), layout="constrained")
     figure.suptitle(title)
     for chart, axes in zip(charts, figure.subplots(len(charts), 1, squeeze=False), strict=True):
         _fill(axes[0], chart)
-    written = io.BytesIO()
-    figure.savefig(written, format="png", dpi=110)
-    return written.getvalue()
+    return figure
 
 
 def _fill(axes: Axes, chart: Chart) -> None:
@@ -96,15 +118,21 @@ def _fill(axes: Axes, chart: Chart) -> None:
     for name, values in chart.lines.items():
         # A line through one point is not seen.
         marker = "o" if len(values) < FEW_POINTS else None
-        axes.plot(list(chart.x), list(values), label=name, marker=marker)
-    for name, value in chart.marks.items():
-        axes.axhline(
-            value, linestyle="--", linewidth=1, color="grey", label=f"{name}: {value:,.0f}"
-        )
+        width = 3.0 if name == chart.emphasized else 1.5
+        axes.plot(list(chart.x), list(values), label=name, marker=marker, linewidth=width)
+    if chart.x and isinstance(chart.x[0], datetime):
+        _show_clock_time(axes, chart)
+    if chart.spot is not None:
+        _mark_spot(axes, chart.spot)
+    for style, (name, value) in zip(cycle(("--", ":")), chart.marks.items(), strict=False):
+        label = f"{name}: {value:,.0f}"
+        axes.axhline(value, linestyle=style, linewidth=1, color="grey", label=label)
     if chart.is_logarithmic:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:,.0f}")
         if chart.lines:
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
     else:
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -112,10 +140,44 @@ def _fill(axes: Axes, chart: Chart) -> None:
         axes.legend(fontsize=8)
 
 
+def _show_clock_time(axes: Axes, chart: Chart) -> None:
+    """As 14:05:00 with the day beside the axis's name; of several days with the day each."""
+    from matplotlib.dates import AutoDateLocator, DateFormatter
+
+    first, last = chart.x[0], chart.x[-1]
+    assert isinstance(first, datetime)
+    assert isinstance(last, datetime)
+    is_one_day = first.date() == last.date()
+    axes.xaxis.set_major_locator(AutoDateLocator())
+    form = "%H:%M:%S" if is_one_day else "%m-%d %H:%M"
+    axes.xaxis.set_major_formatter(DateFormatter(form, tz=first.tzinfo))
+    day = f"{first:%Y-%m-%d}" if is_one_day else f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    axes.set_xlabel(f"{chart.xlabel}, {day}")
+
+
+def _mark_spot(axes: Axes, spot: Spot) -> None:
+    axes.plot([spot.x], [spot.y], marker="*", markersize=16, color=EMPHASIS, linestyle="none")
+    axes.annotate(
+        spot.text,
+        (spot.x, spot.y),
+        xytext=(10, -14),
+        textcoords="offset points",
+        fontsize=9,
+        color=EMPHASIS,
+        verticalalignment="top",
+        bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": EMPHASIS, "alpha": 0.9},
+    )
+
+
 def _fill_bars(axes: Axes, chart: Chart) -> None:
     """Lying down, so that names can be read, the first one on top, with their numbers."""
-    bars = axes.barh(list(chart.bars), list(chart.bars.values()), height=0.6)
-    axes.bar_label(bars, fmt="{:,.0f}", padding=3, fontsize=8)
+    colours = [EMPHASIS if name == chart.emphasized else "tab:blue" for name in chart.bars]
+    bars = axes.barh(list(chart.bars), list(chart.bars.values()), height=0.6, color=colours)
+    axes.bar_label(bars, fmt=f"{{:,.0f}}{chart.unit}", padding=3, fontsize=8)
+    for name, value in chart.marks.items():
+        axes.axvline(value, linestyle="--", linewidth=1, color="grey", label=name)
+    if chart.marks:
+        axes.legend(fontsize=8)
     axes.set_ylim(max(len(chart.bars), FEW_POINTS) - 0.5, -0.5)
     axes.set_xlabel(chart.ylabel)
     axes.margins(x=0.12)
