@@ -193,6 +193,7 @@ def test_direct_publishing_is_confirmed_and_mandatory_counts(
         ("'x' as body", {"exchange": None}, "nothing says where to publish"),
         ("'x' as body", {"exchange": "missing"}, "no exchange 'missing' in vhost '/'"),
         ("'x' as body", {"exhcange": "e"}, "Did you mean 'exchange'"),
+        ("'x' as body", {"path": "orders"}, "messages are not written to a path"),
         ("'x' as body", {"window": "many"}, "'many' is not a positive number"),
         ("'x' as body", {"deduplicate": "false", "sink": "s"}, "nothing is staged then"),
         ("'x' as body", {"whenFull": "drop"}, "'drop' is none of the words it may be"),

@@ -11,6 +11,7 @@ from penstock.cli.pipeline_session import (
     MasterOption,
     MemoryOption,
     Tell,
+    errors,
     print_json,
     progress,
     refusals,
@@ -68,7 +69,7 @@ def command(
     """
     with refusals():
         from penstock.spark.jobs import archive_care
-        from penstock.spark.jobs.archive import ArchiveRefused, archive
+        from penstock.spark.jobs.archive import ArchiveRefused, archive, is_begun
         from penstock.spark.jobs.lake_files import LakeFiles
 
         options = chosen_options(uri, stream, pattern, starting)
@@ -79,7 +80,15 @@ def command(
             check_streams(options)
         rows = compacted = removed = 0
         with progress(as_json) as tell, spark(master, memory, "archive", tell) as session:
-            archive_care.finish(LakeFiles(session, to))
+            files = LakeFiles(session, to)
+            archive_care.finish(files)
+            if starting and is_begun(files):
+                errors.print(
+                    f"{to} continues where it stopped; --starting has no effect on an archive that "
+                    "was begun before.",
+                    highlight=False,
+                    markup=False,
+                )
             if copies:
                 rows = _watch(archive(session, to, options, continuous), tell)
             if compact:

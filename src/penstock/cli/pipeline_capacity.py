@@ -99,7 +99,8 @@ def command(
             send_us=send_us,
             cores=cores,
         )
-        shape = job.Shape(brokers, queues, levels)
+        # Without relays there is one broker, whatever --brokers says.
+        shape = job.Shape(brokers if levels else 1, queues, levels)
         asked = job.evaluate(site, shape)
         grid = job.Grid().including(shape, size)
         with progress(as_json) as tell, spark(master, memory, "capacity", tell) as session:
@@ -111,7 +112,7 @@ def command(
     if as_json:
         print_json({**told, "scale": _scale(site), "grid": rows})
     else:
-        show(told, f"{brokers} brokers x {queues} queues", _scale(site), rows)
+        show(told, f"{_brokers(shape.brokers)} x {queues:,} queues", _scale(site), rows)
 
 
 def described(site: "Site", asked: "Capacity") -> dict[str, Any]:
@@ -211,7 +212,7 @@ def capacity_charts(
     mine = [r for r in rows if (r["message_bytes"], r["levels"]) == (size, shape.levels)]
     queues = sorted({row["queues"] for row in mine})
     every = sorted({row["brokers"] for row in mine})
-    chosen = shape.brokers if shape.brokers in every else every[0]
+    chosen = shape.brokers
     bound = f"limited by: {asked.binding}"
     charts = []
     for name, title, rate in (

@@ -1,5 +1,6 @@
 """`penstock pipeline replay`: from an archive back to an exchange."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -66,12 +67,13 @@ def command(
         from penstock.spark.jobs.archive import read_archive
         from penstock.spark.jobs.replay import replay
 
+        begin, end = moment("--since", since), moment("--until", until)
         if not dry_run:
             # Before Spark starts, which takes longer.
             check_amqp(uri, FIRST_CONTACT_SECONDS)
         with progress(as_json) as tell, spark(master, memory, "replay", tell) as session:
             tell("reading the archive")
-            rows = chosen_rows(read_archive(session, archive), stream, since, until, where)
+            rows = chosen_rows(read_archive(session, archive), stream, begin, end, where)
             if dry_run:
                 count = rows.count()
             else:
@@ -84,21 +86,33 @@ def command(
         Console().print(f"{count:,} messages {what}")
 
 
+def moment(option: str, text: str | None) -> "datetime | None":
+    """Of UTC. Raises `OptionError`."""
+    from penstock.spark.offset_choice import read_time
+
+    if text is None:
+        return None
+    chosen = read_time(option, text).timestamp_ms
+    assert chosen is not None, "a time was read"
+    return datetime.fromtimestamp(chosen / 1000, UTC)
+
+
 def chosen_rows(
     rows: "DataFrame",
     stream: str | None,
-    since: str | None,
-    until: str | None,
+    since: datetime | None,
+    until: datetime | None,
     where: str | None,
 ) -> "DataFrame":
+    """Times are of UTC, as the days that the archive is divided by."""
     from pyspark.sql import functions as f
 
     if stream is not None:
         rows = rows.where(f.col("stream") == stream)
     if since is not None:
-        rows = rows.where(f.col("timestamp") >= f.to_timestamp(f.lit(since)))
-        rows = rows.where(f.col("date") >= since[:10])
+        rows = rows.where(f.col("timestamp") >= f.lit(since))
+        rows = rows.where(f.col("date") >= f"{since:%Y-%m-%d}")
     if until is not None:
-        rows = rows.where(f.col("timestamp") < f.to_timestamp(f.lit(until)))
-        rows = rows.where(f.col("date") <= until[:10])
+        rows = rows.where(f.col("timestamp") < f.lit(until))
+        rows = rows.where(f.col("date") <= f"{until:%Y-%m-%d}")
     return rows if where is None else rows.where(where)

@@ -38,7 +38,7 @@ WRITE_OPTIONS: Final = (
     "amqpUri",
 )
 # Spark hands its own to us too.
-_SPARKS_OPTIONS: Final = ("checkpointLocation", "path", "queryName")
+_SPARKS_OPTIONS: Final = ("checkpointLocation", "queryName")
 # As people call the exchange without a name.
 DEFAULT_EXCHANGE: Final = "amq.default"
 # What becomes of a batch that a queue which refuses publishes has no room for.
@@ -75,6 +75,12 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     routing_key = _constant(options, "routingKey")
     rest = {n: v for n, v in options.items() if n.lower() not in {"exchange", "routingkey"}}
     given = Given(rest)
+    if given.text("path") is not None:
+        raise OptionError(
+            "path",
+            "messages are not written to a path",
+            "Leave it out of save() or start(); the option 'exchange' says where to publish.",
+        )
     given.check_names((*WRITE_OPTIONS, *_SPARKS_OPTIONS))
     check_columns(schema)
     names = set(schema.names)

@@ -136,6 +136,18 @@ def test_losses_among_dropped_messages_are_found_whatever_is_sampled(
     }
 
 
+def test_neighbouring_messages_are_named_as_one_run(spark: SparkSession, tmp_path: Path) -> None:
+    sides = Sides(tmp_path, is_identified=True)
+    name, _ = sides.published("q")
+    for position in range(1, 40):
+        # Each in a record of its own.
+        sides.broker.add(form.DELIVERED, name, position, 1)
+        sides.broker.add(form.ACKNOWLEDGED, name, position, 1)
+    found = sides.audited(spark)
+    assert found.total("lost") == 39
+    assert [str(offence) for offence in found.offences] == ["q: publisher p1, sequence 0..38"]
+
+
 def test_what_was_received_and_rejected_explains_no_loss_of_another_publisher(
     spark: SparkSession, tmp_path: Path
 ) -> None:

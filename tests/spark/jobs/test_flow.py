@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.spark.jobs import ledger_form as form
+from penstock.spark.jobs.audit import audit
 from penstock.spark.jobs.flow import flow
 from penstock.spark.jobs.ledger_reading import open_ledgers
 from penstock.spark.jobs.synthetic import Fault, Traffic, write_server
@@ -45,6 +46,22 @@ def test_only_what_is_not_too_old_is_counted(spark: SparkSession, tmp_path: Path
     found = flow(open_ledgers(spark, [book.write()]), 1000, since_ms=15_000)
     assert [(queue.entered, queue.lag) for queue in found.queues] == [(7, 12)]
     assert found.lag_series() == [12]
+
+
+def test_queues_that_the_broker_makes_for_itself_are_no_part_of_a_report(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    book = Book(tmp_path / "a", form.BROKER_MAGIC)
+    book.add(form.STARTED)
+    for queue in ("amq.stage.0123.4", "q", "amq.lease.4567.1"):
+        book.add(form.ENQUEUED, book.name("/", queue), 1, 5, 1)
+    ledgers = open_ledgers(spark, [book.write()])
+    found = flow(ledgers, 1000)
+    assert [(queue.name, queue.entered) for queue in found.queues] == [("q", 5)]
+    assert sum(found.lag_series()) == 5
+    audited = audit(ledgers)
+    assert [verdict.queue for verdict in audited.verdicts] == ["q"]
+    assert (audited.events, audited.total("enqueued"), audited.blocks) == (5, 5, 1)
 
 
 def test_a_queue_that_was_restored_lags_by_what_came_back(

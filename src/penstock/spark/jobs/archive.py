@@ -87,6 +87,11 @@ class _WriteBatch:
         write_batch(rows, self.root, f"{self.tag}-{number:08d}")
 
 
+def is_begun(files: LakeFiles) -> bool:
+    """Whether a query has begun it, so that another one continues where that stopped."""
+    return files.exists(_TAG)
+
+
 def archive(
     spark: SparkSession,
     root: str,
@@ -97,7 +102,7 @@ def archive(
     ends when everything that is there now is archived.
     """
     files = LakeFiles(spark, root)
-    if not files.exists(_TAG):
+    if not is_begun(files):
         _refuse_a_second(files, options)
         files.write(_TAG, secrets.token_hex(4))
     tag = files.read(_TAG)

@@ -11,7 +11,7 @@ everything confirmed and not received is lost.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -321,12 +321,29 @@ def percentiles(histogram: dict[int, int]) -> dict[str, int]:
     return found
 
 
+def _merged(rows: list[Example]) -> list[Example]:
+    """In order, and neighbouring messages as one row, as far as they are of one publisher."""
+    merged: list[Example] = []
+    for row in sorted(rows, key=lambda row: (row.finding, row.queue, row.start, row.first)):
+        last = merged[-1] if merged else row
+        sequence = last.sequence + last.count if last.pair >= 0 else -1
+        goes_on = (last.finding, last.queue, last.start, last.first + last.count, last.pair)
+        if (row.finding, row.queue, row.start, row.first, row.pair) == goes_on and (
+            row.sequence == sequence
+        ):
+            merged[-1] = replace(last, count=last.count + row.count)
+        else:
+            merged.append(row)
+    return merged
+
+
 def _offences(catalog: Catalog, found: list[Example], examples_max: int) -> list[Offence]:
     offences: list[Offence] = []
     kept: dict[tuple[int, int], int] = defaultdict(int)
-    for row in sorted(found, key=lambda row: (row.finding, row.queue, row.start, row.first)):
+    named = [row for row in found if not row.is_total and row.finding in NAMED]
+    for row in _merged(named):
         finding = Finding(row.finding)
-        if row.is_total or finding not in NAMED or kept[row.queue, finding] >= examples_max:
+        if kept[row.queue, finding] >= examples_max:
             continue
         kept[row.queue, finding] += 1
         queue = catalog.queues[row.queue]
