@@ -111,7 +111,7 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
         raise
     lease = vhost.queue(name)
     if taken:
-        origin.acknowledge_many(taken, are_leased=True)
+        origin.lease_many(taken)
     for entry in taken:
         lease.enqueue(_copy(entry.message), now)
     _watch(vhost, lease, now)

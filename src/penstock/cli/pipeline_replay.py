@@ -20,19 +20,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+ExchangeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--exchange",
+        help="Publish to this exchange; amq.default is the default exchange. "
+        "[default: the one each message was published to]",
+    ),
+]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where", help="A condition in SQL, as \"routing_key like 'eu.%' and offset > 10\"."
+    ),
+]
+
+
 def command(
     archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="What `archive` wrote.")],
     uri: Annotated[
         str, typer.Option("--uri", help="The broker to publish to.")
     ] = "amqp://guest:guest@localhost:5672",
-    exchange: Annotated[
-        str | None,
-        typer.Option(
-            "--exchange",
-            help="Publish to this exchange; amq.default is the default exchange. "
-            "[default: the one each message was published to]",
-        ),
-    ] = None,
+    exchange: ExchangeOption = None,
     routing_key: Annotated[
         str | None, typer.Option("--routing-key", help="Of every message. [default: its own]")
     ] = None,
@@ -41,12 +50,7 @@ def command(
         str | None, typer.Option("--since", help="Not before this time, as 2026-11-16T12:00:00Z.")
     ] = None,
     until: Annotated[str | None, typer.Option("--until", help="Before this time.")] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            "--where", help="A condition in SQL, as \"routing_key like 'eu.%' and offset > 10\"."
-        ),
-    ] = None,
+    where: WhereOption = None,
     rate: Annotated[
         float, typer.Option("--rate", min=0, help="Messages per second; 0 is no limit.")
     ] = 0.0,

@@ -83,7 +83,7 @@ class PenstockDataSource(DataSource):
         return StreamWriter(options) if options.deduplicate else DirectStreamWriter(options)
 
     def _write_options(
-        self, schema: StructType, overwrite: bool, is_first_contact: bool
+        self, schema: StructType, overwrite: bool, is_first_contact: bool = False
     ) -> WriteOptions:
         from penstock.spark.direct_publish import amqp_address
         from penstock.spark.errors import OptionError

@@ -104,9 +104,9 @@ def test_what_the_broker_dropped_is_explained_whatever_is_sampled(
     sides.left(name, form.LEASED, is_delivered=True)
     found = sides.audited(spark)
     queues = by_name(found)
-    assert {name: queue.lost for name, queue in queues.items() if queue.lost} == {}
-    for reason in form.REASONS:
-        assert queues[f"dropped {reason}"].dropped == {reason: MESSAGES}
+    assert {shown: queue.lost for shown, queue in queues.items() if queue.lost} == {}
+    for text in form.REASONS:
+        assert queues[f"dropped {text}"].dropped == {text: MESSAGES}
     assert (queues["leased"].leased, queues["leased"].missing_confirmed) == (MESSAGES, MESSAGES)
     assert found.total("phantom") == found.total("duplicated") == 0
     assert found.offences == [] or not is_identified
@@ -290,8 +290,10 @@ def in_transactions(crew: Crew) -> None:
                 if is_last:
                     crew.received("transactions", delivered)
                 channel.ack(delivered)
-            channel.call(commit() if is_last else rollback())
-            if not is_last:
+            if is_last:
+                channel.call(commit())
+            else:
+                channel.call(rollback())
                 channel.close()
                 channel = connection.channel()
                 channel.call(select_transactions())
@@ -344,7 +346,7 @@ def before_the_crash(crew: Crew) -> None:
     crew.declare("leased")
     crew.publish("leased")
     for number in (1, 2):
-        wanted = {"owner": "job", "number": number, "messages": 20}
+        wanted: dict[str, object] = {"owner": "job", "number": number, "messages": 20}
         crew.ask("POST", "/api/leases/%2F/leased", wanted)
     crew.declare("stream", x_queue_type="stream")
     crew.publish("stream")

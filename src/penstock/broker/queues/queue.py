@@ -354,10 +354,7 @@ class Queue(Expiring):
         self.unacked_count -= len(taken)
         return taken
 
-    def acknowledge_many(
-        self, entries: list[QueueEntry], holder: int = BROKER_ITSELF, are_leased: bool = False
-    ) -> None:
-        """Settled by their consumer; `are_leased` when they have moved into a lease."""
+    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
         entries = self._take_back(entries, holder)
         if not entries:
             return
@@ -365,10 +362,16 @@ class Queue(Expiring):
         if self.journal is not None:
             self.journal.dequeued_many(entries)
         for observer in self.observers:
-            if are_leased:
-                observer.leased_many(entries)
-            else:
-                observer.acknowledged_many(entries)
+            observer.acknowledged_many(entries)
+
+    def lease_many(self, entries: list[QueueEntry]) -> None:
+        """Delivered entries move into a lease; they are settled here as if acknowledged."""
+        entries = self._take_back(entries, BROKER_ITSELF)
+        self.acknowledged_total += len(entries)
+        if self.journal is not None:
+            self.journal.dequeued_many(entries)
+        for observer in self.observers:
+            observer.leased_many(entries)
 
     def acknowledge(self, entry: QueueEntry, holder: int = BROKER_ITSELF) -> None:
         self.acknowledge_many([entry], holder)

@@ -281,10 +281,7 @@ class Stream(Queue):
 
     # Settlement.
 
-    def acknowledge_many(
-        self, entries: list[QueueEntry], holder: int = BROKER_ITSELF, are_leased: bool = False
-    ) -> None:
-        """A stream cannot be leased."""
+    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
         for entry in entries:
             self.acknowledge(entry, holder)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.spark.errors import PipelineError
 
@@ -119,7 +119,13 @@ def _fill(axes: Axes, chart: Chart) -> None:
         # A line through one point is not seen.
         marker = "o" if len(values) < FEW_POINTS else None
         width = 3.0 if name == chart.emphasized else 1.5
-        axes.plot(list(chart.x), list(values), label=name, marker=marker, linewidth=width)
+        axes.plot(
+            cast("list[float]", list(chart.x)),
+            list(values),
+            label=name,
+            marker=marker,
+            linewidth=width,
+        )
     if chart.x and isinstance(chart.x[0], datetime):
         _show_clock_time(axes, chart)
     if chart.spot is not None:
@@ -148,9 +154,10 @@ def _show_clock_time(axes: Axes, chart: Chart) -> None:
     assert isinstance(first, datetime)
     assert isinstance(last, datetime)
     is_one_day = first.date() == last.date()
-    axes.xaxis.set_major_locator(AutoDateLocator())
+    axes.xaxis.set_major_locator(AutoDateLocator())  # type: ignore[no-untyped-call]
     form = "%H:%M:%S" if is_one_day else "%m-%d %H:%M"
-    axes.xaxis.set_major_formatter(DateFormatter(form, tz=first.tzinfo))
+    formatter = DateFormatter(form, tz=first.tzinfo)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(formatter)
     day = f"{first:%Y-%m-%d}" if is_one_day else f"{first:%Y-%m-%d} to {last:%Y-%m-%d}"
     axes.set_xlabel(f"{chart.xlabel}, {day}")
 
