@@ -116,6 +116,26 @@ def test_sequences_that_were_torn_off_are_left_out(tmp_path: Path) -> None:
     assert origins_in(catalog) == []
 
 
+def test_neighbouring_runs_are_one_whatever_stands_between_their_records(tmp_path: Path) -> None:
+    """A queue of bounded length drops a message for each that enters."""
+    book, q = broker(tmp_path / "a")
+    publisher = book.publisher(SESSION)
+    for position in range(1, 51):
+        book.add(form.ENQUEUED, q, position, 1, 1, publisher, position)
+        book.add(form.DROPPED, q, position, 1, 1)
+    clients = client(tmp_path / "c", (1, 0), messages=50)
+    catalog = catalog_of(book.write(), clients.write())
+    assert origins_in(catalog) == [(0, 1, 50, "p", 0)]
+    runs = runs_of(catalog)
+    keys = np.unique(cut(runs).runs.queue.astype(np.int64) << BLOCK_NUMBER_BITS)
+    found = pa.Table.from_batches(
+        SweepBlocks(circumstances(catalog), 20)(PickBlocks(keys)(iter([runs])))
+    ).to_pylist()
+    told = [row for row in found if row["finding"] == EXPLAINED_ROW]
+    assert [(row["sequence"], row["count"]) for row in told] == [(0, 50)]
+    assert judged(catalog) == set()
+
+
 def test_a_session_that_two_have_had_tells_nothing(tmp_path: Path) -> None:
     book, q = broker(tmp_path / "a")
     book.add(form.ENQUEUED, q, 1, 10, 1, book.publisher(SESSION, 1), 1)

@@ -18,7 +18,14 @@ from penstock.spark.jobs.findings import (
     judge,
     times_in_queue,
 )
-from penstock.spark.jobs.origins import Origins, Places, named_at, origins_of, within
+from penstock.spark.jobs.origins import (
+    Origins,
+    Places,
+    joined_origins,
+    named_at,
+    origins_of,
+    within,
+)
 from penstock.spark.jobs.runs import BLOCK_BITS, RUN_SCHEMA, RUN_SQL, Pieces, Runs, cut, runs_of
 from penstock.spark.jobs.sweep import ENTERED, Stretches, sweep
 
@@ -146,7 +153,7 @@ class SweepBlocks:
         yield from _histograms(found, self.stride)
         if len(origins):
             told = within(origins, found, explained(found, self.known), rows)
-            yield _explained_rows(told)
+            yield _explained_rows(joined_origins(told))
             yield _explained_totals(told)
 
     def _examples(

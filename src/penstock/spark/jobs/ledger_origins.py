@@ -142,7 +142,8 @@ def _of_pair(told: _Told, start: int, pair: int, high: int, session: Session) ->
     to_tag = np.minimum(tag[source] + told.count[source], np.append(tags, 1 << 62)[piece + 1])
     sequence = np.array(session.sequences, dtype=np.int64)[piece] + from_tag - tags[piece]
     position = told.first[source] + from_tag - tag[source]
-    count = to_tag - from_tag
+    at, count = neighbours(position, sequence, to_tag - from_tag)
+    source, position, sequence = source[at], position[at], sequence[at]
     size = len(source)
     return Runs(
         queue=np.append(told.queue[source], np.full(size, pair)).astype(np.int32),
@@ -152,3 +153,17 @@ def _of_pair(told: _Told, start: int, pair: int, high: int, session: Session) ->
         first=np.append(position, sequence),
         count=np.append(count, count),
     )
+
+
+def neighbours(
+    position: npt.NDArray[np.int64], sequence: npt.NDArray[np.int64], count: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows that go on where the row before ends, in positions and in sequences, are one: which rows
+    remain, and their counts. A queue that drops a message for each that enters has a record of each.
+    """
+    begins = np.ones(len(count), dtype=bool)
+    begins[1:] = (position[1:] != position[:-1] + count[:-1]) | (
+        sequence[1:] != sequence[:-1] + count[:-1]
+    )
+    at = np.flatnonzero(begins)
+    return at, np.add.reduceat(count, at) if len(at) else count

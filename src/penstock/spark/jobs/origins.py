@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock.spark.jobs import kinds as k
-from penstock.spark.jobs.ledger_origins import SEQUENCE_BITS
+from penstock.spark.jobs.ledger_origins import SEQUENCE_BITS, neighbours
 from penstock.spark.jobs.runs import BLOCK_BITS
 
 if TYPE_CHECKING:
@@ -111,6 +111,19 @@ def within(
         part.pair,
         part.sequence + skipped,
     )
+
+
+def joined_origins(origins: Origins) -> Origins:
+    """Neighbouring messages of a client as one row, where they are neighbours in the queue too."""
+    ordered = origins.where(np.lexsort((origins.first, origins.start, origins.queue, origins.pair)))
+    # Positions of another queue, start or client are far away from each other.
+    apart = np.zeros(len(ordered), dtype=np.int64)
+    for part in (ordered.pair, ordered.queue, ordered.start):
+        apart[1:] += part[1:] != part[:-1]
+    place = ordered.first + (np.cumsum(apart) << _POSITION_BITS)
+    at, count = neighbours(place, ordered.sequence, ordered.end - ordered.first)
+    kept = ordered.where(at)
+    return Origins(kept.queue, kept.start, kept.first, kept.first + count, kept.pair, kept.sequence)
 
 
 def named_at(
