@@ -233,6 +233,8 @@ _HAPPENED: Final = {
     "acknowledged": "acknowledged",
     "received": "received by consumers",
     "still_queued": "still in a queue",
+    "leased": "moved to leases",
+    "gone_with_process": "gone with the process",
 }
 _WRONG: Final = {
     "lost": "lost",
@@ -249,8 +251,13 @@ def audit_charts(found: "Audit") -> list["Chart"]:
     def bars(names: dict[str, str]) -> dict[str, float]:
         return {shown: float(found.total(name)) for name, shown in names.items()}
 
+    dropped: dict[str, float] = {}
+    for verdict in found.verdicts:
+        for reason, count in verdict.dropped.items():
+            name = f"dropped: {reason.replace('_', ' ')}"
+            dropped[name] = dropped.get(name, 0.0) + count
     return [
-        Chart("What happened to messages", "messages", bars=bars(_HAPPENED)),
+        Chart("What happened to messages", "messages", bars=bars(_HAPPENED) | dropped),
         Chart("What is wrong", "messages", bars=bars(_WRONG), emphasized="lost"),
     ]
 

@@ -80,11 +80,18 @@ def test_the_capacity_plot_marks_the_cluster_that_was_asked_for_and_what_limits_
 
 def test_findings_of_an_audit_have_plain_names() -> None:
     verdict = QueueVerdict("a", "/", "q", enqueued=7, lost=2, still_queued=3)
+    verdict.dropped = {"delivery_limit": 5}
     found = Audit([verdict], [], 0, 0, 0, 0, {}, [], [])
     happened, wrong = audit_charts(found)
     assert (happened.bars["enqueued"], happened.bars["still in a queue"]) == (7, 3)
+    assert happened.bars["dropped: delivery limit"] == 5
     assert (wrong.bars["lost"], wrong.emphasized) == (2, "lost")
     assert not [name for name in (*happened.bars, *wrong.bars) if "_" in name]
+
+
+def test_bars_of_nothing_begin_at_zero() -> None:
+    (axes,) = figure_of("t", [Chart("t", "messages", bars={"lost": 0.0, "phantom": 0.0})]).axes
+    assert axes.get_xlim() == (0, 1)
 
 
 def test_marks_are_drawn_beside_bars_too() -> None:

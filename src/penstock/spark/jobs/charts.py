@@ -190,8 +190,12 @@ def _fill_bars(axes: Axes, chart: Chart) -> None:
     axes.margins(x=0.12)
     if chart.is_logarithmic:
         axes.set_xscale("log")
-    else:
-        axes.xaxis.set_major_formatter("{x:,.0f}")
+        return
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    if not any(chart.bars.values()):
+        # Else the axis would go from below nothing to above it, with ticks that are all called 0.
+        axes.set_xlim(0, 1)
+        axes.set_xticks([0, 1])
 
 
 def _page(title: str, png: bytes, table: list[list[str]]) -> str:
