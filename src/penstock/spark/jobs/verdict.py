@@ -105,6 +105,8 @@ class QueueVerdict:
     received: int = 0
     unconfirmed: int = 0
     refused: int = 0
+    # Received from a queue that its publisher says nothing of: dead letters, for instance.
+    received_by_detour: int = 0
     # Confirmed and not received: of publishers whose messages the broker knows as theirs, whether
     # or not it says where they are; and of others.
     missing_confirmed: int = 0
@@ -195,10 +197,18 @@ def conclude(
     by_queue: dict[int, list[Example]] = defaultdict(list)
     for row in found:
         by_queue[row.queue].append(row)
+    detours = _detours(catalog, counts)
+    found = [
+        row
+        for row in found
+        if not (row.finding == Finding.NEVER_PUBLISHED and row.queue in detours)
+    ]
     times: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for queue, verdict in owners:
         for row in by_queue[queue.number]:
-            if row.finding != Finding.TIME_IN_QUEUE:
+            if row.finding == Finding.NEVER_PUBLISHED and queue.number in detours:
+                verdict.received_by_detour += row.count if row.is_total else 0
+            elif row.finding != Finding.TIME_IN_QUEUE:
                 if row.is_total:
                     _enter(verdict, Finding(row.finding), row.count, queue.is_identified)
             elif queue.role is Role.QUEUE or not verdict.has_broker:
@@ -219,6 +229,22 @@ def conclude(
         torn_files=catalog.torn_files,
         truncated=sorted(catalog.truncated),
     )
+
+
+def _detours(catalog: Catalog, counts: Counts) -> set[int]:
+    """Queues from which consumers received messages of a publisher that publishes to others only.
+    They came there by way of the broker: through a dead-letter exchange, for instance.
+    """
+    published: dict[int, int] = defaultdict(int)
+    for (number, _), numbers in counts.items():
+        published[number] += numbers[k.PUBLISHED]
+    clients = [queue for queue in catalog.queues if queue.role is Role.CLIENT]
+    publishers = {queue.third for queue in clients if published[queue.number]}
+    return {
+        queue.number
+        for queue in clients
+        if not published[queue.number] and queue.third in publishers
+    }
 
 
 def _enter_counts(
