@@ -30,9 +30,11 @@ from penstock.broker.stages import (
     check_key,
     declare_stage,
     drop_stages,
+    lasting_name,
     rows_in,
     stage_name,
 )
+from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import CommitSink, OpenSink
 from penstock.broker.vhost import VirtualHost
 from penstock.broker.vhost_view import Sink
@@ -169,7 +171,12 @@ def _not_staged(key: StageKey, staged: int, expected: int) -> PreconditionFailed
 
 def resume_sinks(vhost: VirtualHost, now: int) -> None:
     """After a restart: go on publishing what was committed, and watching what is idle."""
-    staging = {queue.arguments.get(STAGE_OF) for queue in vhost.queues.values()}
+    stages = [queue for queue in vhost.queues.values() if STAGE_OF in queue.arguments]
+    staging = {queue.arguments[STAGE_OF] for queue in stages}
+    lasting = {lasting_name(queue) for queue in stages}
+    for queue in vhost.queues.values():
+        if isinstance(queue, Stream):
+            queue.files.notes.keep_stages(lasting)
     for sink in vhost.sinks.values():
         # That a stage was published is not written down: it is gone.
         sink.pending = [name for name in sink.pending if name in vhost.queues]

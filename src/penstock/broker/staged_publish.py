@@ -2,143 +2,182 @@
 
 For queues both happen in one tick and so in one batch of the journal. A stream has files of its
 own, so a step appends to streams first and takes the block out of the stage when that is safe. A
-restart in between repeats the step; the stream then knows the messages by publisher and sequence,
-which the step has put into their headers. Nothing is appended before the commit itself is safe: a
-power loss could keep the append and lose the commit, and another attempt would then be taken for
-the repetition of one that never counted.
+restart in between repeats the step. The stream then knows the block: beside what it appends it
+notes how many rows of the stage it has (`streams.notes`), and has both or neither. Nothing is
+appended before the commit itself is safe: a power loss could keep the append and lose the commit.
 
 A queue that is full and refuses publishes makes the step wait, for as long as it takes: what was
 committed is published. How far a block has come by then is written down in the same tick.
 """
 
+from collections import deque
 from typing import Final
 
 from penstock.broker.delayed_publish import hold_back
+from penstock.broker.entry import QueueEntry
 from penstock.broker.header_values import Long
 from penstock.broker.message import NOBODY, Message, Properties
 from penstock.broker.queues.queue import Queue
 from penstock.broker.row_targets import RowTargets, first_full
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.broker.sink_expiry import rest_sink
-from penstock.broker.staged_rows import NO_ROWS, BlockRows, RowRun
-from penstock.broker.stages import first_sequence
+from penstock.broker.staged_rows import BlockRows, RowRun
+from penstock.broker.stages import first_sequence, lasting_name
+from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.stream import SAFE_POLL_MS, Stream, are_safe
 from penstock.broker.timers import Timer
 from penstock.broker.topology import AdvanceSink, DeleteQueue
 from penstock.broker.vhost import VirtualHost
-from penstock.broker.vhost_view import Sink
+from penstock.broker.vhost_view import Sink, TakenBlock
 from penstock.storage.flush_waiter import FlushWaiter
 
 # How soon a full queue is looked at again: consumers that empty it do so in batches.
 ROOM_POLL_MS: Final = 20
 
 
+# Blocks that are appended to streams and not known to be safe yet. A flush takes some milliseconds,
+# in which as many blocks can be appended; the next ones wait for the first to be safe. Each has half
+# a mebibyte, or is one large row.
+BLOCKS_AHEAD_MAX: Final = 8
+
+
+class BlockAhead(TakenBlock):
+    """A block that is being published. Held by its sink until it is settled."""
+
+    def __init__(self, stage: Queue, entry: QueueEntry) -> None:
+        super().__init__(stage, entry)
+        self.rows: BlockRows = BlockRows(entry.message.body)
+        self.runs: list[RowRun] = self.rows.runs()
+        # Ends of streams that must be safe before it is settled.
+        self.awaited: dict[Stream, int] = {}
+
+
 class PublishStep(Timer):
-    """Publishes a committed batch step by step. Held by the timers while there is more."""
+    """Publishes committed batches of a sink, block by block. Held by the timers while there is more.
+
+    Blocks are settled in the order in which they were taken. A stream that loses one in a crash has
+    lost those behind it, too, so appending ahead leaves no gaps.
+    """
 
     def __init__(self, vhost: VirtualHost, sink: Sink) -> None:
         super().__init__()
         self._vhost: VirtualHost = vhost
         self._sink: Sink = sink
-        # Ends of streams that must be safe before the step goes on.
-        self._awaited: dict[Stream, int] = {}
-        # Stages whose commit is safe.
+        # Blocks that were taken, as the sink has them.
+        self._ahead: deque[BlockAhead] = deque()
+        # How many of the pending stages, from the first on, have nothing left to be taken.
+        self._drained: int = 0
+        # Stages whose commit is safe, and whether a gate waits for those of others.
         self._safe: set[str] = set()
+        self._is_gated: bool = False
+        # Streams that rows of a stage went to, by its name.
+        self._reached: dict[str, dict[Stream, None]] = {}
         self._targets: RowTargets = RowTargets(vhost)
-        # Of the block that was taken out of the stage.
-        self._rows: BlockRows = BlockRows(NO_ROWS)
-        self._runs: list[RowRun] = []
+        # Whether the last block that was finished had rows for queues.
+        self._published_any: bool = False
 
     def fire(self, now: int) -> None:
         sink = self._sink
-        if sink.stage is None:
-            self._skip_missing()
-            if sink.pending and sink.pending[0] not in self._safe:
-                gate = CommitGate(self, list(sink.pending), now)
-                self._vhost.streams.wrote(gate, [])
-                return
-            self._begin(now)
-        if sink.stage is not None:
-            if not are_safe(self._awaited):
-                self._vhost.timers.schedule(self, now + SAFE_POLL_MS)
-                return
-            if not self._finish(sink.stage, now):
+        if len(self._ahead) < BLOCKS_AHEAD_MAX:
+            self._take(now)
+        while self._ahead and are_safe(self._ahead[0].awaited):
+            if not self._finish(self._ahead[0], now):
                 self._vhost.timers.schedule(self, now + ROOM_POLL_MS)
                 return
-        if sink.pending:
-            # Everybody else has a turn first.
-            self._vhost.timers.schedule(self, now + 1)
-        else:
+            if self._published_any:
+                # Everybody else has a turn first.
+                break
+        if self._ahead or (sink.pending and not self._is_gated):
+            self._vhost.timers.schedule(self, now + SAFE_POLL_MS)
+        elif not sink.pending:
             sink.is_publishing = False
             rest_sink(self._vhost, sink)
 
     def commits_are_safe(self, stages: list[str], now: int) -> None:
         self._safe = set(stages)
+        self._is_gated = False
         self._vhost.timers.schedule(self, now)
 
-    def _skip_missing(self) -> None:
+    def _take(self, now: int) -> None:
+        """Take the next block out of its stage and append to streams what belongs there."""
         pending = self._sink.pending
-        while pending and pending[0] not in self._vhost.queues:
-            pending.pop(0)
+        while self._drained < len(pending):
+            name = pending[self._drained]
+            if name not in self._vhost.queues:
+                pending.pop(self._drained)
+                continue
+            if name not in self._safe:
+                if not self._is_gated:
+                    self._is_gated = True
+                    self._vhost.streams.wrote(CommitGate(self, list(pending), now), [])
+                return
+            stage = self._vhost.queues[name]
+            entry = stage.get(now)
+            if entry is not None:
+                self._begin(BlockAhead(stage, entry), now)
+                return
+            if self._ahead and self._ahead[-1].stage is stage:
+                self._drained += 1
+            else:
+                self._close(stage, now)
 
-    def _begin(self, now: int) -> None:
-        """Take a block out of the next stage and append to streams what belongs there."""
-        sink = self._sink
-        self._awaited = {}
-        if not sink.pending:
-            return
-        stage = self._vhost.queues[sink.pending[0]]
-        entry = stage.get(now)
-        if entry is None:
-            self._close(stage, now)
-            return
-        sink.stage = stage
-        sink.taken.append(entry)
-        self._rows = BlockRows(entry.message.body)
-        self._runs = self._rows.runs()
-        sequence = first_sequence(stage) + self._rows.first
-        for run in self._runs:
-            self._append_to_streams(run, sequence, now)
+    def _begin(self, block: BlockAhead, now: int) -> None:
+        self._ahead.append(block)
+        self._sink.taken.append(block)
+        name = lasting_name(block.stage)
+        end = block.rows.first + block.rows.count
+        found: dict[Stream, StreamRows] = {}
+        sequence = first_sequence(block.stage) + block.rows.first
+        for run in block.runs:
+            self._find_streams(run, sequence, found, name, end)
             sequence += run.count
+        reached = self._reached.setdefault(block.stage.name, {})
+        for stream, rows in found.items():
+            stream.append_rows(rows, now)
+            block.awaited[stream] = stream.end_offset
+            reached[stream] = None
 
-    def _append_to_streams(self, run: RowRun, sequence: int, now: int) -> None:
+    def _find_streams(
+        self, run: RowRun, sequence: int, found: dict[Stream, StreamRows], name: str, end: int
+    ) -> None:
+        """Which rows of a run go to which streams."""
         properties = self._targets.properties_of(run)
         target = self._targets.target_of(run, properties)
-        if target.is_fixed and not target.streams:
+        if target.is_fixed:
+            for stream in target.streams:
+                rows = found.setdefault(stream, StreamRows(name, end))
+                rows.add(run, 0, run.count, target.address, properties)
             return
         publisher = f"sink {self._sink.name}"[:250]
-        for body in run.bodies(0):
-            if not target.is_fixed:
-                target = self._targets.target_of(run, properties)
+        for place in range(run.count):
+            target = self._targets.target_of(run, properties)
             if target.streams:
-                sequenced = _sequenced(properties, publisher, sequence)
-                if not target.is_fixed:
-                    # Partitions that take turns tell a repeated message by its sequence.
-                    target = self._targets.target_of(run, sequenced)
-                message = Message(target.address, sequenced, body, NOBODY)
+                # Partitions that take turns tell a repeated message by its sequence.
+                sequenced = _sequenced(properties, publisher, sequence + place)
+                target = self._targets.target_of(run, sequenced)
                 for stream in target.streams:
-                    stream.enqueue(message, now)
-                    self._awaited[stream] = stream.end_offset
-            sequence += 1
+                    rows = found.setdefault(stream, StreamRows(name, end))
+                    rows.add(run, place, 1, target.address, properties)
 
-    def _finish(self, stage: Queue, now: int) -> bool:
+    def _finish(self, block: BlockAhead, now: int) -> bool:
         """Put the block's rows into their queues; False when one of them is full."""
         sink = self._sink
-        rows = self._rows
+        rows = block.rows
+        stage = block.stage
         done = self._done_before(stage.name, rows)
-        published = self._publish(done, now)
+        published = self._publish(block, done, now)
         if published < rows.count - done:
             if published:
                 self._vhost.apply(
                     AdvanceSink(sink.name, stage.name, rows.first + done + published), now
                 )
             return False
-        stage.acknowledge_many(sink.taken)
-        sink.taken = []
-        sink.stage = None
-        self._runs = []
+        stage.acknowledge_many([block.entry])
+        self._ahead.popleft()
+        sink.taken.pop(0)
         sink.published_rows = rows.first + rows.count
-        if stage.message_count == 0:
+        is_last = not self._ahead or self._ahead[0].stage is not stage
+        if is_last and stage.message_count == 0:
             self._close(stage, now)
         return True
 
@@ -148,13 +187,14 @@ class PublishStep(Timer):
             return 0
         return min(max(self._sink.advanced_rows - rows.first, 0), rows.count)
 
-    def _publish(self, skipped: int, now: int) -> int:
+    def _publish(self, block: BlockAhead, skipped: int, now: int) -> int:
         """Returns how many rows behind the skipped ones are published; not all of them when a queue
         is full, which the sink then waits for.
         """
         self._sink.waits_for = ""
+        self._published_any = False
         published = 0
-        for run in self._runs:
+        for run in block.runs:
             if skipped >= run.count:
                 skipped -= run.count
                 continue
@@ -170,6 +210,12 @@ class PublishStep(Timer):
         sink = self._sink
         properties = self._targets.properties_of(run)
         target = self._targets.target_of(run, properties)
+        if target.is_fixed and target.streams and not target.queues and not target.delayed:
+            # The streams have them.
+            if target.count is not None:
+                target.count.count += run.count - skipped
+            return run.count - skipped
+        self._published_any = True
         bodies = run.bodies(skipped)
         for published, body in enumerate(bodies):
             if not target.is_fixed or target.generation != vhost.generation:
@@ -192,11 +238,18 @@ class PublishStep(Timer):
 
     def _close(self, stage: Queue, now: int) -> None:
         """A stage is published entirely."""
+        sink = self._sink
+        place = sink.pending.index(stage.name)
+        sink.pending.pop(place)
+        if place < self._drained:
+            self._drained -= 1
         self._vhost.apply(DeleteQueue(stage.name), now)
-        self._sink.pending.pop(0)
-        self._sink.staged.pop(stage.name, None)
-        self._sink.published_rows = 0
-        self._sink.touched_at = now
+        for stream in self._reached.pop(stage.name, {}):
+            if not stream.is_deleted:
+                stream.files.notes.forget_stage(lasting_name(stage))
+        sink.staged.pop(stage.name, None)
+        sink.published_rows = 0
+        sink.touched_at = now
 
 
 def _sequenced(properties: Properties, publisher: str, sequence: int) -> Properties:

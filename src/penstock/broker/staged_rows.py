@@ -84,6 +84,12 @@ class RowRun:
             start += size
         return bodies
 
+    def payloads(self, first: int, count: int) -> bytes:
+        """Of some of the rows, one behind the other, as the block has them."""
+        size = self._row_size
+        start = self._body + self.body_size - size + first * size
+        return self._block[start : start + count * size]
+
     def exchange(self) -> str:
         return self.address[1 : self._key_at].decode(errors="surrogateescape")
 

@@ -96,7 +96,7 @@ def _end_of(queue: Queue) -> int:
 
 def unpublished_rows(vhost: VirtualHost, sink: Sink, name: str) -> int:
     """Of any stage of a sink, for people."""
-    if sink.stage is not None and sink.stage.name == name and name not in sink.staged:
+    if name not in sink.staged and any([taken.stage.name == name for taken in sink.taken]):
         # Taken up after a restart: what was published before is not known.
         return 0
     count = rows_in(vhost, sink, name)
@@ -117,9 +117,16 @@ def drop_stages(vhost: VirtualHost, sink: Sink, batch: int, now: int) -> None:
 
 
 def first_sequence(stage: Queue) -> int:
-    """Of a stage's first row, by which streams know it again."""
+    """Of a stage's first row, by which partitions that take turns know it again."""
     batch = stage.arguments[BATCH]
     partition = stage.arguments[PARTITION]
     assert isinstance(batch, int)
     assert isinstance(partition, int)
     return (batch << _PARTITION_BITS | partition) << _ROW_BITS
+
+
+def lasting_name(stage: Queue) -> str:
+    """What streams know a stage by: no other stage has or gets this name. Queue numbers are never
+    used twice; where there is no journal there is none, but no restart either.
+    """
+    return f"{stage.number} {stage.name}"

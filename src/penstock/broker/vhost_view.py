@@ -15,6 +15,14 @@ from penstock.broker.stream_store import StreamStore
 from penstock.broker.timers import Timer, Timers
 
 
+class TakenBlock:
+    """A block of rows that is being published, and the stage it is out of."""
+
+    def __init__(self, stage: Queue, entry: QueueEntry) -> None:
+        self.stage: Queue = stage
+        self.entry: QueueEntry = entry
+
+
 class Sink:
     """How far a sink has come; see `sinks`. Held by its virtual host."""
 
@@ -29,9 +37,8 @@ class Sink:
         # Stages of it that are not published yet.
         self.pending: list[str] = []
         self.is_publishing: bool = False
-        # What a step has taken out of a stage and not settled yet.
-        self.taken: list[QueueEntry] = []
-        self.stage: Queue | None = None
+        # Blocks that were taken out of their stages and not settled yet, in order.
+        self.taken: list[TakenBlock] = []
         # The queue that a step waits for because it is full; empty when it does not.
         self.waits_for: str = ""
         # Rows by stage, as far as somebody asked; those of the first pending stage that are out.

@@ -215,8 +215,7 @@ class Node:
         self.links.add_unsettled(found)
         for vhost in self.state.vhosts.values():
             for sink in vhost.sinks.values():
-                if sink.stage is not None:
-                    found.extend([(sink.stage, entry) for entry in sink.taken])
+                found.extend([(taken.stage, taken.entry) for taken in sink.taken])
         return found
 
     def sweep(self, now: int, wall: int) -> None:

@@ -148,7 +148,7 @@ def staged_in(node: Node) -> set[bytes]:
     """What is staged, or taken out of a stage by a step that is not over."""
     blocks = [block for queue in stages_in(node) for block in bodies_of(queue)]
     for sink in node.state.vhost(DEFAULT_VHOST).sinks.values():
-        blocks += [entry.message.body for entry in sink.taken]
+        blocks += [taken.entry.message.body for taken in sink.taken]
     return {name_in(body) for block in blocks for body in bodies_in(block)}
 
 

@@ -32,8 +32,12 @@ def encode_numbers(numbers: dict[str, int]) -> bytes:
 
 
 def _encode(kind: int, name: str, number: int) -> bytes:
-    octets = name.encode(errors="surrogateescape")
-    rest = _CHECKED.pack(kind, len(octets), number) + octets
+    return encode_record(kind, name.encode(errors="surrogateescape"), number)
+
+
+def encode_record(kind: int, name: bytes, number: int) -> bytes:
+    """One record, also of kinds that only other files have."""
+    rest = _CHECKED.pack(kind, len(name), number) + name
     return zlib.crc32(rest).to_bytes(4, "little") + rest
 
 

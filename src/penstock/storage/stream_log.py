@@ -15,6 +15,7 @@ import zlib
 from typing import Final
 
 from penstock.storage.errors import Damaged
+from penstock.storage.publisher_notes import entries_crc
 from penstock.storage.stream_index import (
     ENTRY_SIZE,
     FIXED,
@@ -148,6 +149,39 @@ class StreamLog:
         self.composed_count += 1
         return offset
 
+    def add_run(
+        self, address: bytes, header: bytes, payloads: bytes, count: int, flags: int, timestamp: int
+    ) -> int:
+        """Compose messages that differ in the octets of their bodies only. `payloads` is what the
+        log is to hold of them, one behind the other; returns the offset of the first.
+        """
+        size = len(payloads) // count
+        head_size = FRAMING_SIZE - 2 + len(address) + len(header)
+        offset = self.add(address, header, payloads[head_size:size], flags, timestamp)
+        if count == 1:
+            return offset
+        timestamp = self._timestamp
+        if self._flags != flags or self._fixed_timestamp != timestamp:
+            self._compose_head(address, header, size - head_size, flags, timestamp)
+        assert len(payloads) == size * count, "payloads of one size"
+        fixed = self._fixed
+        head_crc = self._head_crc
+        entries = self._entries
+        position = self._position
+        unsynced = offset - self.durable_offset
+        at = size
+        for _ in range(count - 1):
+            unsynced += 1
+            crc = zlib.crc32(payloads[at + head_size : at + size], head_crc)
+            entries.append(fixed)
+            entries.append(VARIED.pack(position, crc, min(unsynced, UNSYNCED_MAX)))
+            position += size
+            at += size
+        self._payloads.append(payloads[size:])
+        self._position = position
+        self.composed_count += count - 1
+        return offset
+
     def _compose_head(
         self, address: bytes, header: bytes, body_size: int, flags: int, timestamp: int
     ) -> None:
@@ -182,6 +216,10 @@ class StreamLog:
         self._entries = []
         self.end_offset += self.composed_count
         self.composed_count = 0
+
+    def entries_crc(self, begin: int) -> int:
+        """CRC32 of the index entries from an offset of the last segment on, as written."""
+        return entries_crc(self._active, begin, self.end_offset)
 
     def dirty_files(self) -> list[AppendFile]:
         """What a flush must cover for everything written so far to be safe."""

@@ -1,14 +1,16 @@
 """What a stream finds when it is opened: whole segments, and perhaps a torn tail.
 
 What was not flushed may be missing after a power loss, in any order and in either file. So entries
-are checked from the last one on that is known to have been safe. At the first that is not whole
-everything is cut off, later segments included, unless a later whole entry says that it had been
-safe: that is damage, and nothing is changed.
+are checked from the last one on that is known to have been safe. A row of a sink is whole only with
+the note that counts it (`publisher_notes`). At the first that is not whole everything is cut off,
+later segments included, unless a later whole entry says that it had been safe: that is damage, and
+nothing is changed.
 """
 
 from typing import Final
 
 from penstock.storage.errors import Damaged
+from penstock.storage.publisher_notes import read_note
 from penstock.storage.stream_index import (
     ENTRY_SIZE,
     INDEX_MAGIC,
@@ -62,6 +64,8 @@ def recover_segments(
     while place < len(segments):
         segment = segments[place]
         torn_at = _torn_at(segment, low) if headed[place] else 0
+        if segment.first_offset + torn_at > low:
+            torn_at = _unnoted_at(disk, folder, names, segment, torn_at, low)
         end = segment.first_offset + torn_at
         is_last = place + 1 == len(segments)
         if not headed[place] or torn_at < segment.count:
@@ -169,6 +173,22 @@ def _torn_at(segment: StreamSegment, low: int) -> int:
             position = entry.end()
             place += 1
     return place
+
+
+def _unnoted_at(
+    disk: Disk, folder: str, names: list[str], segment: StreamSegment, count: int, low: int
+) -> int:
+    """Place of the first of a sink's rows that the note beside the segment does not count: without
+    it nobody could tell whether they come again. `count` when all are counted.
+    """
+    note = read_note(disk, folder, names, segment, segment.first_offset + count, low)
+    offset = note.unnoted()
+    if offset < 0:
+        return count
+    if offset < low:
+        name = publishers_name(folder, segment.first_offset)
+        raise Damaged(name, note.end, f"it does not tell of message {offset}, which had been safe")
+    return offset - segment.first_offset
 
 
 def _log_end(segment: StreamSegment, count: int) -> int:

@@ -15,17 +15,14 @@ from penstock.broker.sent import ID_OCTETS, Sent, sent_of
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.folders import names_in
 from penstock.broker.streams.hand_over import HandOver, HandOverListener
+from penstock.broker.streams.notes import StreamNotes
 from penstock.broker.streams.publishers import Publishers
+from penstock.broker.streams.rows import StreamRows
 from penstock.storage.flush_waiter import FlushWaiter
-from penstock.storage.number_table import NumberTable, ReadNumbers, encode_numbers
-from penstock.storage.stream_index import HAS_PUBLISHER
+from penstock.storage.number_table import NumberTable
+from penstock.storage.stream_index import HAS_PUBLISHER, NOTED
 from penstock.storage.stream_log import StreamLog
-from penstock.storage.stream_segment import (
-    StoredEntry,
-    StreamSegment,
-    publishers_name,
-    segment_number,
-)
+from penstock.storage.stream_segment import StoredEntry, StreamSegment, segment_number
 from penstock.world.disk import AppendFile, DiskError
 
 NO_LIMIT: Final = -1
@@ -54,11 +51,13 @@ class FlushRequest:
         table_generation: int,
         doomed: list[StreamSegment],
         leftovers: list[str],
+        notes: list[AppendFile],
         removes_all: bool,
     ) -> None:
         self.table_generation: int = table_generation
         self.doomed: list[StreamSegment] = doomed
         self.leftovers: list[str] = leftovers
+        self.notes: list[AppendFile] = notes
         self.removes_all: bool = removes_all
 
 
@@ -95,12 +94,10 @@ class StreamFiles(FlushWaiter):
             first_offset,
             store.safe_ends.get(folder, 0),
         )
-        # First offsets of segments with a note of publishers beside them.
-        self._noted: set[int] = self._find_notes(own)
-        self.publishers: Publishers = Publishers()
+        self.notes: StreamNotes = StreamNotes(store, folder, own, self.log)
+        self.publishers: Publishers = self.notes.publishers
         # Properties that name no publisher, so that messages like the last are not searched.
         self._unnamed: Properties | None = None
-        self._recall_publishers()
         self.listener: SafeListener | None = None
         # Retention; NO_LIMIT for none.
         self.bytes_max: int = NO_LIMIT
@@ -114,21 +111,7 @@ class StreamFiles(FlushWaiter):
         self._last_stored: StoredEntry | None = None
         self._last_message: Message | None = None
         # After a crash the page cache may hold more than the disk.
-        store.wrote(self, self.log.dirty_files() + self.cursors.file())
-
-    def _find_notes(self, names: list[str]) -> set[int]:
-        """A note whose segment was lost goes: another segment may begin where that one did."""
-        segments = {segment.first_offset for segment in self.log.segments}
-        found: set[int] = set()
-        for name in names:
-            number = segment_number(self._folder, name)
-            if number < 0 or name != publishers_name(self._folder, number):
-                continue
-            if number in segments:
-                found.add(number)
-            elif name in self._store.disk.names():
-                self._store.disk.remove(name)
-        return found
+        store.wrote(self, self.log.dirty_files() + self.cursors.file() + self.notes.files())
 
     def begin(self, listener: SafeListener, journal: QueueJournal | None) -> None:
         """What the files have lost of what the journal has comes through it once more."""
@@ -169,6 +152,8 @@ class StreamFiles(FlushWaiter):
         else:
             flags = 0 if sent is None else HAS_PUBLISHER
             offset = self.log.add(message.address.octets(), header, message.body, flags, wall)
+            if flags:
+                self.notes.published(offset)
             if self.log.is_full_batch():
                 self.write()
         if self._store.is_flushed:
@@ -190,6 +175,11 @@ class StreamFiles(FlushWaiter):
         handed = self.hand_over.take()
         while handed is not None:
             self.begin_if_full(wall)
+            if handed.rows is not None:
+                offset = self._compose(handed.rows, wall)
+                assert offset == handed.offset, "nothing overtakes what is handed over"
+                handed = self.hand_over.take()
+                continue
             flags = 0
             if handed.sent is not None:
                 self.publishers.is_repeated(handed.sent)
@@ -199,9 +189,36 @@ class StreamFiles(FlushWaiter):
             address = message.address.octets()
             offset = self.log.add(address, header, message.body, flags, wall)
             assert offset == handed.offset, "nothing overtakes what is handed over"
+            if flags:
+                self.notes.published(offset)
             if self.log.is_full_batch():
                 self.write()
             handed = self.hand_over.take()
+
+    def add_rows(self, rows: StreamRows, wall: int) -> int:
+        """Take the rows of a sink's block, all of them or, after a crash, none; returns the offset
+        of the first.
+        """
+        if self.hand_over.count:
+            offset = self.end_offset()
+            self.hand_over.add_rows(rows, offset)
+            return offset
+        self.begin_if_full(wall)
+        return self._compose(rows, wall)
+
+    def _compose(self, rows: StreamRows, wall: int) -> int:
+        # Nothing is written before all of it is composed: its note covers it as a whole, and one
+        # segment holds both.
+        offset = self.log.end_offset + self.log.composed_count
+        for piece in rows.pieces:
+            payloads = piece.payloads()
+            self.log.add_run(
+                piece.run.address, piece.run.header, payloads, piece.count, NOTED, wall
+            )
+        self.notes.staged(rows.stage, rows.end, offset)
+        if self.log.is_full_batch():
+            self.write()
+        return offset
 
     def begin_if_full(self, wall: int) -> None:
         """Begin a segment when the last one is full. Comes before each message."""
@@ -214,11 +231,7 @@ class StreamFiles(FlushWaiter):
 
     def _begin_segment(self) -> None:
         self.log.roll()
-        first_offset = self.log.end_offset
-        file = self._store.disk.open(publishers_name(self._folder, first_offset))
-        file.append(encode_numbers(self.publishers.sequences))
-        self._noted.add(first_offset)
-        self._store.wrote(self, [file])
+        self._store.wrote(self, [self.notes.begin_segment()])
 
     def write(self) -> None:
         """Append what was composed since the last time. A disk that fails stops the broker at the
@@ -227,14 +240,21 @@ class StreamFiles(FlushWaiter):
         if self.log.composed_count and not self._store.failure:
             try:
                 self.log.write()
+                noted = self.notes.write()
             except DiskError as error:
                 self._store.failure = str(error)
                 return
-            self._store.wrote(self, self.log.dirty_files())
+            self._store.wrote(self, self.log.dirty_files() + noted)
 
     def mark(self) -> int:
         self._requests.append(
-            FlushRequest(self.cursors.generation, self._doomed, self._leftovers, self._is_deleted)
+            FlushRequest(
+                self.cursors.generation,
+                self._doomed,
+                self._leftovers,
+                self.notes.take_stale(),
+                self._is_deleted,
+            )
         )
         self._doomed = []
         self._leftovers = []
@@ -243,6 +263,8 @@ class StreamFiles(FlushWaiter):
 
     def became_durable(self, mark: int, now: int) -> None:
         request = self._requests.popleft()
+        for note in request.notes:
+            note.close()
         for segment in request.doomed:
             self._remove(segment)
         for name in request.leftovers:
@@ -250,6 +272,7 @@ class StreamFiles(FlushWaiter):
         if request.removes_all:
             for segment in self.log.segments:
                 self._remove(segment)
+            self.notes.close()
             self.cursors.delete()
         if self._is_deleted:
             return
@@ -261,9 +284,7 @@ class StreamFiles(FlushWaiter):
 
     def _remove(self, segment: StreamSegment) -> None:
         segment.remove()
-        if segment.first_offset in self._noted:
-            self._noted.discard(segment.first_offset)
-            self._store.disk.remove(publishers_name(self._folder, segment.first_offset))
+        self.notes.remove(segment.first_offset)
 
     def readable_offset(self) -> int:
         """Readers may see what lies before it."""
@@ -329,30 +350,3 @@ class StreamFiles(FlushWaiter):
         self.hand_over.delete()
         self._is_deleted = True
         self._store.wrote(self, [])
-
-    # Publishers.
-
-    def _recall_publishers(self) -> None:
-        """From what was noted when the last segment began, and from what it holds since."""
-        offset = self.log.first_offset
-        for segment in reversed(self.log.segments):
-            if segment.first_offset not in self._noted:
-                continue
-            name = publishers_name(self._folder, segment.first_offset)
-            file: AppendFile = self._store.disk.open(name)
-            found = ReadNumbers(file.read(0, file.size()))
-            file.close()
-            if found.is_begun:
-                self.publishers.sequences = found.numbers
-                offset = segment.first_offset
-                break
-        if self.log.end_offset == offset:
-            return
-        for flagged in self.log.flagged(HAS_PUBLISHER, offset):
-            stored = self.log.read(flagged, 1, 0)[0]
-            message = self._store.decoder.decode(
-                stored.exchange, stored.routing_key, stored.header, b""
-            )
-            sent = sent_of(message.properties) if ID_OCTETS in stored.header else None
-            if sent is not None:
-                self.publishers.is_repeated(sent)

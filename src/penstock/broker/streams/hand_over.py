@@ -23,12 +23,13 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.message import Message
+from penstock.broker.message import Address, Message, Properties
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.sent import Sent
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.publishers import Publishers
+from penstock.broker.streams.rows import StreamRows
 from penstock.storage.flush_waiter import FlushWaiter
 
 # A position in the journal: generation and offset. Nine years at a million messages a second, and
@@ -40,6 +41,10 @@ _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 def offset_of(position: int) -> int:
     """In the stream, of a position in the journal."""
     return position & _OFFSET_MASK
+
+
+# Stands where rows wait.
+_NO_MESSAGE: Final = Message(Address("", "", b""), Properties(False, 0, -1), b"", -1)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -56,8 +61,18 @@ class Handed:
     others, until it is safe.
     """
 
-    def __init__(self, message: Message, sent: Sent | None, offset: int, number: int) -> None:
+    def __init__(
+        self,
+        message: Message,
+        sent: Sent | None,
+        offset: int,
+        number: int,
+        rows: StreamRows | None = None,
+    ) -> None:
         self.message: Message = message
+        # Rows of a sink that wait instead of a message; the message then means nothing.
+        self.rows: StreamRows | None = rows
+        self.count: int = 1 if rows is None else rows.count
         self.sent: Sent | None = sent
         self.offset: int = offset
         # Of those that the journal has; 0 for one that only waits.
@@ -154,12 +169,18 @@ class HandOver(FlushWaiter):
         self.listed.append(entry)
         self._journal.enqueued(entry)
 
+    def add_rows(self, rows: StreamRows, offset: int) -> None:
+        """They wait behind what is on its way; who publishes them waits for the stream."""
+        self._handed.append(Handed(_NO_MESSAGE, None, offset, 0, rows))
+        self.count += rows.count
+
     def confirm_behind(self, message: Message) -> None:
         """It repeats one that may be on its way: its publisher hears of it not before that one's."""
         if not self.count:
             return
         message.hold()
-        self._unconfirmed.append(Handed(message, None, self._handed[-1].offset, 0))
+        last = self._handed[-1]
+        self._unconfirmed.append(Handed(message, None, last.offset + last.count - 1, 0))
 
     def mark(self) -> int:
         return self._number
@@ -176,10 +197,11 @@ class HandOver(FlushWaiter):
         """The next one that may be appended now."""
         if not self.count or self._handed[0].number > self._safe_number:
             return None
-        self.count -= 1
+        handed = self._handed.popleft()
+        self.count -= handed.count
         if not self.count:
             self._sequences = {}
-        return self._handed.popleft()
+        return handed
 
     def appended(self, durable_offset: int) -> None:
         """Everything before this offset is safe in the stream's files."""
@@ -202,7 +224,12 @@ class HandOver(FlushWaiter):
 
     def waiting(self) -> list[QueueEntry]:
         """What is not appended yet, with its offsets; for whoever looks into a stream."""
-        return [QueueEntry(handed.message, handed.offset) for handed in self._handed]
+        found: list[QueueEntry] = []
+        for handed in self._handed:
+            messages = [handed.message] if handed.rows is None else handed.rows.messages()
+            for place, message in enumerate(messages):
+                found.append(QueueEntry(message, handed.offset + place))
+        return found
 
     def delete(self) -> None:
         """The stream is deleted, and with it what was on its way."""

@@ -1,8 +1,9 @@
 """Who published what last: a retried publish lands once.
 
-A publisher that counts its messages (`sent`) may publish again what it is not sure of. The table is
-kept with the stream: written down when a segment begins, and what the segment holds since then is
-read again at start.
+A publisher that counts its messages (`sent`) may publish again what it is not sure of. The broker
+itself appends the rows of a sink's stage block by block, and does so again after a restart where it
+does not know that a block is there. Both tables are kept with the stream, in the notes beside its
+segments (`notes`).
 """
 
 from typing import Final
@@ -20,11 +21,26 @@ class Publishers:
     def __init__(self) -> None:
         # Last sequence by publisher; the one that was silent for longest stands first.
         self.sequences: dict[str, int] = {}
+        # Publishers whose number is not noted yet.
+        self.changed: dict[str, None] = {}
+        # Rows by stage of a sink, of the stages that are being published.
+        self.stages: dict[str, int] = {}
 
     def is_repeated(self, sent: Sent) -> bool:
         """Whether it was there before; noted as there when it was not."""
         last = self.sequences.pop(sent.publisher, -1)
         self.sequences[sent.publisher] = max(last, sent.sequence)
+        self.changed[sent.publisher] = None
         if len(self.sequences) > PUBLISHERS_MAX:
             del self.sequences[next(iter(self.sequences))]
         return sent.sequence <= last
+
+    def take_changed(self) -> dict[str, int]:
+        """What is to be noted, in the table's order."""
+        taken: dict[str, int] = {}
+        # Whoever changes goes to the table's end.
+        for name in list(self.sequences)[-len(self.changed) :]:
+            if name in self.changed:
+                taken[name] = self.sequences[name]
+        self.changed = {}
+        return taken

@@ -23,6 +23,7 @@ from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.hand_over import HandOver
 from penstock.broker.streams.offsets import Start, StartKind
 from penstock.broker.streams.reader import StreamEntry, StreamReader
+from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.tail import StreamTail
 from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.errors import Damaged
@@ -156,6 +157,22 @@ class Stream(Queue):
             observer.enqueued(QueueEntry(message, offset))
         self.may_append()
         return True
+
+    def append_rows(self, rows: StreamRows, now: int) -> None:
+        """Take rows of a sink's block, unless a step before a restart has appended them."""
+        files = self.files
+        if rows.end <= files.publishers.stages.get(rows.stage, 0):
+            return
+        offset = files.add_rows(rows, self._view.wall(now))
+        self.published_total += rows.count
+        if self.consumers.count or self.observers:
+            for message in rows.messages():
+                if self.consumers.count:
+                    self._tail.append(message, offset)
+                for observer in self.observers:
+                    observer.enqueued(QueueEntry(message, offset))
+                offset += 1
+        self.may_append()
 
     def may_append(self) -> None:
         """There is something to be written, or noted, at the end of this tick."""

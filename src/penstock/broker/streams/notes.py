@@ -1,0 +1,222 @@
+"""The notes beside a stream's segments: who published what last, and how far sinks have come.
+
+What a note looks like, and when it counts, stands in `storage.publisher_notes`. Messages that name
+their publisher tell it themselves, so their note may be late: one is written when so many have come
+that a start would take long to read them. Rows of a sink tell nothing, so their note is written with
+them, and they count only together.
+"""
+
+from typing import Final
+
+from penstock.broker.sent import ID_OCTETS, sent_of
+from penstock.broker.stream_store import StreamStore
+from penstock.broker.streams.publishers import PUBLISHERS_MAX, Publishers
+from penstock.storage.publisher_notes import encode_group, encode_table, read_note
+from penstock.storage.stream_index import HAS_PUBLISHER
+from penstock.storage.stream_log import StreamLog
+from penstock.storage.stream_segment import StreamSegment, publishers_name, segment_number
+from penstock.world.disk import AppendFile
+
+# Messages of publishers that no note tells of. A start reads each of them, ten microseconds long;
+# at the limit a note is written, which one more file in a flush is the price of.
+UNNOTED_MAX: Final = 4096
+# And from the first of them to the last: a note reads the index entries between.
+UNNOTED_RANGE_MAX: Final = 65_536
+_NONE: Final = -1
+
+
+class StreamNotes:
+    """Held by the files of one stream."""
+
+    def __init__(self, store: StreamStore, folder: str, names: list[str], log: StreamLog) -> None:
+        """`names` are the stream's files before its log was opened."""
+        self._store: StreamStore = store
+        self._folder: str = folder
+        self._log: StreamLog = log
+        self.publishers: Publishers = Publishers()
+        # The first message since the last mark that a note must tell of, and how many there are.
+        self._unnoted_offset: int = _NONE
+        self._unnoted_count: int = 0
+        # Rows by stage that were composed since the last mark.
+        self._staged: dict[str, int] = {}
+        # The last segment's; None until there is something to note.
+        self._file: AppendFile | None = None
+        # What the note of the last segment begins with, should it have to be begun.
+        self._table: bytes = b""
+        # Of segments before, until a flush is over that may be at work on them.
+        self._stale: list[AppendFile] = []
+        # First offsets of segments with a note beside them.
+        self._noted: set[int] = self._find(names)
+        self._recall(names)
+        # A killed process may have left several in the page cache alone.
+        for segment in log.segments[:-1]:
+            if segment.end_offset() > log.durable_offset and segment.first_offset in self._noted:
+                self._stale.append(store.disk.open(publishers_name(folder, segment.first_offset)))
+
+    def _find(self, names: list[str]) -> set[int]:
+        """A note whose segment was lost goes: another segment may begin where that one did."""
+        segments = {segment.first_offset for segment in self._log.segments}
+        found: set[int] = set()
+        for name in names:
+            number = segment_number(self._folder, name)
+            if number < 0 or name != publishers_name(self._folder, number):
+                continue
+            if number in segments:
+                found.add(number)
+            elif name in self._store.disk.names():
+                self._store.disk.remove(name)
+        return found
+
+    # After a start.
+
+    def _recall(self, names: list[str]) -> None:
+        """From the last note that is begun, and from what lies in the log behind its last mark."""
+        log = self._log
+        offset = _NONE
+        for segment in reversed(log.segments):
+            if segment.first_offset in self._noted:
+                offset = self._read(segment, names)
+                if offset != _NONE:
+                    break
+        offset = max(offset, log.first_offset)
+        last_offset = log.segments[-1].first_offset
+        flagged = log.flagged(HAS_PUBLISHER, offset) if offset < log.end_offset else []
+        for at in flagged:
+            if at >= last_offset:
+                break
+            self._reread(at)
+        if self._file is None:
+            self._table = encode_table(self.publishers.sequences, self.publishers.stages)
+            self.publishers.changed = {}
+        for at in flagged:
+            if at >= last_offset and self._reread(at):
+                self.published(at)
+
+    def _read(self, segment: StreamSegment, names: list[str]) -> int:
+        """Take over what the note beside a segment says; returns the offset up to which it holds,
+        -1 for a note that is not begun.
+        """
+        disk = self._store.disk
+        end = segment.end_offset()
+        note = read_note(disk, self._folder, names, segment, end, self._log.durable_offset)
+        if not note.is_begun:
+            return _NONE
+        self.publishers.sequences = note.sequences
+        self.publishers.stages = note.stages
+        while len(note.sequences) > PUBLISHERS_MAX:
+            del note.sequences[next(iter(note.sequences))]
+        if segment is self._log.segments[-1]:
+            self._file = disk.open(publishers_name(self._folder, segment.first_offset))
+            if self._file.size() > note.end:
+                self._file.truncate(note.end)
+        return note.offset
+
+    def _reread(self, offset: int) -> bool:
+        """Whether a message in the log names its publisher, as its flags say."""
+        stored = self._log.read(offset, 1, 0)[0]
+        if ID_OCTETS not in stored.header:
+            return False
+        message = self._store.decoder.decode(
+            stored.exchange, stored.routing_key, stored.header, b""
+        )
+        sent = sent_of(message.properties)
+        if sent is None:
+            return False
+        self.publishers.is_repeated(sent)
+        return True
+
+    def keep_stages(self, stages: set[str]) -> None:
+        """After a start: others are published, and their stages gone."""
+        known = self.publishers.stages
+        self.publishers.stages = {name: known[name] for name in known if name in stages}
+
+    def forget_stage(self, stage: str) -> None:
+        """It is published entirely."""
+        self.publishers.stages.pop(stage, None)
+
+    # Writing.
+
+    def published(self, offset: int) -> None:
+        """A message that names its publisher has this offset."""
+        if self._unnoted_offset == _NONE:
+            self._unnoted_offset = offset
+        self._unnoted_count += 1
+
+    def staged(self, stage: str, rows: int, offset: int) -> None:
+        """With messages from this offset on, all of them composed, the stream has so many rows of a
+        stage.
+        """
+        if self._unnoted_offset == _NONE:
+            self._unnoted_offset = offset
+        self.publishers.stages[stage] = rows
+        self._staged[stage] = rows
+
+    def write(self) -> list[AppendFile]:
+        """Note what is due, once the log has everything that was composed; returns the file that
+        the flush must cover. Raises a `DiskError`.
+        """
+        begin = self._unnoted_offset
+        if begin == _NONE:
+            return []
+        if (
+            not self._staged
+            and self._unnoted_count < UNNOTED_MAX
+            and self._log.end_offset - begin < UNNOTED_RANGE_MAX
+        ):
+            return []
+        changed = self.publishers.take_changed()
+        end = self._log.end_offset
+        group = encode_group(changed, self._staged, begin, end, self._log.entries_crc(begin))
+        file = self._file
+        if file is None:
+            file = self._begin_file(self._table)
+        file.append(group)
+        self._clear()
+        return [file]
+
+    def _clear(self) -> None:
+        self._staged = {}
+        self._unnoted_offset = _NONE
+        self._unnoted_count = 0
+
+    def begin_segment(self) -> AppendFile:
+        """The log has begun one; its note begins with everything that is known."""
+        publishers = self.publishers
+        publishers.changed = {}
+        self._clear()
+        if self._file is not None:
+            self._stale.append(self._file)
+        return self._begin_file(encode_table(publishers.sequences, publishers.stages))
+
+    def _begin_file(self, table: bytes) -> AppendFile:
+        first_offset = self._log.segments[-1].first_offset
+        file = self._store.disk.open(publishers_name(self._folder, first_offset))
+        if file.size():
+            # Torn before it was begun.
+            file.truncate(0)
+        file.append(table)
+        self._noted.add(first_offset)
+        self._file = file
+        return file
+
+    def files(self) -> list[AppendFile]:
+        """What a flush after a start must cover."""
+        return self._stale if self._file is None else [*self._stale, self._file]
+
+    def take_stale(self) -> list[AppendFile]:
+        """Files that may be closed once the flush now asked for is heard."""
+        taken = self._stale
+        self._stale = []
+        return taken
+
+    def remove(self, first_offset: int) -> None:
+        """With its segment."""
+        if first_offset in self._noted:
+            self._noted.discard(first_offset)
+            self._store.disk.remove(publishers_name(self._folder, first_offset))
+
+    def close(self) -> None:
+        """The stream is deleted."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
