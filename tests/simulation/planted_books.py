@@ -42,6 +42,15 @@ class PublisherForgettingHost(DurableHost):
             stream.files.publishers.sequences.clear()
 
 
+class RowForgettingHost(DurableHost):
+    """A stream does not know after a start which rows of sinks it has."""
+
+    def start(self) -> None:
+        super().start()
+        for stream in streams_of(self.node):
+            stream.files.publishers.stages.clear()
+
+
 class CursorPushingHost(DurableHost):
     """Moves every cursor to the end of what can be read, settled or not."""
 

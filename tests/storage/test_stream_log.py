@@ -180,14 +180,14 @@ def test_a_flipped_octet_is_noticed_by_who_reads_it() -> None:
 
 
 def test_flagged_messages_are_found_without_reading_the_others() -> None:
-    log = open_log(MemoryDisk(), segment_bytes_max=200)
+    log = open_log(MemoryDisk())
     for number in range(12):
-        if log.must_roll():
-            log.roll()
-        log.add(ADDRESS, HEADER, b"x", 2 if number % 5 == 0 else 0, 1)
+        log.add(ADDRESS, HEADER, b"x", 2 if number % 5 == 0 else 4, 1)
         log.write()
-    assert log.flagged(2, 0) == [0, 5, 10]
-    assert log.flagged(2, 1) == [5, 10]
+    segment = log.segments[0]
+    assert segment.flagged(2, 0) == [0, 5, 10]
+    assert segment.flagged(2, 1) == [5, 10]
+    assert segment.flagged(2, 12) == []
 
 
 def test_a_removed_segment_leaves_no_file() -> None:

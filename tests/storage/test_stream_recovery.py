@@ -189,3 +189,28 @@ def test_what_is_behind_the_last_known_safe_message_waits_for_a_flush() -> None:
     again = open_log(copy_of(disk))
     assert again.durable_offset == 2
     assert again.end_offset == 4
+
+
+def test_segments_whose_past_is_lost_and_had_not_been_safe_are_no_beginning() -> None:
+    """A power loss may undo the removal of a segment and keep nothing of those before it."""
+    disk = MemoryDisk()
+    log = open_log(disk, segment_bytes_max=1)
+    write(log, b"lost", is_safe=False)
+    write(log, b"left", is_safe=False)
+    orphan = copy_of(disk)
+    for kind in ("log", "idx"):
+        orphan.remove(f"{FOLDER}/{0:020d}.{kind}")
+    again = open_log(orphan)
+    assert (again.first_offset, again.end_offset) == (1, 1)
+
+
+def test_segments_behind_what_retention_left_are_a_beginning() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, segment_bytes_max=1)
+    write(log, b"gone")
+    write(log, b"left")
+    write(log, b"last", is_safe=False)
+    kept = copy_of(disk)
+    for kind in ("log", "idx"):
+        kept.remove(f"{FOLDER}/{0:020d}.{kind}")
+    assert bodies(open_log(kept)) == [b"left", b"last"]

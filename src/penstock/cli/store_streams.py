@@ -15,8 +15,9 @@ from penstock.broker.streams.files import FIRST_OFFSET
 from penstock.broker.streams.folders import described_folder, folders_of
 from penstock.server.world.disk import MachineDisk
 from penstock.storage.number_table import encode_numbers
+from penstock.storage.publisher_notes import PublisherNote, encode_table
 from penstock.storage.safe_point import SafePoint
-from penstock.storage.stream_index import HAS_PUBLISHER
+from penstock.storage.stream_index import HAS_PUBLISHER, NOTED
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_survey import StreamSurvey
 from penstock.storage.stream_walk import MessageSink, Problem
@@ -104,7 +105,8 @@ class Rewriter(MessageSink):
         if ID_OCTETS in header:
             # Its own flags may be lost; who looks at a flagged message finds out.
             flags |= HAS_PUBLISHER
-        self._add(address, header, payload[body_at:], flags, timestamp)
+        # What is known of sinks goes along in a note that is written anew.
+        self._add(address, header, payload[body_at:], flags & ~NOTED, timestamp)
 
     def lost(self, offset: int, timestamp: int) -> None:
         if offset < self._end:
@@ -124,6 +126,8 @@ class StreamSalvage:
         self._survey = survey
         self._disk = disk
         self.lost_count = 0
+        # First offsets of segments that were written anew.
+        self._rewritten: set[int] = set()
 
     async def run(self) -> None:
         survey = self._survey
@@ -137,7 +141,10 @@ class StreamSalvage:
                 await self._copy(walk.segment.log_name)
                 await self._copy(walk.segment.index_name)
         for name in survey.notes:
-            if torn is None or int(name[-24:-4]) <= torn.offset:
+            first_offset = int(name[-24:-4])
+            if first_offset in self._rewritten:
+                await self._rewrite_note(name, survey.said.get(first_offset))
+            elif torn is None or first_offset <= torn.offset:
                 await self._copy(name)
         if survey.cursors.numbers:
             file = self._disk.open(f"{survey.folder}/cursors-{1:010d}.tab")
@@ -155,11 +162,19 @@ class StreamSalvage:
 
     async def _rewrite(self, place: int, end: int) -> None:
         survey = self._survey
+        self._rewritten.add(survey.numbers[place])
         rewriter = Rewriter(self._disk, survey.folder, survey.numbers[place], end)
         survey.walk(place, rewriter)
         rewriter.log.write()
         self.lost_count += rewriter.lost_count
         await self._finish(rewriter.log.dirty_files())
+
+    async def _rewrite_note(self, name: str, said: PublisherNote | None) -> None:
+        """Its marks would not fit the new index."""
+        if said is not None and said.is_begun:
+            file = self._disk.open(name)
+            file.append(encode_table(said.sequences, said.stages))
+            await self._finish([file])
 
     async def _finish(self, files: list[AppendFile]) -> None:
         answer = Answer()

@@ -17,9 +17,7 @@ from typing import Final
 from penstock.storage.errors import Damaged
 from penstock.storage.publisher_notes import entries_crc
 from penstock.storage.stream_index import (
-    ENTRY_SIZE,
     FIXED,
-    FLAGS_AT,
     FRAMING_SIZE,
     SIZE,
     STARTS_BATCH,
@@ -62,7 +60,7 @@ class StreamLog:
         # At least one octet, so that every segment takes a batch.
         self.segment_bytes_max: int = max(segment_bytes_max, 1)
         self.first_offset: int = 0
-        recovered = recover_segments(disk, folder, names, safe_end)
+        recovered = recover_segments(disk, folder, names, first_offset, safe_end)
         self.segments: list[StreamSegment] = recovered.segments
         self.durable_offset: int = recovered.durable_offset
         if not self.segments:
@@ -320,20 +318,3 @@ class StreamLog:
             self.first_offset = self.segments[0].first_offset
             doomed.append(oldest)
         return doomed
-
-    # Flags.
-
-    def flagged(self, flag: int, offset: int) -> list[int]:
-        """Offsets from one on whose entries carry a flag of the lower octet."""
-        found: list[int] = []
-        for segment in self.segments[self._segment_of(offset) :]:
-            self._keep_open(segment)
-            begin = max(offset - segment.first_offset, 0)
-            # One octet of every entry: the flags', without a step per entry where none is set.
-            octets = segment.index().read(ENTRY_SIZE * (1 + begin), ENTRY_SIZE * segment.count)
-            flags = octets[FLAGS_AT::ENTRY_SIZE]
-            if flags and max(flags) >= flag:
-                for place, value in enumerate(flags):
-                    if value & flag:
-                        found.append(segment.first_offset + begin + place)
-        return found

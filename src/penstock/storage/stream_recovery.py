@@ -46,10 +46,10 @@ class RecoveredSegments:
 
 
 def recover_segments(
-    disk: Disk, folder: str, names: list[str], safe_end: int = 0
+    disk: Disk, folder: str, names: list[str], first_offset: int = 0, safe_end: int = 0
 ) -> RecoveredSegments:
-    """Raises `Damaged`, `NotAStore` or `WrongVersion` before anything is changed. Messages before
-    `safe_end` are known to have been safe.
+    """`first_offset` is what retention left; messages before `safe_end` are known to have been safe.
+    Raises `Damaged`, `NotAStore` or `WrongVersion` before anything is changed.
     """
     segments = [StreamSegment(disk, folder, number) for number in segment_numbers(folder, names)]
     if not segments:
@@ -58,6 +58,12 @@ def recover_segments(
         return RecoveredSegments([], 0, 0)
     headed = [_open(segment) for segment in segments]
     low = _known_durable(segments, headed)
+    if segments[0].first_offset > first_offset and not _is_founded(segments, headed):
+        # What lay before them is lost and had not been safe, so neither had they: an earlier cut
+        # that a power loss undid.
+        _refuse_loss(segments, 0, 0, safe_end)
+        _remove(disk, folder, segments)
+        return RecoveredSegments([], segments[0].first_offset, segments[0].first_offset)
     _check_sealed(segments, low)
     place = 0
     torn_at = 0
@@ -128,6 +134,17 @@ def _known_durable(segments: list[StreamSegment], headed: list[bool]) -> int:
         if headed[place] and segment.count and _is_whole_at(segment, 0):
             return max(segment.first_offset - segment.entry(0).unsynced, 0)
     return segments[0].first_offset
+
+
+def _is_founded(segments: list[StreamSegment], headed: list[bool]) -> bool:
+    """Whether a whole entry says that everything before the first segment was safe."""
+    for place, segment in enumerate(segments):
+        if headed[place]:
+            for other in range(segment.count - 1, -1, -1):
+                durable = segment.first_offset + other - segment.entry(other).unsynced
+                if durable >= segments[0].first_offset and _is_whole_at(segment, other):
+                    return True
+    return False
 
 
 def _check_sealed(segments: list[StreamSegment], low: int) -> None:

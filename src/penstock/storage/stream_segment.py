@@ -10,6 +10,7 @@ from typing import Final
 from penstock.storage.stream_index import (
     ENTRY_SIZE,
     FIXED_SIZE,
+    FLAGS_AT,
     INDEX_MAGIC,
     LOG_MAGIC,
     IndexEntry,
@@ -183,6 +184,18 @@ class StreamSegment:
             )
             place += 1
         return True
+
+    def flagged(self, flag: int, place: int) -> list[int]:
+        """Places from one on whose entries carry a flag of the lower octet."""
+        octets = self.index().read(ENTRY_SIZE * (1 + place), ENTRY_SIZE * (self.count - place))
+        # One octet of every entry, without a step per entry where none is set.
+        flags = octets[FLAGS_AT::ENTRY_SIZE]
+        found: list[int] = []
+        if flags and max(flags) >= flag:
+            for index, value in enumerate(flags):
+                if value & flag:
+                    found.append(place + index)
+        return found
 
     def place_at(self, timestamp: int) -> int:
         """Place of the first message that is not older than a timestamp; `count` when all are."""

@@ -6,9 +6,10 @@ again what is known to have been safe; a survey reads everything.
 """
 
 from penstock.storage.number_table import ReadNumbers, read_newest
+from penstock.storage.publisher_notes import PublisherNote, read_note
 from penstock.storage.stream_index import ENTRY_SIZE
 from penstock.storage.stream_recovery import segment_numbers
-from penstock.storage.stream_segment import StreamSegment, segment_number
+from penstock.storage.stream_segment import StreamSegment, publishers_name, segment_number
 from penstock.storage.stream_walk import MISSING, MessageSink, Problem, SegmentWalk
 from penstock.world.disk import AppendFile, Disk
 
@@ -43,6 +44,31 @@ class StreamSurvey:
         self.walks: list[SegmentWalk] = []
         for place in range(len(self.numbers)):
             self.walks.append(self.walk(place, None))
+        # What the notes of publishers say, by the first offset of their segment.
+        self.said: dict[int, PublisherNote] = {}
+        for walk in self.walks:
+            self._check_note(walk)
+
+    def _check_note(self, walk: SegmentWalk) -> None:
+        """Rows of a sink that a note should tell of and does not are a problem of their segment."""
+        segment = walk.segment
+        if segment.index_name not in self._names:
+            return
+        folder = self.folder
+        durable = self._durable_offset()
+        end = segment.first_offset + walk.count
+        for problem in walk.problems:
+            if problem.offset >= durable:
+                end = min(end, problem.offset)
+        note = read_note(self._disk, folder, list(self._names), segment, end, durable)
+        self.said[segment.first_offset] = note
+        offset = note.unnoted()
+        is_known = any([p.offset <= offset < p.offset + p.count for p in walk.problems])
+        if offset >= 0 and not is_known:
+            name = publishers_name(folder, segment.first_offset)
+            what = f"it does not tell of message {offset}, a row of a sink"
+            walk.problems.insert(0, Problem(name, note.end, offset, 0, what))
+        segment.close()
 
     def walk(self, place: int, sink: MessageSink | None) -> SegmentWalk:
         """Read a segment; the survey did so once, salvage does so again for what it copies."""

@@ -6,6 +6,9 @@ from penstock.broker.exchanges.delayed import DELAY_HEADER, KIND, TYPE_ARGUMENT,
 from penstock.broker.message import Message, Publisher
 from penstock.broker.queues.queue import Queue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
+from penstock.broker.sinks import commit, stage
+from penstock.broker.staged_rows import rows_of
+from penstock.broker.stages import StageKey
 from penstock.broker.streams.folders import ROOT
 from penstock.broker.streams.hand_over import OFFSET_BITS, offset_of
 from penstock.broker.streams.stream import Stream
@@ -464,3 +467,32 @@ def test_a_note_of_publishers_without_its_segment_is_forgotten() -> None:
         assert found.stream.enqueue(numbered(b"%d" % number, number), found.broker.now)
         found.settle()
     assert found.bodies() == [b"1", b"2", b"3"]
+
+
+def test_rows_of_a_sink_wait_behind_what_the_journal_has_for_the_stream() -> None:
+    running = machine(b"dead")
+    now = running.broker.now
+    for body in (b"row 1", b"row 2"):
+        rows = rows_of([message(body, key="s")])
+        stage(running.broker.vhost, StageKey("job", 0, 0, 0), rows, now)
+    running.settle()
+    commit(running.broker.vhost, "job", 0, [(0, 0, 2)], now)
+    running.broker.state.timers.fire_due(now)
+    running.settle()
+    running.reject()
+    for _ in range(2):
+        running.broker.now += 1
+        running.broker.state.timers.fire_due(running.broker.now)
+    waiting = running.stream.files.hand_over.waiting()
+    assert [(entry.position, entry.message.body) for entry in waiting] == [
+        (0, b"dead"),
+        (1, b"row 1"),
+        (2, b"row 2"),
+    ]
+    assert running.stream.message_count == 3
+    for _ in range(5):
+        running.settle()
+        running.broker.now += 1
+        running.broker.state.timers.fire_due(running.broker.now)
+    assert running.bodies() == [b"dead", b"row 1", b"row 2"]
+    assert running.broker.vhost.sinks["job"].pending == []

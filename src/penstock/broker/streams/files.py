@@ -84,16 +84,20 @@ class StreamFiles(FlushWaiter):
         self._leftovers: list[str] = [
             name for name in own if 0 <= segment_number(folder, name) < first_offset
         ]
-        own = [name for name in own if name not in self._leftovers]
+        kept = [name for name in own if name not in self._leftovers]
         self.log: StreamLog = StreamLog(
             store.disk,
             folder,
-            own,
+            kept,
             segment_bytes_max,
             wall,
             first_offset,
             store.safe_ends.get(folder, 0),
         )
+        if self.log.first_offset > first_offset and self.log.end_offset == self.log.first_offset:
+            # It begins anew behind what is lost.
+            self.cursors.put(FIRST_OFFSET, self.log.first_offset)
+            self.cursors.write()
         self.notes: StreamNotes = StreamNotes(store, folder, own, self.log)
         self.publishers: Publishers = self.notes.publishers
         # Properties that name no publisher, so that messages like the last are not searched.

@@ -12,9 +12,15 @@ from penstock.broker.sent import ID_OCTETS, sent_of
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.publishers import PUBLISHERS_MAX, Publishers
 from penstock.storage.publisher_notes import encode_group, encode_table, read_note
-from penstock.storage.stream_index import HAS_PUBLISHER
+from penstock.storage.stream_index import ENTRY_SIZE, HAS_PUBLISHER
 from penstock.storage.stream_log import StreamLog
-from penstock.storage.stream_segment import StreamSegment, publishers_name, segment_number
+from penstock.storage.stream_recovery import segment_numbers
+from penstock.storage.stream_segment import (
+    StoredEntry,
+    StreamSegment,
+    publishers_name,
+    segment_number,
+)
 from penstock.world.disk import AppendFile
 
 # Messages of publishers that no note tells of. A start reads each of them, ten microseconds long;
@@ -47,7 +53,7 @@ class StreamNotes:
         self._stale: list[AppendFile] = []
         # First offsets of segments with a note beside them.
         self._noted: set[int] = self._find(names)
-        self._recall(names)
+        self._recall(names, self._given_up(names))
         # A killed process may have left several in the page cache alone.
         for segment in log.segments[:-1]:
             if segment.end_offset() > log.durable_offset and segment.first_offset in self._noted:
@@ -61,36 +67,59 @@ class StreamNotes:
             number = segment_number(self._folder, name)
             if number < 0 or name != publishers_name(self._folder, number):
                 continue
-            if number in segments:
+            if number in segments or number < self._log.first_offset:
                 found.add(number)
             elif name in self._store.disk.names():
                 self._store.disk.remove(name)
         return found
 
+    def _given_up(self, names: list[str]) -> list[StreamSegment]:
+        """Segments that retention has given up and a power loss brought back, or left."""
+        found: list[StreamSegment] = []
+        for number in segment_numbers(self._folder, names):
+            if number < self._log.first_offset:
+                segment = StreamSegment(self._store.disk, self._folder, number)
+                if segment.index_name in names and segment.log_name in names:
+                    segment.count = max(segment.index().size() // ENTRY_SIZE - 1, 0)
+                    segment.log_size = segment.log().size()
+                    found.append(segment)
+        return found
+
     # After a start.
 
-    def _recall(self, names: list[str]) -> None:
-        """From the last note that is begun, and from what lies in the log behind its last mark."""
-        log = self._log
+    def _recall(self, names: list[str], given_up: list[StreamSegment]) -> None:
+        """From the last note that is begun, and from what lies in the log behind its last mark. A
+        power loss may have kept that retention gave segments up, and nothing of the one behind
+        them; their files are there then, and so are their notes.
+        """
+        segments = given_up + self._log.segments
+        place = len(segments) - 1
         offset = _NONE
-        for segment in reversed(log.segments):
-            if segment.first_offset in self._noted:
-                offset = self._read(segment, names)
-                if offset != _NONE:
-                    break
-        offset = max(offset, log.first_offset)
-        last_offset = log.segments[-1].first_offset
-        flagged = log.flagged(HAS_PUBLISHER, offset) if offset < log.end_offset else []
-        for at in flagged:
-            if at >= last_offset:
-                break
-            self._reread(at)
-        if self._file is None:
-            self._table = encode_table(self.publishers.sequences, self.publishers.stages)
-            self.publishers.changed = {}
-        for at in flagged:
-            if at >= last_offset and self._reread(at):
-                self.published(at)
+        while place >= 0 and offset == _NONE:
+            if segments[place].first_offset in self._noted:
+                offset = self._read(segments[place], names)
+            if offset == _NONE:
+                place -= 1
+        last = segments[-1]
+        for segment in segments[max(place, 0) :]:
+            if segment is last and self._file is None:
+                self._begin_last()
+            begin = min(max(offset - segment.first_offset, 0), segment.count)
+            for flagged in segment.flagged(HAS_PUBLISHER, begin):
+                if self._reread(segment, flagged) and segment is last:
+                    self.published(segment.first_offset + flagged)
+        for segment in segments[:-1]:
+            segment.close()
+
+    def _begin_last(self) -> None:
+        """The last segment has no note. It gets one before anything is removed that says the same;
+        a stream that never had anything to note needs none.
+        """
+        publishers = self.publishers
+        self._table = encode_table(publishers.sequences, publishers.stages)
+        if publishers.sequences or publishers.stages:
+            self._begin_file(self._table)
+        publishers.changed = {}
 
     def _read(self, segment: StreamSegment, names: list[str]) -> int:
         """Take over what the note beside a segment says; returns the offset up to which it holds,
@@ -111,11 +140,12 @@ class StreamNotes:
                 self._file.truncate(note.end)
         return note.offset
 
-    def _reread(self, offset: int) -> bool:
+    def _reread(self, segment: StreamSegment, place: int) -> bool:
         """Whether a message in the log names its publisher, as its flags say."""
-        stored = self._log.read(offset, 1, 0)[0]
-        if ID_OCTETS not in stored.header:
+        found: list[StoredEntry] = []
+        if not segment.read(place, 1, 0, found) or ID_OCTETS not in found[0].header:
             return False
+        stored = found[0]
         message = self._store.decoder.decode(
             stored.exchange, stored.routing_key, stored.header, b""
         )
