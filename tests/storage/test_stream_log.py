@@ -182,7 +182,7 @@ def test_a_flipped_octet_is_noticed_by_who_reads_it() -> None:
 def test_flagged_messages_are_found_without_reading_the_others() -> None:
     log = open_log(MemoryDisk())
     for number in range(12):
-        log.add(ADDRESS, HEADER, b"x", 2 if number % 5 == 0 else 4, 1)
+        log.add(ADDRESS, HEADER, b"x", 2 if number % 5 == 0 else 8, 1)
         log.write()
     segment = log.segments[0]
     assert segment.flagged(2, 0) == [0, 5, 10]

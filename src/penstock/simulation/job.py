@@ -76,7 +76,8 @@ class Job(ABC):
             return
         self.clock.after(self.dice.between(0, INTERVAL_US_MAX), self._work)
         host = self._host
-        if not host.is_up:
+        if not host.is_up or host.node.storage_failure:
+            # A node whose disk has failed promises nothing more, and is about to stop.
             return
         if self._asked_life:
             if self._asked_life == host.life:

@@ -36,7 +36,8 @@ FRAMING_SIZE: Final = 10
 # Flags.
 STARTS_BATCH: Final = 1  # the first message of what was appended at once
 HAS_PUBLISHER: Final = 2  # its headers name a publisher and a sequence number
-NOTED: Final = 4  # one of a sink's rows, and whole only with the note that counts them
+# 4 is another one's: `broker.carried_rows` says with it that a message was delivered before.
+NOTED: Final = 8  # one of a sink's rows, and whole only with the note that counts them
 
 FORMAT_VERSION: Final = 1
 LOG_MAGIC: Final = b"PENSTLOG"
