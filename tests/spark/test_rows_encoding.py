@@ -13,6 +13,7 @@ from penstock.spark.errors import PipelineError
 from penstock.spark.octet_pieces import as_array
 from penstock.spark.rows_encoding import encode_rows
 from penstock.wire.amqp091.content import BasicProperties, decode_properties
+from penstock.wire.amqp091.field_table import Timestamp
 from tests.server.http.rows import read_block
 
 TEXTS = pa.map_(pa.string(), pa.string())
@@ -130,3 +131,51 @@ def test_values_that_no_message_can_have_are_errors(
     rows = pa.record_batch({"body": [b"", b""], column: values})
     with pytest.raises(PipelineError, match=text):
         encode_rows(rows, "", None if column == "routing_key" else "k")
+
+
+def test_headers_are_written_with_the_types_that_are_named() -> None:
+    texts = pa.map_(pa.string(), pa.string())
+    batch = pa.record_batch(
+        {
+            "headers": pa.array(
+                [
+                    [("count", "5"), ("text", "5"), ("raw", "/wA="), ("gone", None)],
+                    None,
+                    [("at", "1700000000"), ("deep", '{"raw": {"$binary": "/w=="}}')],
+                    [("plain", "x")],
+                ],
+                texts,
+            ),
+            "header_types": pa.array(
+                [
+                    [("raw", "binary"), ("count", "integer"), ("gone", "void")],
+                    [],
+                    [("at", "timestamp"), ("deep", "table")],
+                    None,
+                ],
+                texts,
+            ),
+            "body": pa.array([b""] * 4, pa.binary()),
+        }
+    )
+    rows = encode_rows(batch, "", "k")
+    found = [decode_properties(header).headers for header in as_array(rows.header).to_pylist()]
+    assert found == [
+        {"count": 5, "text": "5", "raw": b"\xff\x00", "gone": None},
+        None,
+        {"at": Timestamp(1_700_000_000), "deep": {"raw": b"\xff"}},
+        {"plain": "x"},
+    ]
+
+
+def test_a_header_that_is_not_of_its_type_is_refused() -> None:
+    texts = pa.map_(pa.string(), pa.string())
+    batch = pa.record_batch(
+        {
+            "headers": pa.array([[("count", "many")]], texts),
+            "header_types": pa.array([[("count", "integer")]], texts),
+            "body": pa.array([b""], pa.binary()),
+        }
+    )
+    with pytest.raises(PipelineError, match="'many' is not a valid integer"):
+        encode_rows(batch, "", "k")

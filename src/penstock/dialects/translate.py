@@ -22,7 +22,7 @@ from penstock.dialects.amqp091.properties import (
     read_properties,
 )
 from penstock.dialects.amqp10.message_head import section_code, skip_section, value_start
-from penstock.dialects.amqp10.properties import TransferProperties
+from penstock.dialects.amqp10.properties import TransferProperties, read_head
 from penstock.dialects.crossing.labels import ENCODED_TYPE
 from penstock.dialects.crossing.parts import (
     FLAGS_START,
@@ -93,6 +93,13 @@ class DialectTranslator(Translator):
                 self._bare.clear()
             self._bare[octets] = translated
         return Message(message.address, translated, body + footer, message.origin)
+
+
+def as_amqp091(head: bytes, body_is_encoded: bool, footer: bytes) -> bytes:
+    """The head of an AMQP 1.0 message as AMQP 0-9-1's property flags and properties, for whoever
+    has a stored message and no broker. What the body has to say is in `open_body`.
+    """
+    return basic_octets(read_head(head), body_is_encoded, footer)
 
 
 class OpenedBody:

@@ -62,6 +62,8 @@ COLUMNS: Final[dict[str, tuple[DataType, pa.DataType]]] = {
     "exchange": (StringType(), pa.string()),
     "routing_key": (StringType(), pa.string()),
     "headers": (MapType(StringType(), StringType()), _TEXTS),
+    # What the texts stand for, by the header's name (`header_values`).
+    "header_types": (MapType(StringType(), StringType()), _TEXTS),
     "properties": (_PROPERTIES_SPARK, PROPERTIES_ARROW),
     "body": (BinaryType(), pa.binary()),
     "id": (StringType(), pa.string()),

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.spark.errors import PipelineError
+from penstock.spark.header_values import STRING, value_of
 from penstock.spark.octet_pieces import (
     BINARY,
     NOTHING,
@@ -29,6 +30,7 @@ from penstock.spark.octet_pieces import (
     sizes_of,
 )
 from penstock.wire.amqp091 import property_flags_generated as flags
+from penstock.wire.amqp091.field_table import encode_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,7 @@ PERSISTENT: Final = 2
 _HEADER_START: Final = b"\x00\x3c\x00\x00"
 # Class basic, method publish, and a word that is not used any more.
 _PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"
+_TABLE_SIZE_BYTES: Final = 4
 _PUBLISH_BYTES: Final = 7  # with the octet of flags
 _HEAD: Final = struct.Struct("<II")
 _ENTRY: Final = np.dtype(
@@ -207,7 +210,7 @@ def _header(columns: dict[str, pa.Array], body_sizes: Any) -> Piece:
             words |= flags.DELIVERY_MODE
             pieces.append(bytes([PERSISTENT]) if modes is None else big(modes, 1))
         elif array is not None:
-            flag, piece = _property(name, array)
+            flag, piece = _property(name, array, columns.get("header_types"))
             if array.null_count:
                 valid = pc.is_valid(array)
                 piece = pc.if_else(valid, as_array(piece), NOTHING)
@@ -218,10 +221,10 @@ def _header(columns: dict[str, pa.Array], body_sizes: Any) -> Piece:
     return join(count, _HEADER_START, big(body_sizes, 8), big(words, 2), *pieces)
 
 
-def _property(name: str, array: pa.Array) -> tuple[int, Piece]:
+def _property(name: str, array: pa.Array, types: pa.MapArray | None) -> tuple[int, Piece]:
     """Its flag, and the octets of each value; those of nulls do not matter."""
     if name == "headers":
-        return flags.HEADERS, _tables(array)
+        return flags.HEADERS, _tables(array, types)
     if name == "priority":
         return flags.PRIORITY, big(_numbers(array, name, 0), 1)
     if name == "timestamp":
@@ -234,22 +237,53 @@ def _property(name: str, array: pa.Array) -> tuple[int, Piece]:
     return TEXT_PROPERTIES[name], _short_strings(array, name)
 
 
-def _tables(array: pa.MapArray) -> Piece:
+def _tables(array: pa.MapArray, types: pa.MapArray | None) -> Piece:
     """Field tables of text values; a null value is AMQP's void. The entries of a row lie together,
     so that joining entries joins tables.
     """
     bounds = array.offsets.to_numpy()
     start, size = int(bounds[0]), int(bounds[-1] - bounds[0])
-    values = _octets(array.items.slice(start, size))
-    filled = pc.fill_null(values, b"")
-    value = join(size, b"S", big(sizes_of(filled), 4), filled)
-    if values.null_count:
-        value = pc.if_else(pc.is_valid(values), as_array(value), pa.scalar(b"V", BINARY))
+    texts = array.items.slice(start, size)
+    if types is None:
+        values = _octets(texts)
+        filled = pc.fill_null(values, b"")
+        value = join(size, b"S", big(sizes_of(filled), 4), filled)
+        if values.null_count:
+            value = pc.if_else(pc.is_valid(values), as_array(value), pa.scalar(b"V", BINARY))
+    else:
+        value = _typed_values(texts, _kinds_of(array, types))
     entries = as_array(join(size, _short_strings(array.keys.slice(start, size), "headers"), value))
     ends = offsets_of(entries)[bounds - start].astype(np.int32)
     data = entries.buffers()[2] or pa.py_buffer(b"")
     rows = pa.Array.from_buffers(BINARY, len(array), [None, pa.py_buffer(ends), data])
     return join(len(array), big(sizes_of(rows), 4), rows)
+
+
+def _kinds_of(array: pa.MapArray, types: pa.MapArray) -> list[str]:
+    """The type of every header, row by row; one that is not named is a text."""
+    kinds: list[str] = []
+    for headers, named in zip(array.to_pylist(), types.to_pylist(), strict=True):
+        known = dict(named or ())
+        kinds += [known.get(name) or STRING for name, _ in headers or ()]
+    return kinds
+
+
+def _typed_values(texts: pa.Array, kinds: list[str]) -> pa.Array:
+    """Values with the letters of their types. Many are alike, so each is encoded once."""
+    encoded: dict[tuple[str, str | None], bytes] = {}
+    values: list[bytes] = []
+    for kind, text in zip(kinds, texts.to_pylist(), strict=True):
+        octets = encoded.get((kind, text))
+        if octets is None:
+            try:
+                table = encode_table({"": value_of(kind, text)})
+            except (ValueError, TypeError, OverflowError) as error:
+                raise PipelineError(f"column 'headers': {error}") from None
+            # Without the table's size and the empty name.
+            octets = table[_TABLE_SIZE_BYTES + 1 :]
+            encoded[kind, text] = octets
+        values.append(octets)
+    return pa.array(values, BINARY)
 
 
 def _short_strings(array: pa.Array, name: str) -> Piece:

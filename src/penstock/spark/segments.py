@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.spark.bare_messages import Body, opened
 from penstock.spark.columns import COLUMNS, PROPERTIES_ARROW, arrow_schema
 from penstock.spark.errors import SegmentDamaged
 from penstock.spark.heads import (
     AMQP091_CLASS,
     AMQP091_FIXED_SIZE,
     Head,
-    decode_body,
     decode_head,
     decode_property_list,
 )
@@ -169,7 +169,7 @@ class RowDecoder:
         self._partition = partition
         self._filter = row_filter
         self._verify = verify
-        self._heads: dict[tuple[bool, bytes], Head] = {}
+        self._heads: dict[tuple[bool, bool, bytes], Head] = {}
         # Columns that are the same for all rows, and for how many they were made.
         self._constant: dict[str, pa.Array] = {}
 
@@ -226,7 +226,7 @@ class Rows:
         buffer: pa.Buffer,
         places: Places,
         offsets: Column,
-        heads: dict[tuple[bool, bytes], Head],
+        heads: dict[tuple[bool, bool, bytes], Head],
     ) -> None:
         self.count = len(offsets)
         self._log = log
@@ -236,6 +236,7 @@ class Rows:
         self._known_heads = heads
         self._distinct: tuple[list[Head], pa.Array] | None = None
         self._class_basic: Column | None = None
+        self._opened: dict[int, Body] | None = None
         self._key: pa.Array | None = None
 
     def offset(self) -> pa.Array:
@@ -259,6 +260,9 @@ class Rows:
     def headers(self) -> pa.Array:
         return self.spread([head.headers for head in self.heads()], COLUMNS["headers"][1])
 
+    def header_types(self) -> pa.Array:
+        return self.spread([head.types for head in self.heads()], COLUMNS["header_types"][1])
+
     def properties(self) -> pa.Array:
         return self.spread([head.properties for head in self.heads()], PROPERTIES_ARROW)
 
@@ -274,13 +278,27 @@ class Rows:
         framing = _data_framing(self._log, starts, sizes)
         framing[~is_10] = 0
         bodies = self._octets(starts + framing, sizes - framing)
-        others = np.flatnonzero(is_10 & (framing == 0)).tolist()
-        if others:
+        if self._uncommon():
             values = bodies.to_pylist()
-            for row in others:
-                values[row] = decode_body(values[row])
+            for row, body in self._uncommon().items():
+                values[row] = body.content
             bodies = pa.array(values, pa.binary())
         return bodies
+
+    def _uncommon(self) -> dict[int, Body]:
+        """Bodies of AMQP 1.0 messages by row that are not one data section; others are simple."""
+        if self._opened is None:
+            self._opened = {}
+            is_10 = ~self._is_091()
+            if is_10.any():
+                starts = self._places.body
+                sizes = self._places.body_size
+                is_simple = _data_framing(self._log, starts, sizes) > 0
+                rows = np.flatnonzero(is_10 & ~is_simple)
+                bodies = self._octets(starts[rows], sizes[rows]).to_pylist()
+                for row, body in zip(rows.tolist(), bodies, strict=True):
+                    self._opened[row] = opened(body)
+        return self._opened
 
     def heads(self) -> list[Head]:
         """The distinct heads of these rows."""
@@ -300,17 +318,42 @@ class Rows:
                 starts = starts + AMQP091_FIXED_SIZE
                 sizes = sizes - AMQP091_FIXED_SIZE
             encoded = pc.dictionary_encode(self._octets(starts, sizes))
-            heads = [self._head(is_cut, octets) for octets in encoded.dictionary.to_pylist()]
-            self._distinct = (heads, encoded.indices)
+            found = encoded.dictionary.to_pylist()
+            indices = encoded.indices
+            if self._uncommon():
+                heads, indices = self._heads_and_bodies(found, indices.to_pylist())
+            else:
+                heads = [self._head(is_cut, octets) for octets in found]
+            self._distinct = (heads, indices)
         return self._distinct
 
-    def _head(self, is_cut: bool, octets: bytes) -> Head:
-        known = self._known_heads.get((is_cut, octets))
+    def _heads_and_bodies(self, found: list[bytes], rows: list[int]) -> tuple[list[Head], pa.Array]:
+        """Where bodies have a say: what they are is told by a property, and they may have a footer."""
+        heads: list[Head] = []
+        places: dict[tuple[int, bool, bytes], int] = {}
+        indices: list[int] = []
+        uncommon = self._uncommon()
+        for row, number in enumerate(rows):
+            body = uncommon.get(row)
+            key = (number, False, b"") if body is None else (number, body.is_encoded, body.footer)
+            place = places.get(key)
+            if place is None:
+                place = len(heads)
+                places[key] = place
+                heads.append(self._head(False, found[number], body))
+            indices.append(place)
+        return heads, pa.array(indices, pa.int32())
+
+    def _head(self, is_cut: bool, octets: bytes, body: Body | None = None) -> Head:
+        if body is not None and body.footer:
+            return decode_head(octets, body)
+        key = (is_cut, body is not None and body.is_encoded, octets)
+        known = self._known_heads.get(key)
         if known is None:
-            known = decode_property_list(octets) if is_cut else decode_head(octets)
+            known = decode_property_list(octets) if is_cut else decode_head(octets, body)
             if len(self._known_heads) >= _HEADS_MAX:
                 self._known_heads.clear()
-            self._known_heads[is_cut, octets] = known
+            self._known_heads[key] = known
         return known
 
     def _is_091(self) -> Column:
@@ -330,6 +373,7 @@ _MAKERS: Final[dict[str, Callable[[Rows], pa.Array]]] = {
     "exchange": Rows.exchange,
     "routing_key": Rows.routing_key,
     "headers": Rows.headers,
+    "header_types": Rows.header_types,
     "properties": Rows.properties,
     "body": Rows.body,
     "id": Rows.id,

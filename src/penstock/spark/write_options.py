@@ -173,7 +173,7 @@ def _fits(name: str, kind: DataType) -> bool:
         return isinstance(kind, BinaryType | StringType)
     if name in {"exchange", "routing_key"}:
         return isinstance(kind, StringType)
-    if name == "headers":
+    if name in {"headers", "header_types"}:
         return (
             isinstance(kind, MapType)
             and isinstance(kind.keyType, StringType)
@@ -193,6 +193,6 @@ def _wrong(problem: str) -> OptionError:
         "schema",
         problem,
         "Select what is to be written: body (binary or string) and, as wanted, exchange, "
-        "routing_key, headers (map<string,string>), properties (struct), or single properties: "
+        "routing_key, headers and header_types (map<string,string>), properties (struct), or single properties: "
         f"{', '.join(PROPERTY_NAMES)}.",
     )

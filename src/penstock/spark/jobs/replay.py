@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STEP_ROWS: Final = 1000
 STEPS_PER_SECOND: Final = 20
 WINDOW: Final = 10_000
-_COLUMNS: Final = ("exchange", "routing_key", "headers", "properties", "body")
+_COLUMNS: Final = ("exchange", "routing_key", "headers", "header_types", "properties", "body")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,9 @@ def replay(
     rate: float = 0.0,
 ) -> int:
     """Publish rows of an archive in the order of their times; returns how many were confirmed."""
+    if "header_types" not in rows.columns:
+        # An archive of texts only.
+        rows = rows.selectExpr("*", "cast(null AS map<string, string>) AS header_types")
     ordered = rows.orderBy("timestamp", "stream", "partition", "offset").select(*_COLUMNS)
     exchange = "" if exchange == DEFAULT_EXCHANGE else exchange
     step = Publish(uri, exchange, routing_key, rate)

@@ -1,0 +1,52 @@
+"""Messages of AMQP 1.0 as a consumer of AMQP 0-9-1 sees them: by the translation that serves it.
+
+The one place where the pipeline uses code of the broker's own: rows must say what a consumer would
+see, and two translations would differ one day. It knows octets and nothing of a running broker, and
+is loaded when the first such message comes: most streams hold none, and workers start often.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.wire.amqp091.errors import ChannelFault
+from penstock.wire.octets import Malformed
+
+# Class, weight and the size of the body, which no column tells.
+_FIXED: Final = b"\x00\x3c" + bytes(10)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Of an AMQP 1.0 message, as AMQP 0-9-1 carries it."""
+
+    content: bytes
+    # A value or a sequence, which stays encoded.
+    is_encoded: bool
+    footer: bytes
+
+
+def basic_head(octets: bytes, body: Body | None) -> bytes:
+    """The content header for a head; without a body for one that is a single data section. Raises
+    `Malformed` or a `ValueError`.
+    """
+    from penstock.dialects.translate import as_amqp091
+
+    try:
+        if body is None:
+            return _FIXED + as_amqp091(octets, False, b"")
+        return _FIXED + as_amqp091(octets, body.is_encoded, body.footer)
+    except ChannelFault as fault:
+        raise Malformed(str(fault)) from None
+
+
+def opened(octets: bytes) -> Body:
+    """The body; one that cannot be read stays as it is."""
+    from penstock.dialects.translate import open_body
+
+    try:
+        found = open_body(octets)
+    except (Malformed, ValueError):
+        return Body(octets, True, b"")
+    return Body(found.content, found.is_encoded, found.footer)
