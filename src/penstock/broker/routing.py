@@ -23,6 +23,8 @@ class Route:
         # False when the next message with the same exchange and key may go elsewhere.
         self.cacheable: bool = True
         self.generation: int = generation
+        # Bindings and nodes that were looked at to find it, beside the bindings it follows.
+        self.compared: int = 0
 
 
 def resolve(
@@ -57,6 +59,7 @@ def resolve_keys(
         if current.name:
             for key in keys:
                 current.match(key, properties, found)
+                route.compared += current.compared
         elif _match_default(vhost, keys, seen_queues, route.queues):
             continue
         for binding in found:

@@ -15,6 +15,7 @@ from penstock.dialects.confirming import Confirming
 from penstock.dialects.logins import LoginChecker
 from penstock.dialects.principal import Principal
 from penstock.dialects.translator import Translator
+from penstock.dialects.turn import Turns
 from penstock.wire.outgoing import Outgoing
 from penstock.world.entropy import Entropy
 
@@ -39,6 +40,8 @@ class Container:
         self.principals: dict[tuple[str, str], Principal] = {}
         self.connection_counts: dict[str, int] = {}
         self.translator: Translator = Translator()
+        # What this tick has spent on costly things, and who waits for the next one.
+        self.turns: Turns = Turns()
         self._holder_count: int = 0
 
     def new_holder(self) -> int:

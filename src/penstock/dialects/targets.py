@@ -12,6 +12,8 @@ from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.message import Address
 from penstock.broker.queues.queue import Queue
 from penstock.broker.route_count import RouteCount
+from penstock.broker.routing import Route
+from penstock.dialects.turn import ENQUEUED_PER_UNIT, FREE_QUEUES
 
 # Kept targets per user and virtual host. Above it all are dropped and fill again: a publisher with
 # more live routing keys than this pays one resolution in a while, about two microseconds.
@@ -31,5 +33,13 @@ class PublishTarget:
         # True when the queues above hold for every message without extra keys, and nothing else
         # has to be looked at.
         self.is_plain: bool = False
+        # What a publish costs a turn; nothing while the queues are few.
+        self.units: int = 0
         # Where publishes are counted; None when nobody counts.
         self.count: RouteCount | None = None
+
+    def take(self, route: Route) -> None:
+        """The queues of a route that depends on the key alone."""
+        self.queues = route.queues
+        count = len(route.queues)
+        self.units = count // ENQUEUED_PER_UNIT if count > FREE_QUEUES else 0

@@ -4,6 +4,8 @@ The server's event loop and the simulator both drive it the same way: `connected
 connection, `lost`, then one `flush` per tick; `timers.fire_due` and `sweep` as time passes.
 """
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.durability import Durability
 from penstock.broker.entry import QueueEntry
 from penstock.broker.ledger.ledger import Ledger
@@ -51,6 +53,9 @@ class Node:
             self.state, entropy, login_checker, configuration.limits, properties
         )
         self.container.translator = DialectTranslator()
+        self.container.turns.units_max = configuration.turn_units_max
+        # Who gives a connection what it has kept for its next turn; the server puts its own here.
+        self.receiver: Receiver = Receiver()
         decoder = DialectDecoder(self.container)
         self.state.streams.decoder = decoder
         self.links: LinkRegistry = LinkRegistry(
@@ -120,6 +125,7 @@ class Node:
             self.state.touched
             or self.container.confirm_list
             or self.container.flush_list
+            or self.container.turns.waiting
             or (self.stored is not None and self.stored.has_work())
             or (self.ledger is not None and self.ledger.has_work())
         )
@@ -131,6 +137,7 @@ class Node:
         """
         if self.storage_failure:
             return
+        self._take_turns(now)
         try:
             self._dispatch(now)
             if self.stored is not None:
@@ -162,6 +169,26 @@ class Node:
                     self._gated.append(outgoing)
                 else:
                     outgoing.flush()
+
+    def _take_turns(self, now: int) -> None:
+        """Connections that have spent what a tick may cost go on with what they said then."""
+        turns = self.container.turns
+        turns.spent = 0
+        if not turns.waiting:
+            return
+        waiting = turns.waiting
+        turns.waiting = []
+        for index, turn in enumerate(waiting):
+            if turns.spent >= turns.units_max:
+                # First in the next tick, before those that have had a turn in this one.
+                turns.waiting[0:0] = waiting[index:]
+                break
+            turn.begin()
+            connection = self.connections.get(turn.number)
+            if connection is not None:
+                self.receiver.received(connection, b"", now)
+                turn.rest()
+        turns.spent = 0
 
     def _dispatch(self, now: int) -> None:
         touched = self.state.touched
@@ -276,6 +303,14 @@ class Node:
         for connection in list(self.connections.values()):
             connection.stop(reason, now)
         self._sweep_ledger(now + self.state.wall.offset_ms, True)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Receiver:
+    """Gives octets to a connection. A world that has more to do then subclasses it."""
+
+    def received(self, connection: Connection, data: bytes, now: int) -> None:
+        connection.received(data, now)
 
 
 class NodeStorage(StorageOwner):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.broker.timers import NEVER
+from penstock.node.node import Receiver
 from penstock.server.sockets import SocketOwner, SocketProtocol, SocketTransport
 from penstock.world.disk import DiskError
 
@@ -53,6 +54,7 @@ class Server(SocketOwner):
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
         # Called with every sweep; memory and disk watchers attach here.
         self.watchers: list[Callable[[int], None]] = []
+        node.receiver = ServerReceiver(self)
         # Called once when the disk cannot be trusted any more.
         self.when_storage_fails: Callable[[], None] | None = None
 
@@ -196,6 +198,16 @@ class Server(SocketOwner):
             log.warning(
                 "the clean stop could not be noted in the data directory", reason=str(error)
             )
+
+
+class ServerReceiver(Receiver):
+    """Lets connections go on with what they kept, with what the server does about failures."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def received(self, connection: Connection, data: bytes, now: int) -> None:
+        self._server.received(connection, data)
 
 
 def is_loopback(host: str) -> bool:

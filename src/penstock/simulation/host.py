@@ -13,6 +13,7 @@ from penstock.broker.timers import NEVER
 from penstock.broker.users import Verification
 from penstock.dialects.connection import Connection
 from penstock.dialects.logins import LoginChecker, LoginWaiter
+from penstock.dialects.turn import TURN_UNITS_MAX
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.simulation.clock import Event, VirtualClock
@@ -32,6 +33,8 @@ SWEEP_US: Final = 250_000
 # Most ticks end at once; a busy node gathers for up to this long.
 TICK_US_MAX: Final = 2_000
 BUSY_CHANCE: Final = 0.25
+# A declare costs a third of it.
+FEW_UNITS: Final = 60
 PASSWORD: Final = b"guest"
 # About what argon2 takes on the real server; here only the time passes.
 LOGIN_US_MIN: Final = 5_000
@@ -145,6 +148,7 @@ class Host(Listener):
                 self._limits,
                 store=store,
                 amqp10_limits=AMQP10_LIMITS,
+                turn_units_max=self._turn_units(),
             ),
             SeededEntropy(self._dice.fork(f"entropy{self.life}")),
             DelayedLoginChecker(self, self._dice.fork(f"logins{self.life}")),
@@ -152,6 +156,13 @@ class Host(Listener):
             clock.wall(),
             self.data_disk(),
         )
+
+    def _turn_units(self) -> int:
+        """Little in half of the lives, so that declares wait for their turn and commits take
+        several ticks.
+        """
+        dice = self._dice.fork(f"turns{self.life}")
+        return dice.between(1, FEW_UNITS) if dice.chance(0.5) else TURN_UNITS_MAX
 
     def now(self) -> int:
         """The machine's own monotonic clock, in milliseconds."""

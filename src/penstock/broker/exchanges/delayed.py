@@ -43,6 +43,7 @@ class DelayedExchange(Exchange):
 
     def match(self, routing_key: str, properties: Properties, found: list[Binding]) -> None:
         self._inner.match(routing_key, properties, found)
+        self.compared = self._inner.compared
 
     def add(self, binding: Binding) -> None:
         self._inner.add(binding)

@@ -38,6 +38,9 @@ class Exchange:
         self.alternate_name: str | None = None
         # True when the exchange and the routing key alone decide, so that a route can be cached.
         self.by_key_only: bool = True
+        # Bindings or nodes of a tree that the last `match` had to look at beside those it selected;
+        # 0 where a look-up finds them.
+        self.compared: int = 0
 
     def match(self, routing_key: str, properties: Properties, found: "list[Binding]") -> None:
         """Append the bindings that the message takes; the same one may be appended twice."""

@@ -3,6 +3,14 @@
 `x-match` says how: `all` (the default) or `any` of the arguments must match, leaving out those
 whose name begins with `x-`; `all-with-x` and `any-with-x` look at these too. An argument without a
 value (void) matches by mere presence of the header.
+
+Bindings are found by what they want. One that wants all of its arguments stands in the bucket of
+one of them, the emptiest when it was bound, so bindings that differ in any argument share no
+bucket; one that is content with any stands in the bucket of each. A message is compared with the
+bindings in the buckets of its own headers.
+
+Invariants: a pattern's `keys` name exactly the buckets in which its binding stands; a bucket is not
+empty.
 """
 
 from enum import Enum
@@ -15,6 +23,10 @@ from penstock.broker.message import Properties
 
 MATCH_ARGUMENT: Final = "x-match"
 
+# A header's name, the kind of its value and the value; empty and None for its mere presence.
+_Key = tuple[str, str, object]
+_HASHABLE: Final = (str, int, float, bytes)
+
 
 class Match(Enum):
     ALL = "all"
@@ -26,6 +38,9 @@ class Match(Enum):
 class HeadersPattern:
     """The arguments of one binding, read once."""
 
+    # Of the binding among all that were ever added.
+    order: int = 0
+
     def __init__(self, arguments: dict[str, object]) -> None:
         match = match_of(arguments)
         with_x = match in {Match.ALL_WITH_X, Match.ANY_WITH_X}
@@ -35,6 +50,16 @@ class HeadersPattern:
             for name, value in arguments.items()
             if name != MATCH_ARGUMENT and (with_x or not name.startswith("x-"))
         }
+
+        self.keys: list[_Key] = []
+
+    def wanted_keys(self) -> list[_Key]:
+        """Under which a message can be found that this may match."""
+        return [_key_of(name, value) for name, value in self._wanted.items()]
+
+    @property
+    def wants_any(self) -> bool:
+        return self._any
 
     def matches(self, headers: dict[str, object]) -> bool:
         any_match = self._any
@@ -59,23 +84,83 @@ class HeadersExchange(Exchange):
         super().__init__(name, kind, durable, auto_delete, internal, arguments)
         self.by_key_only = False
         self._patterns: dict[Binding, HeadersPattern] = {}
+        self._buckets: dict[_Key, dict[Binding, HeadersPattern]] = {}
+        # Bindings that want nothing and so match every message.
+        self._undemanding: dict[Binding, HeadersPattern] = {}
+        self._added: int = 0
 
     def match(self, routing_key: str, properties: Properties, found: list[Binding]) -> None:
         if not self._patterns:
             return
         headers = properties.headers()
-        for binding, pattern in self._patterns.items():
-            if pattern.matches(headers):
-                found.append(binding)
+        compared = 0
+        hits: dict[int, Binding] = {}
+        for binding, pattern in self._undemanding.items():
+            hits[pattern.order] = binding
+        for name, value in headers.items():
+            compared += self._compare((name, "", None), headers, hits)
+            if isinstance(value, _HASHABLE):
+                compared += self._compare(_key_of(name, value), headers, hits)
+        # In the order in which they were bound.
+        for order in sorted(hits):
+            found.append(hits[order])
+        self.compared = compared
+
+    def _compare(self, key: _Key, headers: dict[str, object], hits: dict[int, Binding]) -> int:
+        """Look at the bindings of one bucket; returns how many there are."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            return 0
+        for binding, pattern in bucket.items():
+            if pattern.order not in hits and pattern.matches(headers):
+                hits[pattern.order] = binding
+        return len(bucket)
 
     def add(self, binding: Binding) -> None:
-        self._patterns[binding] = HeadersPattern(binding.arguments)
+        pattern = HeadersPattern(binding.arguments)
+        self._added += 1
+        pattern.order = self._added
+        self._patterns[binding] = pattern
+        keys = pattern.wanted_keys()
+        if not pattern.wants_any:
+            if not keys:
+                self._undemanding[binding] = pattern
+                return
+            keys = [self._emptiest(keys)]
+        pattern.keys = list(dict.fromkeys(keys))
+        for key in pattern.keys:
+            self._buckets.setdefault(key, {})[binding] = pattern
+
+    def _emptiest(self, keys: list[_Key]) -> _Key:
+        best = keys[0]
+        fewest = -1
+        for key in keys:
+            bucket = self._buckets.get(key)
+            if bucket is None:
+                return key
+            if fewest < 0 or len(bucket) < fewest:
+                fewest = len(bucket)
+                best = key
+        return best
 
     def remove(self, binding: Binding) -> None:
-        del self._patterns[binding]
+        pattern = self._patterns.pop(binding)
+        self._undemanding.pop(binding, None)
+        for key in pattern.keys:
+            bucket = self._buckets[key]
+            del bucket[binding]
+            if not bucket:
+                del self._buckets[key]
 
     def check_binding(self, routing_key: str, arguments: dict[str, object]) -> None:
         match_of(arguments)
+
+
+def _key_of(name: str, value: object) -> _Key:
+    """Values of different kinds are different, and what cannot be looked up is found by presence."""
+    if isinstance(value, _HASHABLE):
+        return (name, value.__class__.__name__, value)
+    return (name, "", None)
 
 
 def match_of(arguments: dict[str, object]) -> Match:

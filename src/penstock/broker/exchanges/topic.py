@@ -19,7 +19,7 @@ class TopicExchange(Exchange):
         self._trie: TopicTrie = TopicTrie()
 
     def match(self, routing_key: str, properties: Properties, found: list[Binding]) -> None:
-        self._trie.match(routing_key, found)
+        self.compared = self._trie.match(routing_key, found)
 
     def add(self, binding: Binding) -> None:
         self._trie.add(binding)

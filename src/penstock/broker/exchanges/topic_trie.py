@@ -68,8 +68,10 @@ class TopicTrie:
             elif parent.one_word is node:
                 parent.one_word = None
 
-    def match(self, routing_key: str, found: list[Binding]) -> None:
+    def match(self, routing_key: str, found: list[Binding]) -> int:
+        """Returns how many nodes were looked at."""
         self._step += 1
+        looked_at = 0
         reached: list[TrieNode] = []
         _reach(self._root, self._step, reached)
         for word in words_of(routing_key):
@@ -87,9 +89,11 @@ class TopicTrie:
                 if node.takes_any_words:
                     _reach(node, step, following)
             reached = following
+            looked_at += len(following)
         for node in reached:
             if node.bindings:
                 found.extend(node.bindings)
+        return looked_at
 
 
 def words_of(key: str) -> list[str]:

@@ -13,6 +13,7 @@ from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.reply_to import ReplyConsumer
 from penstock.dialects.amqp091.staged import Transaction
 from penstock.dialects.principal import Principal
+from penstock.dialects.turn import ConnectionTurn
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.methods_generated import BasicCancel
 
@@ -28,6 +29,7 @@ class Channel(CancelListener):
         container: Container,
         principal: Principal,
         client_hears_cancels: bool,
+        turn: ConnectionTurn,
     ) -> None:
         self.number: int = number
         self.connection_number: int = connection_number
@@ -36,6 +38,8 @@ class Channel(CancelListener):
         self.principal: Principal = principal
         self.vhost: VirtualHost = principal.vhost
         self._client_hears_cancels: bool = client_hears_cancels
+        # Who pays for what is done here: the connection.
+        self.turn: ConnectionTurn = turn
         # What the client calls its connection; empty for one without a name.
         self.connection_name: str = ""
 

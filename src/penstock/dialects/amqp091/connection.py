@@ -15,16 +15,20 @@ from penstock.broker.users import Verification, may_connect_from
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.channel import Channel
+from penstock.dialects.amqp091.commit import Commit
 from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.faults import fault_of
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
 from penstock.dialects.logins import LoginWaiter
 from penstock.dialects.principal import Principal
+from penstock.dialects.reading import ALARM, LOGIN, Reading
+from penstock.dialects.turn import ConnectionTurn, PendingWork
 from penstock.wire.amqp091.connection import Connection as WireConnection
-from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
+from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
 from penstock.wire.amqp091.listener import ConnectionListener
 from penstock.wire.amqp091.methods_generated import (
+    TX_COMMIT,
     ChannelOpen,
     ChannelOpenOk,
     ConnectionBlocked,
@@ -62,6 +66,8 @@ class Connection(ConnectionListener):
         self._peer_is_loopback: bool = peer_is_loopback
         outgoing.listener = ConnectionDrain(self)
         self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, container.limits)
+        self.reading: Reading = Reading(outgoing.transport)
+        self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, self.wire, self.reading)
         # The time of the event that is being handled.
         self._now: int = now
         self._channels: dict[int, Channel] = {}
@@ -80,11 +86,39 @@ class Connection(ConnectionListener):
 
     def received(self, data: bytes, now: int) -> None:
         self._now = now
+        if self.turn.work is not None:
+            if data:
+                self.wire.must_stop = True
+                self.wire.receive(data, now)
+            if self.turn.is_over or not self._work_on(self.turn.work):
+                return
+            data = b""
         self.wire.receive(data, now)
+        if self.container.alarm and self.wire.assembling():
+            # It would go on with a large content until it is complete.
+            self._block()
+
+    def _work_on(self, work: PendingWork) -> bool:
+        """A turn of something that takes several; True when it is done and input goes on."""
+        if not work.prepare(self._now):
+            self.turn.end()
+            return False
+        self.turn.work = None
+        self.wire.must_stop = False
+        assert isinstance(work, Commit), "nothing else takes several turns"
+        try:
+            try:
+                work.finish(self._now)
+            except Refusal as refusal:
+                raise fault_of(refusal) from refusal
+        except Fault as fault:
+            self.wire.refuse(work.channel.number, fault, TX_COMMIT)
+        self.turn.charge(work.finish_units())
+        return not self.turn.is_over
 
     def tick(self, now: int) -> None:
         self._now = now
-        if self._blocked:
+        if self.reading.is_stopped():
             # We are the one who does not read; the peer's heartbeats wait in the kernel.
             self.wire.last_received = now
         self.wire.tick(now)
@@ -108,13 +142,13 @@ class Connection(ConnectionListener):
         """Memory or disk ran low, or is fine again."""
         self._now = now
         if self.container.alarm:
-            if self._publishes:
+            if self._publishes or self.wire.assembling():
                 self._block()
         elif self._blocked:
             self._blocked = False
             if login.client_capability(self.client_properties, "connection.blocked"):
                 self.wire.send_method(0, ConnectionUnblocked())
-            self.outgoing.transport.resume_reading()
+            self.reading.go_on(ALARM)
 
     def _block(self) -> None:
         if self._blocked or self.ended:
@@ -122,7 +156,7 @@ class Connection(ConnectionListener):
         self._blocked = True
         if login.client_capability(self.client_properties, "connection.blocked"):
             self.wire.send_method(0, ConnectionBlocked(self.container.alarm))
-        self.outgoing.transport.pause_reading()
+        self.reading.stop(ALARM)
 
     def touch_queues(self) -> None:
         """The socket has room again."""
@@ -182,7 +216,9 @@ class Connection(ConnectionListener):
         principal = self.principal
         assert principal is not None, "the wire opens no channel before connection.open"
         hears_cancels = login.client_capability(self.client_properties, "consumer_cancel_notify")
-        channel = Channel(number, self.number, self.wire, self.container, principal, hears_cancels)
+        channel = Channel(
+            number, self.number, self.wire, self.container, principal, hears_cancels, self.turn
+        )
         channel.connection_name = login.connection_name(self.client_properties)
         self._channels[number] = channel
         self.wire.send_method(number, ChannelOpenOk())
@@ -196,6 +232,8 @@ class Connection(ConnectionListener):
         if self.ended:
             return
         self.ended = True
+        # What was being prepared is rolled back: nobody has seen it.
+        self.turn.work = None
         channels = list(self._channels.values())
         self._channels.clear()
         for channel in channels:
@@ -229,7 +267,7 @@ class Connection(ConnectionListener):
         if verification.remembered:
             self.login_checked(verification, self._now)
             return
-        self.outgoing.transport.pause_reading()
+        self.reading.stop(LOGIN)
         self.container.login_checker.check(verification, ConnectionLogin(self))
 
     def login_checked(self, verification: Verification, now: int) -> None:
@@ -250,14 +288,14 @@ class Connection(ConnectionListener):
         self.wire.send_method(
             0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
         )
-        self.outgoing.transport.resume_reading()
+        self.reading.go_on(LOGIN)
 
     def refuse_login(self, now: int) -> None:
         """The delay after a failed login is over."""
         self._now = now
         if self.ended:
             return
-        self.outgoing.transport.resume_reading()
+        self.reading.go_on(LOGIN)
         if login.client_capability(self.client_properties, "authentication_failure_close"):
             self.wire.close(login.refusal(self._mechanism))
         else:

@@ -16,6 +16,7 @@ from penstock.dialects.amqp091.properties import MessageProperties, properties_o
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
 from penstock.dialects.amqp091.staged import StagedPublish
 from penstock.dialects.targets import TARGETS_MAX, PublishTarget
+from penstock.dialects.turn import route_units
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import BasicPublish, BasicReturn
 from penstock.wire.amqp091.reply_codes_generated import (
@@ -39,6 +40,8 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
         return
     if target.count is not None:
         target.count.count += 1
+    if target.units:
+        channel.turn.charge(target.units)
     confirms = channel.confirms
     if confirms is None:
         for queue in target.queues:
@@ -78,7 +81,8 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
         target.count = vhost.watcher.route(vhost.name, said.exchange, said.routing_key)
     if exchange.by_key_only and channel.container.reply_consumers.find(said.routing_key) is None:
         route = resolve(vhost, exchange, said.routing_key, channel.container.no_properties)
-        target.queues = route.queues
+        channel.turn.charge(route_units(route))
+        target.take(route)
         target.is_plain = (
             route.cacheable
             and not (said.mandatory and not route.queues)
@@ -110,6 +114,7 @@ def _publish_carefully(
         message.properties = properties.with_reply_to(channel.reply_consumer.address)
     if channel.transaction is not None:
         channel.transaction.publishes.append(StagedPublish(target, message))
+        channel.transaction.octets += len(message.body)
         return
     confirms = channel.confirms
     if confirms is not None:
@@ -141,6 +146,7 @@ def route_and_enqueue(channel: Channel, target: PublishTarget, message: Message,
         hold_back(vhost, exchange, message, now)
         return True
     route = resolve(vhost, exchange, address.routing_key, message.properties)
+    channel.turn.charge(route_units(route))
     message.properties = properties_of(message).as_delivered()
     if not route.queues and not route.delayed:
         if target.mandatory:

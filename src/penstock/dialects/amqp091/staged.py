@@ -1,6 +1,7 @@
 """What a transaction has collected until its commit or rollback."""
 
 from penstock.broker.message import Message
+from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.staged_tags import StagedTags
 from penstock.dialects.targets import PublishTarget
@@ -12,6 +13,10 @@ class StagedPublish:
     def __init__(self, target: PublishTarget, message: Message) -> None:
         self.target: PublishTarget = target
         self.message: Message = message
+        # False when its own headers name further routing keys.
+        self.is_plain: bool = not message.properties.has_extra_keys
+        # Where the commit sends it; None until it is known, and when only the long way tells.
+        self.queues: list[Queue] | None = None
 
 
 class StagedSettlement:
@@ -30,8 +35,11 @@ class Transaction:
         self.publishes: list[StagedPublish] = []
         self.settlements: list[StagedSettlement] = []
         self.tags: StagedTags = StagedTags()
+        # Octets of the messages.
+        self.octets: int = 0
 
     def clear(self) -> None:
         self.tags = StagedTags()
+        self.octets = 0
         self.publishes = []
         self.settlements = []

@@ -20,6 +20,7 @@ from penstock.broker.topology import (
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
 from penstock.dialects.amqp091.subscribe import named_queue
+from penstock.dialects.turn import PURGED_PER_UNIT
 from penstock.wire.amqp091 import methods_generated as wire
 
 
@@ -110,6 +111,7 @@ def purge_queue(channel: Channel, method: wire.QueuePurge, now: int) -> None:
     name = named_queue(channel, method.queue)
     result = _apply(channel, PurgeQueue(name, channel.connection_number), now)
     assert isinstance(result, Purged)
+    channel.turn.charge(result.message_count // PURGED_PER_UNIT)
     _reply(channel, method.no_wait, wire.QueuePurgeOk(result.message_count))
 
 
@@ -118,6 +120,7 @@ def delete_queue(channel: Channel, method: wire.QueueDelete, now: int) -> None:
     command = DeleteQueue(name, method.if_unused, method.if_empty, channel.connection_number)
     result = _apply(channel, command, now)
     assert isinstance(result, Deleted)
+    channel.turn.charge(result.message_count // PURGED_PER_UNIT)
     _reply(channel, method.no_wait, wire.QueueDeleteOk(result.message_count))
 
 

@@ -1,17 +1,15 @@
 """tx.select, tx.commit, tx.rollback: publishes and acknowledgements that happen together.
 
-On one server a commit is one synchronous step, so nobody sees half of it.
+What a commit does to queues it does in one step, so nobody sees half of it; see `commit`.
 """
 
-from penstock.dialects.amqp091.acknowledge import settle
 from penstock.dialects.amqp091.channel import Channel
-from penstock.dialects.amqp091.publish import route_and_enqueue
+from penstock.dialects.amqp091.commit import Commit
 from penstock.dialects.amqp091.staged import Transaction
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import (
     ConfirmSelect,
     ConfirmSelectOk,
-    TxCommitOk,
     TxRollbackOk,
     TxSelectOk,
 )
@@ -36,21 +34,14 @@ def select_confirms(channel: Channel, method: ConfirmSelect) -> None:
 
 
 def commit(channel: Channel, now: int) -> None:
+    """Done at once when it is small; otherwise the connection's turn goes on with it."""
     transaction = _transaction_of(channel)
-    publishes = transaction.publishes
-    settlements = transaction.settlements
+    commit = Commit(channel, transaction.publishes, transaction.settlements)
     transaction.clear()
-    accepted = True
-    for staged in publishes:
-        staged.message.through_journal = True
-        if not route_and_enqueue(channel, staged.target, staged.message, now):
-            accepted = False
-    for settlement in settlements:
-        settle(channel.deliveries, settlement.tag, settlement.multiple, settlement.outcome, now)
-    if not accepted:
-        raise ChannelFault(PRECONDITION_FAILED, "partial tx completion: a queue refused a message")
-    channel.wire.send_method(channel.number, TxCommitOk())
-    channel.container.gate(channel.wire.outgoing)
+    if commit.prepare(now):
+        commit.finish(now)
+    else:
+        channel.turn.work = commit
 
 
 def rollback(channel: Channel) -> None:

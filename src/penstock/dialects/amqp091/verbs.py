@@ -6,6 +6,13 @@ from penstock.dialects.amqp091 import subscribe, topology, transaction
 from penstock.dialects.amqp091.acknowledge import Outcome, settle, stage_tag
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.staged import StagedSettlement
+from penstock.dialects.turn import (
+    ACKNOWLEDGED_PER_UNIT,
+    METHOD_UNITS,
+    REJECTED_UNITS,
+    RETURNED_PER_UNIT,
+    TOPOLOGY_UNITS,
+)
 from penstock.wire.amqp091 import methods_generated as wire
 from penstock.wire.amqp091.errors import ConnectionFault
 from penstock.wire.amqp091.reply_codes_generated import COMMAND_INVALID, NOT_IMPLEMENTED
@@ -22,14 +29,31 @@ _ANSWERED_BY_THE_WIRE: Final = (
 def settle_or_stage(channel: Channel, tag: int, multiple: bool, outcome: Outcome, now: int) -> None:
     """Acknowledgements inside a transaction wait for its commit."""
     if channel.transaction is None:
+        if outcome is Outcome.ACKNOWLEDGED and not multiple:
+            settle(channel.deliveries, tag, False, outcome, now)
+            return
+        before = channel.deliveries.unacknowledged.count
         settle(channel.deliveries, tag, multiple, outcome, now)
+        _charge(channel, before - channel.deliveries.unacknowledged.count, outcome)
         return
     stage_tag(channel.deliveries, channel.transaction.tags, tag, multiple)
     channel.transaction.settlements.append(StagedSettlement(tag, multiple, outcome))
 
 
+def _charge(channel: Channel, count: int, outcome: Outcome) -> None:
+    if outcome is Outcome.ACKNOWLEDGED:
+        units = count // ACKNOWLEDGED_PER_UNIT
+    elif outcome is Outcome.REJECTED:
+        units = count * REJECTED_UNITS
+    else:
+        units = count // RETURNED_PER_UNIT
+    if units:
+        channel.turn.charge(units)
+
+
 def perform(channel: Channel, method: wire.Method, now: int) -> None:
     """Do what a method on an open channel says."""
+    channel.turn.charge(METHOD_UNITS)
     if isinstance(method, wire.BasicNack):
         outcome = Outcome.REQUEUED if method.requeue else Outcome.REJECTED
         settle_or_stage(channel, method.delivery_tag, method.multiple, outcome, now)
@@ -63,6 +87,7 @@ def perform(channel: Channel, method: wire.Method, now: int) -> None:
 
 
 def _perform_topology(channel: Channel, method: wire.Method, now: int) -> None:
+    channel.turn.charge(TOPOLOGY_UNITS)
     if isinstance(method, wire.QueueDeclare):
         topology.declare_queue(channel, method, now)
     elif isinstance(method, wire.QueueBind):

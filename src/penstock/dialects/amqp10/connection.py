@@ -21,6 +21,8 @@ from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
 from penstock.dialects.logins import LoginWaiter
 from penstock.dialects.principal import Principal
+from penstock.dialects.reading import ALARM, LOGIN
+from penstock.dialects.turn import TOPOLOGY_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FORCED,
     INTERNAL_ERROR,
@@ -89,9 +91,21 @@ class Connection(ConnectionListener):
     def received(self, data: bytes, now: int) -> None:
         self._context.now = now
         self.wire.receive(data, now)
+        if self.container.alarm:
+            self._stop_assembling()
+
+    def _stop_assembling(self) -> None:
+        """A producer without credit may still complete what it has begun, which may be as large as
+        the largest message. While an alarm lasts it does not.
+        """
+        if self.wire.assembling() and not self.ended:
+            self._context.reading.stop(ALARM)
 
     def tick(self, now: int) -> None:
         self._context.now = now
+        if self._context.reading.is_stopped():
+            # We are the one who does not read.
+            self.wire.last_received = now
         for end in self._ends():
             end.tick(now)
         self.wire.tick(now)
@@ -113,9 +127,13 @@ class Connection(ConnectionListener):
 
     def alarm_changed(self, now: int) -> None:
         """Memory or disk ran low, or is fine again: producers get credit accordingly. The socket
-        is read on, so consumers can acknowledge.
+        is read on, so consumers can acknowledge, unless it is in the middle of a message.
         """
         self._context.now = now
+        if self.container.alarm:
+            self._stop_assembling()
+        else:
+            self._context.reading.go_on(ALARM)
         for end in self._ends():
             end.alarm_changed()
 
@@ -162,6 +180,7 @@ class Connection(ConnectionListener):
     def link_attached(self, session: Session, link: Link, attach: Attach) -> None:
         links = self._sessions.get(session)
         assert links is not None, "a link is attached to a session that was begun"
+        self._context.turn.charge(TOPOLOGY_UNITS)
         try:
             links.attach(link, attach)
         except Refusal as refusal:
@@ -220,7 +239,7 @@ class Connection(ConnectionListener):
         if verification.remembered:
             self.login_checked(verification, self._context.now)
             return
-        self.outgoing.transport.pause_reading()
+        self._context.reading.stop(LOGIN)
         self.container.login_checker.check(verification, ConnectionLogin(self))
 
     def login_checked(self, verification: Verification, now: int) -> None:
@@ -237,7 +256,7 @@ class Connection(ConnectionListener):
             return
         state.login_delays.succeeded(name, self.peer_host)
         self.user = name
-        self.outgoing.transport.resume_reading()
+        self._context.reading.go_on(LOGIN)
         opened = self._held_open
         if opened is None:
             self.wire.send_sasl(SaslOutcome(login.LOGGED_IN))
@@ -259,7 +278,7 @@ class Connection(ConnectionListener):
         """Answer a login that was not good, or not looked at, with a code of the SASL outcome. A
         client without a SASL layer hears a close.
         """
-        self.outgoing.transport.resume_reading()
+        self._context.reading.go_on(LOGIN)
         if self._held_open is None:
             self.wire.send_sasl(SaslOutcome(code))
             return

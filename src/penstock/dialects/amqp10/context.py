@@ -3,6 +3,8 @@
 from penstock.dialects.amqp10.transaction import Transactions
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
+from penstock.dialects.reading import Reading
+from penstock.dialects.turn import ConnectionTurn
 from penstock.wire.amqp10.connection import Connection as WireConnection
 from penstock.wire.outgoing import Outgoing
 
@@ -24,6 +26,9 @@ class ConnectionContext:
         self.container_id: str = ""
         self.principal: Principal | None = None
         self.transactions: Transactions = Transactions(container.state.timers)
+        self.reading: Reading = Reading(wire.outgoing.transport)
+        # Who pays for what is done on this connection.
+        self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, wire, self.reading)
 
     def user(self) -> Principal:
         """Who acts; there is somebody once the connection is open."""

@@ -20,6 +20,7 @@ from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import condition_of
 from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.transaction import Transaction, rollback_error
+from penstock.dialects.turn import ENQUEUED_PER_UNIT
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     NOT_ALLOWED,
@@ -130,6 +131,7 @@ class CoordinatorLink(DeliveryListener):
             self._reject(delivery_id, Error(TRANSACTION_UNKNOWN_ID, text))
             return
         context = self._context
+        context.turn.charge(transaction.work_count() // ENQUEUED_PER_UNIT)
         context.transactions.forget(transaction)
         if self._is_half_posted(discharge.txn_id):
             transaction.rollback(context.now)

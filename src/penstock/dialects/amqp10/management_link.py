@@ -12,6 +12,7 @@ from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.management.answering import answer
 from penstock.dialects.amqp10.management.messages import encode_response, read_request
+from penstock.dialects.turn import TOPOLOGY_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     PRECONDITION_FAILED,
@@ -50,6 +51,7 @@ class ManagementPair:
             request = read_request(payload)
         except Malformed as error:
             raise LinkFault(DECODE_ERROR, str(error)) from error
+        context.turn.charge(TOPOLOGY_UNITS)
         response = answer(request, context.user(), context.number, context.node_name, context.now)
         context.gate_definitions()
         self._responses.append(encode_response(request, response))

@@ -17,6 +17,7 @@ from penstock.dialects.amqp10.properties import TransferProperties, read_head
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
 from penstock.dialects.targets import TARGETS_MAX, PublishTarget
+from penstock.dialects.turn import route_units
 
 _NO_PROPERTIES: Final = read_head(b"")
 # Tells our keys in `Principal.targets` from method payloads of AMQP 0-9-1, which begin with 0.
@@ -49,7 +50,7 @@ def find_target(principal: Principal, address: TargetAddress, routing_key: str) 
         target.count = vhost.watcher.route(vhost.name, address.exchange, routing_key)
     if found.by_key_only:
         route = resolve(vhost, found, routing_key, _NO_PROPERTIES)
-        target.queues = route.queues
+        target.take(route)
         target.is_plain = route.cacheable and bool(route.queues)
     if len(principal.targets) >= TARGETS_MAX:
         principal.targets.clear()
@@ -72,6 +73,8 @@ def route(
         hold_back(vhost, exchange, message, now)
         return Routed.ENQUEUED
     found = resolve(vhost, exchange, message.address.routing_key, message.properties)
+    # The caller's turn is charged next and sees it.
+    container.turns.spent += route_units(found)
     if not found.queues and not found.delayed:
         return Routed.NOWHERE
     interceptor = container.interceptor

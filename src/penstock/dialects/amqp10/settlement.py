@@ -19,6 +19,7 @@ from penstock.dialects.amqp10.retirement import (
     txn_id_of,
 )
 from penstock.dialects.amqp10.telling import ToldToReceiver
+from penstock.dialects.turn import REJECTED_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     NOT_IMPLEMENTED,
     TRANSACTION_ROLLBACK,
@@ -84,6 +85,7 @@ class Settlement(SettlementListener):
                 return
             state = self._default_outcome
         self.enlisted.withdraw(sent.delivery_id)
+        self._context.turn.charge(REJECTED_UNITS)
         self._apply(sent.entry, state)
         if settled:
             return

@@ -33,6 +33,7 @@ from penstock.dialects.amqp10.transaction import Transaction
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
 from penstock.dialects.targets import PublishTarget
+from penstock.dialects.turn import ROUTE_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     NOT_IMPLEMENTED,
@@ -121,6 +122,8 @@ class TargetLink(DeliveryListener):
         link.session.taken(1)
         if target.count is not None:
             target.count.count += 1
+        if target.units:
+            self._context.turn.charge(target.units)
         if settled:
             answers.listed()
             for queue in target.queues:
@@ -256,6 +259,7 @@ class TargetLink(DeliveryListener):
         queues, delayed = destinations(self._principal, target, message)
         if not queues and not delayed:
             return _RELEASED
+        self._context.turn.charge(ROUTE_UNITS)
         posting = Posting(self._container, self._principal, message)
         transaction.add(posting, self._context.now)
         return None
@@ -301,6 +305,7 @@ class TargetLink(DeliveryListener):
             message.sequence = sequence
             message.publisher = answers
         routed = route(self._container, self._principal, target, message, self._context.now)
+        self._context.turn.charge(ROUTE_UNITS)
         if routed is Routed.REFUSED:
             answers.was_refused = True
         if not sequence:

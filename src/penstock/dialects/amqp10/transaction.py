@@ -129,6 +129,9 @@ class Transaction(Timer):
         self._transactions.octets += work.octets
         self._used_at = now
 
+    def work_count(self) -> int:
+        return len(self._works)
+
     def tells(self, telling: Telling) -> None:
         self._tellings[telling] = None
 

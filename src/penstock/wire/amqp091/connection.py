@@ -7,8 +7,8 @@ contents are put together. What the words mean is the listener's business.
 Invariants
 - `receive` takes any split of the byte stream and never raises for a mistake of the peer: it
   answers with channel.close or connection.close and tells the listener once.
-- No more than one incomplete frame is kept between reads; contents in the making are bounded by
-  `Limits`.
+- No more than one incomplete frame is kept between reads, unless the listener has said `must_stop`;
+  contents in the making are bounded by `Limits`.
 - After connection.close is sent everything but close and close-ok is discarded; after a fault in
   the framing itself everything is, for nobody knows where the next frame begins.
 """
@@ -76,6 +76,9 @@ class Connection(Hearer):
         self.last_received = now
         if self._deaf or self.state is ConnectionState.ENDED:
             return
+        if self.must_stop:
+            self._pending += data
+            return
         if self._pending:
             if len(self._pending) + len(data) < self._wanted:
                 self._pending += data
@@ -96,6 +99,14 @@ class Connection(Hearer):
         """Octets kept between reads: the incomplete frame and the contents in the making."""
         return len(self._pending) + self._assembling
 
+    def assembling(self) -> int:
+        """Octets of the contents in the making alone."""
+        return self._assembling
+
+    def refuse(self, number: int, error: Fault, identity: int) -> None:
+        """Answer a method that was heard earlier and cannot be done."""
+        self._fail(number, error, identity)
+
     def _scan(self, data: bytes, position: int) -> None:
         """The hot loop: all whole frames from `position` on. The rest is kept."""
         end = len(data)
@@ -103,6 +114,9 @@ class Connection(Hearer):
         content_method = self._content_method
         payload_max = self.frame_max  # as RabbitMQ's: some clients forget the octets around it
         while end - position >= FRAME_OVERHEAD:
+            if self.must_stop:
+                self._keep_octets(data[position:], 0)
+                return
             body = position + self._prelude_size
             after = body + self._rest_size
             if (

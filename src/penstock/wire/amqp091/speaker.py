@@ -42,6 +42,7 @@ from penstock.wire.amqp091.reply_codes_generated import (
 )
 from penstock.wire.amqp091.states import SENT, ChannelState, ConnectionState, Role
 from penstock.wire.outgoing import Outgoing
+from penstock.wire.pausable import PausableInput
 
 # When the handshake or the closing began is taken from the first tick after it.
 _UNSET: Final = -1
@@ -50,7 +51,7 @@ _UNSET: Final = -1
 MISSED_INTERVALS: Final = 3
 
 
-class Speaker:
+class Speaker(PausableInput):
     """State, channels and output of one connection."""
 
     def __init__(

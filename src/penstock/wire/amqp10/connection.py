@@ -8,7 +8,7 @@ Invariants
 - `receive` takes any split of the byte stream and never raises for a mistake of the peer: it
   answers with detach, end or close and tells the listener once.
 - No more than one incomplete frame is kept between reads, or `Limits.ahead_bytes_max` while our
-  listener owes an answer; deliveries in the making are bounded by `Limits`.
+  listener owes an answer, or what came in a read after the listener has said `must_stop`; deliveries in the making are bounded by `Limits`.
 - After close is sent everything but open and close is discarded; after a fault in the framing
   itself everything is, for nobody knows where the next frame begins.
 """
@@ -88,6 +88,9 @@ class Connection(Hearer):
         self.last_received = now
         if self._deaf or self.state is ConnectionState.ENDED:
             return
+        if self.must_stop:
+            self._pending += data
+            return
         if self._is_held():
             self._keep(bytes(self._pending) + data, 0, 0)
             return
@@ -103,6 +106,10 @@ class Connection(Hearer):
         """Octets kept between reads: the incomplete frame and the deliveries in the making."""
         return len(self._pending) + self._assembling
 
+    def assembling(self) -> int:
+        """Octets of the deliveries in the making alone."""
+        return self._assembling
+
     def _is_held(self) -> bool:
         """Our listener owes the answer that what comes next depends on."""
         if self.sasl is SaslState.NONE:
@@ -110,7 +117,7 @@ class Connection(Hearer):
         return self.sasl in SASL_HELD
 
     def _resume(self) -> None:
-        if self._pending and not self._is_scanning and not self._is_held():
+        if self._pending and not self._is_scanning and not self.must_stop and not self._is_held():
             data = bytes(self._pending)
             self._pending = bytearray()
             self._scan(data)
@@ -182,6 +189,10 @@ class Connection(Hearer):
         number = -1
         session: Session | None = None
         while end - position >= FRAME_HEAD_SIZE:
+            if self.must_stop:
+                self._pending = bytearray(data[position:])
+                self._wanted = 0
+                return -1
             size = (
                 data[position] << 24
                 | data[position + 1] << 16

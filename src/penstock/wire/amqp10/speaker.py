@@ -64,12 +64,13 @@ from penstock.wire.amqp10.states import (
 )
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.outgoing import Outgoing
+from penstock.wire.pausable import PausableInput
 
 # When the handshake or the closing began is taken from the first tick after it.
 _UNSET: Final = -1
 
 
-class Speaker:
+class Speaker(PausableInput):
     """State, sessions and output of one connection."""
 
     def __init__(

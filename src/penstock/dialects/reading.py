@@ -1,0 +1,35 @@
+"""Whether a connection's socket is read, and if not, why."""
+
+from typing import Final
+
+from penstock.world.network import Transport
+
+# Its password is being checked, or a refused login waits for its answer.
+LOGIN: Final = 1
+# It publishes while an alarm lasts.
+ALARM: Final = 2
+# It has done enough for this tick, and what it said last is kept until its next turn.
+TURN: Final = 4
+
+
+class Reading:
+    """Held by one connection. The transport is read while there is no reason not to."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport: Transport = transport
+        self._reasons: int = 0
+
+    def stop(self, reason: int) -> None:
+        if self._reasons == 0:
+            self._transport.pause_reading()
+        self._reasons |= reason
+
+    def go_on(self, reason: int) -> None:
+        """Does nothing for a reason that there is not."""
+        if self._reasons & reason:
+            self._reasons &= ~reason
+            if self._reasons == 0:
+                self._transport.resume_reading()
+
+    def is_stopped(self) -> bool:
+        return self._reasons != 0

@@ -1,0 +1,108 @@
+"""Turns: no connection holds the loop for long, whatever it asks for.
+
+Work that costs more than a look-up is charged in units of about a microsecond. When a tick has
+spent its units, the connection that spent the last of them keeps the rest of its input for its next
+turn and is not read meanwhile. Others are still served: only who is charged is stopped. Publishing
+to a few queues is not charged, because a read brings few enough of it.
+
+Invariants
+- a connection's turn is over exactly while it is listed in `Turns.waiting`, or is in the middle of
+  being called from there;
+- whoever waits gets its turn in the order in which turns were over, at least one of them per tick.
+"""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.routing import Route
+from penstock.dialects.reading import TURN, Reading
+from penstock.wire.pausable import PausableInput
+
+# What a tick may spend on new input, and again on what was kept: together about ten milliseconds,
+# on a machine that is half as fast twenty.
+TURN_UNITS_MAX: Final = 5_000
+
+# What things cost, measured on the compiled build. A change of the topology, with its record.
+TOPOLOGY_UNITS: Final = 20
+# Consume, cancel, get, qos: a lookup and an answer.
+METHOD_UNITS: Final = 3
+# One message that takes the long way through the exchanges.
+ROUTE_UNITS: Final = 1
+# So many of these are one unit: enqueued messages beyond the first few queues, bindings that were
+# compared, messages that were acknowledged, purged or put back.
+ENQUEUED_PER_UNIT: Final = 8
+COMPARED_PER_UNIT: Final = 1
+ACKNOWLEDGED_PER_UNIT: Final = 16
+RETURNED_PER_UNIT: Final = 8
+PURGED_PER_UNIT: Final = 8
+# Messages that die pass through an exchange, each of them.
+REJECTED_UNITS: Final = 2
+# Up to so many queues a publish costs nothing.
+FREE_QUEUES: Final = 8
+
+
+def route_units(route: Route) -> int:
+    """What it costs to find a message's way, and to go it."""
+    units = ROUTE_UNITS + route.compared // COMPARED_PER_UNIT
+    return units + len(route.queues) // ENQUEUED_PER_UNIT
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PendingWork:
+    """Something that a connection asked for and that takes several turns. Held by its turn."""
+
+    def prepare(self, now: int) -> bool:
+        """Do a part of it that nobody can see. True when only `finish` is left."""
+        raise NotImplementedError
+
+    def finish(self, now: int) -> None:
+        """Do what can be seen, all of it, and answer. Raises what the wire answers."""
+        raise NotImplementedError
+
+
+class Turns:
+    """Held by the container; the node begins and ends ticks."""
+
+    def __init__(self) -> None:
+        self.units_max: int = TURN_UNITS_MAX
+        self.spent: int = 0
+        self.waiting: list[ConnectionTurn] = []
+
+
+class ConnectionTurn:
+    """Held by one connection."""
+
+    def __init__(self, turns: Turns, number: int, heard: PausableInput, reading: Reading) -> None:
+        self._turns: Turns = turns
+        # Of the connection.
+        self.number: int = number
+        self._heard: PausableInput = heard
+        self._reading: Reading = reading
+        self.is_over: bool = False
+        # What must be done before more input is heard.
+        self.work: PendingWork | None = None
+
+    def charge(self, units: int) -> None:
+        turns = self._turns
+        turns.spent += units
+        if turns.spent >= turns.units_max:
+            self.end()
+
+    def end(self) -> None:
+        """What was not heard yet waits for the next turn."""
+        if not self.is_over:
+            self.is_over = True
+            self._heard.must_stop = True
+            self._reading.stop(TURN)
+            self._turns.waiting.append(self)
+
+    def begin(self) -> None:
+        """The next turn; the caller lets the connection go on and then calls `rest`."""
+        self.is_over = False
+        self._heard.must_stop = False
+
+    def rest(self) -> None:
+        """Everything that was kept is heard, unless the turn was over before."""
+        if not self.is_over:
+            self._reading.go_on(TURN)
