@@ -29,6 +29,8 @@ class DelayLine:
         self.number: int = 0
         self.journal: QueueJournal | None = None
         self.waiting: ReadyList = ReadyList()
+        # Of the bodies of what waits.
+        self.octets: int = 0
         self._next_position: int = 1
         # Its virtual host is deleted: nothing goes on any more.
         self.is_closed: bool = False
@@ -38,6 +40,7 @@ class DelayLine:
         self._next_position += 1
         entry.expires_at = max(due, 1)
         self.waiting.append(entry)
+        self.octets += len(message.body)
         if durable and self.journal is not None:
             self.journal.enqueued(entry)
         return entry
@@ -45,12 +48,14 @@ class DelayLine:
     def take(self, entry: QueueEntry) -> None:
         """It goes on, or its exchange is gone."""
         self.waiting.remove_at(self.waiting.index_from(entry.position))
+        self.octets -= len(entry.message.body)
         if self.journal is not None and entry.message.is_journalled:
             self.journal.dequeued(entry)
 
     def close(self) -> None:
         """The virtual host is deleted, and with it what waits."""
         self.is_closed = True
+        self.octets = 0
         for entry in self.waiting.clear():
             if self.journal is not None and entry.message.is_journalled:
                 self.journal.dequeued(entry)
@@ -59,4 +64,5 @@ class DelayLine:
         self._next_position = highest_position + 1
         for entry in entries:
             self.waiting.append(entry)
+            self.octets += len(entry.message.body)
             self._owner.hold_again(entry, now)

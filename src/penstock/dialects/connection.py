@@ -119,6 +119,15 @@ class Connection:
         principal = self.amqp091.principal if self.amqp10 is None else self.amqp10.principal
         return "" if principal is None else principal.vhost.name
 
+    def held_bytes(self, message_bytes: int) -> int:
+        """Octets that it keeps in memory: what was said by half, what is to be sent, what is not
+        settled or not committed. Each message costs `message_bytes` beside its body.
+        """
+        octets = len(self._first) + self.outgoing.size + self.outgoing.transport.unsent_bytes()
+        if self.amqp10 is None:
+            return octets + self.amqp091.held_bytes(message_bytes)
+        return octets + self.amqp10.held_bytes(message_bytes)
+
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         """Append everything that is out with its consumers."""
         if self.amqp10 is None:

@@ -1,9 +1,9 @@
 """Turns: no connection holds the loop for long, whatever it asks for.
 
 Work that costs more than a look-up is charged in units of about a microsecond. When a tick has
-spent its units, the connection that spent the last of them keeps the rest of its input for its next
-turn and is not read meanwhile. Others are still served: only who is charged is stopped. Publishing
-to a few queues is not charged, because a read brings few enough of it.
+spent its units, a connection that has spent its share of them keeps the rest of its input for its
+next turn and is not read meanwhile. Others are still served. Publishing to a few queues is not
+charged, because a read brings few enough of it.
 
 Invariants
 - a connection's turn is over exactly while it is listed in `Turns.waiting`, or is in the middle of
@@ -22,6 +22,9 @@ from penstock.wire.pausable import PausableInput
 # What a tick may spend on new input, and again on what was kept: together about ten milliseconds,
 # on a machine that is half as fast twenty.
 TURN_UNITS_MAX: Final = 5_000
+# A connection may spend a tenth of that however much others have spent: who does little is not
+# stopped because of somebody who does much.
+SHARES: Final = 10
 
 # What things cost, measured on the compiled build. A change of the topology, with its record.
 TOPOLOGY_UNITS: Final = 20
@@ -67,6 +70,8 @@ class Turns:
     def __init__(self) -> None:
         self.units_max: int = TURN_UNITS_MAX
         self.spent: int = 0
+        # Counts up, for connections to know what they have spent in this one.
+        self.tick: int = 0
         self.waiting: list[ConnectionTurn] = []
 
 
@@ -80,13 +85,19 @@ class ConnectionTurn:
         self._heard: PausableInput = heard
         self._reading: Reading = reading
         self.is_over: bool = False
+        self._tick: int = -1
+        self._spent: int = 0
         # What must be done before more input is heard.
         self.work: PendingWork | None = None
 
     def charge(self, units: int) -> None:
         turns = self._turns
+        if self._tick != turns.tick:
+            self._tick = turns.tick
+            self._spent = 0
+        self._spent += units
         turns.spent += units
-        if turns.spent >= turns.units_max:
+        if turns.spent >= turns.units_max and self._spent >= turns.units_max // SHARES:
             self.end()
 
     def end(self) -> None:

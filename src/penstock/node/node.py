@@ -23,6 +23,7 @@ from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.logins import LoginChecker
 from penstock.dialects.translate import DialectTranslator
 from penstock.node.configuration import NodeConfiguration
+from penstock.node.held import held_bytes
 from penstock.node.stored import StorageOwner, StoredState
 from penstock.wire.outgoing import Outgoing
 from penstock.world.disk import Disk, DiskError
@@ -92,6 +93,8 @@ class Node:
         if disk is not None and configuration.ledger:
             self.ledger = Ledger(self.state, disk, wall)
         self._alarms: dict[str, str] = {}
+        # What `held_bytes` found last.
+        self.last_held_bytes: int = 0
         self.connections: dict[int, Connection] = {}
         self._connections_accepted: int = 0
         self.is_stopping: bool = False
@@ -173,6 +176,7 @@ class Node:
     def _take_turns(self, now: int) -> None:
         """Connections that have spent what a tick may cost go on with what they said then."""
         turns = self.container.turns
+        turns.tick += 1
         turns.spent = 0
         if not turns.waiting:
             return
@@ -188,6 +192,7 @@ class Node:
             if connection is not None:
                 self.receiver.received(connection, b"", now)
                 turn.rest()
+        turns.tick += 1
         turns.spent = 0
 
     def _dispatch(self, now: int) -> None:
@@ -244,6 +249,11 @@ class Node:
             for sink in vhost.sinks.values():
                 found.extend([(taken.stage, taken.entry) for taken in sink.taken])
         return found
+
+    def held_bytes(self) -> int:
+        """What clients have it keep in memory; see `held`."""
+        self.last_held_bytes = held_bytes(self.state, self.connections.values(), self.links)
+        return self.last_held_bytes
 
     def sweep(self, now: int, wall: int) -> None:
         """A few times a second: heartbeats, handshake time-outs, the wall clock."""

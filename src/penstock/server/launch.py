@@ -28,7 +28,7 @@ from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
 from penstock.server.http.listener import HttpListener
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.logins import ThreadedLoginChecker
-from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
+from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes, flood_bytes
 from penstock.server.server import STOP_SECONDS, Server
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
@@ -134,7 +134,10 @@ async def start(configuration: ServerConfiguration) -> Running:
     logins.attach(server)
     if can_watch():
         limit = configuration.memory_bytes_max or default_limit_bytes()
-        server.watchers.append(MemoryWatcher(node, limit))
+        watcher = MemoryWatcher(node, limit)
+        server.watchers.append(watcher)
+        server.flood_bytes = flood_bytes(limit)
+        server.when_flooded = watcher
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))

@@ -54,6 +54,10 @@ class Server(SocketOwner):
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
         # Called with every sweep; memory and disk watchers attach here.
         self.watchers: list[Callable[[int], None]] = []
+        # And, beside the sweeps, `when_flooded` whenever so many bytes were received.
+        self.flood_bytes: int = 0
+        self.when_flooded: Callable[[int], None] | None = None
+        self._received_bytes = 0
         node.receiver = ServerReceiver(self)
         # Called once when the disk cannot be trusted any more.
         self.when_storage_fails: Callable[[], None] | None = None
@@ -93,6 +97,10 @@ class Server(SocketOwner):
             # A defect of ours must not take the other connections down with this one.
             log.exception("connection failed", connection=connection.number)
             connection.failed(now)
+        self._received_bytes += len(data)
+        if self._received_bytes >= self.flood_bytes and self.when_flooded is not None:
+            self._received_bytes = 0
+            self.when_flooded(now)
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._tick_began = now

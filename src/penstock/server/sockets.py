@@ -66,6 +66,9 @@ class SocketTransport(Transport):
         if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
             transport.abort()
 
+    def unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
+
     def close(self) -> None:
         self._transport.close()
 

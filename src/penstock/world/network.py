@@ -25,6 +25,10 @@ class Transport(ABC):
     def abort(self) -> None:
         """Close at once and drop what has not left."""
 
+    def unsent_bytes(self) -> int:
+        """Bytes that were written and have not left; 0 where nobody counts them."""
+        return 0
+
     @abstractmethod
     def pause_reading(self) -> None:
         """Stop reading: the peer feels it as TCP back-pressure."""

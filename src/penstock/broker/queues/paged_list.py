@@ -78,6 +78,9 @@ class PagedReadyList(ReadyList):
         """Messages that are not in memory."""
         return self._tail.count
 
+    def in_memory_count(self) -> int:
+        return self.count - self._tail.count
+
     def append(self, entry: QueueEntry) -> None:
         self.count += 1
         if self._tail.count or self._incoming:

@@ -72,6 +72,13 @@ class PriorityReadyList(ReadyList):
         self.count -= 1
         return level.take(position)
 
+    def in_memory_count(self) -> int:
+        count = 0
+        for level in self._levels:
+            if level is not None:
+                count += level.in_memory_count()
+        return count
+
     # For the store.
 
     def entry_of(self, position: int) -> QueueEntry | None:

@@ -146,6 +146,10 @@ class ReadyList:
         """Take out an entry of one of its levels."""
         return level.take(position)
 
+    def in_memory_count(self) -> int:
+        """Entries that were not paged out."""
+        return self.count
+
     # For the store.
 
     def entry_of(self, position: int) -> QueueEntry | None:

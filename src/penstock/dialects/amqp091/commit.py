@@ -42,10 +42,12 @@ class Commit(PendingWork):
         channel: Channel,
         publishes: list[StagedPublish],
         settlements: list[StagedSettlement],
+        octets: int,
     ) -> None:
         self.channel: Channel = channel
         self._publishes: list[StagedPublish] = publishes
         self._settlements: list[StagedSettlement] = settlements
+        self._octets: int = octets
         self._next: int = 0
         self._generation: int = channel.vhost.generation
         self._restarts: int = 0
@@ -128,6 +130,9 @@ class Commit(PendingWork):
             raise ChannelFault(PRECONDITION_FAILED, text)
         channel.wire.send_method(channel.number, TxCommitOk())
         channel.container.gate(channel.wire.outgoing)
+
+    def held_bytes(self, message_bytes: int) -> int:
+        return self._octets + len(self._publishes) * message_bytes
 
     def finish_units(self) -> int:
         """What `finish` cost; the rest of the input waits for the next turn after a large one."""

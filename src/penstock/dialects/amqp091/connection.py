@@ -171,6 +171,19 @@ class Connection(ConnectionListener):
     def channels(self) -> list[Channel]:
         return list(self._channels.values())
 
+    def held_bytes(self, message_bytes: int) -> int:
+        octets = self.wire.buffered()
+        work = self.turn.work
+        if isinstance(work, Commit):
+            octets += work.held_bytes(message_bytes)
+        for channel in self._channels.values():
+            unacknowledged = channel.deliveries.unacknowledged
+            octets += unacknowledged.held_bytes() + unacknowledged.count * message_bytes
+            transaction = channel.transaction
+            if transaction is not None:
+                octets += transaction.octets + len(transaction.publishes) * message_bytes
+        return octets
+
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         """Append everything that is out with its consumers."""
         for channel in self._channels.values():

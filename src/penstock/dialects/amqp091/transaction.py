@@ -36,7 +36,7 @@ def select_confirms(channel: Channel, method: ConfirmSelect) -> None:
 def commit(channel: Channel, now: int) -> None:
     """Done at once when it is small; otherwise the connection's turn goes on with it."""
     transaction = _transaction_of(channel)
-    commit = Commit(channel, transaction.publishes, transaction.settlements)
+    commit = Commit(channel, transaction.publishes, transaction.settlements, transaction.octets)
     transaction.clear()
     if commit.prepare(now):
         commit.finish(now)

@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue import Queue
+from penstock.broker.sampled import sampled_bytes
 
 # Settled slots before the head are cut off when they are this many and at least half.
 COMPACT_SLOTS_MIN: Final = 1024
@@ -126,6 +127,10 @@ class Unacknowledged:
             consumer = self._consumers[slot]
             if entry is not None and consumer is not None:
                 found.append((consumer.queue, entry))
+
+    def held_bytes(self) -> int:
+        """Octets of the bodies of everything that is outstanding, by a sample when it is much."""
+        return sampled_bytes(self._entries, self._head, self.count)
 
     def trim(self) -> None:
         """Move the head over what is settled."""

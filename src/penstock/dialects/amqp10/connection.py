@@ -147,6 +147,12 @@ class Connection(ConnectionListener):
         for end in self._ends():
             end.has_room()
 
+    def held_bytes(self, message_bytes: int) -> int:
+        octets = self.wire.buffered() + self._context.transactions.octets
+        for end in self._ends():
+            octets += end.held_bytes(message_bytes)
+        return octets
+
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         """Append everything that is out with its receivers."""
         for links in self._sessions.values():

@@ -67,6 +67,12 @@ class LinkEnd:
     def tick(self, now: int) -> None:
         """About once a second."""
 
+    def held_bytes(self, message_bytes: int) -> int:
+        """Octets of what is out with its consumer, each message with `message_bytes` beside its
+        body.
+        """
+        return 0
+
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         """Append everything that is out with its consumer."""
 

@@ -54,6 +54,10 @@ class SuspendedLink(Timer):
         """Nobody can resume it any more: what it kept is given back."""
         raise NotImplementedError
 
+    def held_bytes(self, message_bytes: int) -> int:
+        """As a `LinkEnd`'s."""
+        return 0
+
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         """Append everything that is out with it."""
 
@@ -132,6 +136,13 @@ class LinkRegistry:
 
     def suspended_count(self) -> int:
         return len(self._suspended)
+
+    def held_bytes(self, message_bytes: int) -> int:
+        """Octets of what is out with suspended links."""
+        octets = 0
+        for suspended in self._suspended.values():
+            octets += suspended.held_bytes(message_bytes)
+        return octets
 
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         """Append everything that is out with suspended links."""

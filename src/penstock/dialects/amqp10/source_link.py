@@ -19,6 +19,7 @@ from typing import Final
 
 from penstock.broker.entry import NO_HOLDER, QueueEntry, hand_over
 from penstock.broker.queues.queue import Queue
+from penstock.broker.sampled import SAMPLE_COUNT, sampled_bytes
 from penstock.broker.streams.reader import StreamReader
 from penstock.broker.streams.stream import Stream
 from penstock.dialects.amqp10.context import ConnectionContext
@@ -70,6 +71,22 @@ class SourceEnd(LinkEnd):
 
     def has_room(self) -> None:
         self.consumer.pump()
+
+    def held_bytes(self, message_bytes: int) -> int:
+        unsettled = self._link.unsettled
+        octets = 0
+        for seen, sent in enumerate(unsettled.values()):
+            if seen == SAMPLE_COUNT:
+                # The others are taken to be of the same size.
+                octets = octets * len(unsettled) // seen
+                break
+            if isinstance(sent, SentEntry):
+                octets += len(sent.entry.message.body)
+        count = len(unsettled)
+        for entry in self.consumer.waiting():
+            octets += len(entry.message.body)
+            count += 1
+        return octets + count * message_bytes
 
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         for sent in self._link.unsettled.values():
@@ -158,6 +175,10 @@ class SuspendedSource(SuspendedLink):
         self.kept = []
         give_back(self.node.queue, entries, self.holder, self.default_outcome, now)
         release_source(self.node, Ending.EXPIRED, now)
+
+    def held_bytes(self, message_bytes: int) -> int:
+        entries: list[QueueEntry | None] = [delivery.entry for delivery in self.kept]
+        return sampled_bytes(entries, 0, len(entries)) + len(entries) * message_bytes
 
     def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
         for delivery in self.kept:

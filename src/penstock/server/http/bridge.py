@@ -88,6 +88,9 @@ class WebSocketBridge(Transport):
             self._is_writable = False
             self._connection.outgoing.set_writable(False)
 
+    def unsent_bytes(self) -> int:
+        return self._outgoing_size
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True

@@ -87,6 +87,11 @@ class FiguresCollector(Collector):
                 "1 while an alarm has publishers wait",
                 int(bool(figures.alarm)),
             ),
+            (
+                "memory_held_bytes",
+                "Bytes of messages and buffers in memory, which the memory alarm goes by",
+                figures.held_bytes,
+            ),
         ):
             yield GaugeMetricFamily(f"penstock_{name}", text, value=value)
         for name, text, value in (

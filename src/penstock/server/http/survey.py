@@ -61,6 +61,7 @@ class Figures:
     acknowledged: int = 0
     redelivered: int = 0
     alarm: str = ""
+    held_bytes: int = 0
     # None without a data directory.
     journal: tuple[int, int, int, int] | None = None
     streams: list[StreamFigures] = field(default_factory=list)
@@ -89,6 +90,7 @@ class Surveyor:
             connections=len(node.connections),
             vhosts=len(node.state.vhosts),
             alarm=node.container.alarm,
+            held_bytes=node.last_held_bytes,
         )
         yield from _count_channels(node, figures)
         cursor_count = 0

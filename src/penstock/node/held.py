@@ -1,0 +1,44 @@
+"""What a node holds in memory because clients wanted it to, added up from counters.
+
+Asked for a few times a second, so it costs a step per queue, connection and link and none per
+message: of what is unacknowledged, where nobody keeps a sum of octets, a sample is looked at. A
+message that is in several queues counts in each of them. What was paged out does not count.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.broker.state import BrokerState
+from penstock.broker.vhost import VirtualHost
+from penstock.dialects.amqp10.link_registry import LinkRegistry
+from penstock.dialects.connection import Connection
+
+# What a message costs beside its body: itself, its entry, their places in lists. Measured as the
+# growth of a process that takes a million messages without a body; the compiled build's is less.
+MESSAGE_BYTES: Final = 256
+
+
+def held_bytes(state: BrokerState, connections: Iterable[Connection], links: LinkRegistry) -> int:
+    """Octets of messages, of what is being received and of what is to be sent."""
+    octets = links.held_bytes(MESSAGE_BYTES)
+    for vhost in state.vhosts.values():
+        octets += _held_by_vhost(vhost)
+    for connection in connections:
+        octets += connection.held_bytes(MESSAGE_BYTES)
+    return octets
+
+
+def _held_by_vhost(vhost: VirtualHost) -> int:
+    line = vhost.delay_line
+    octets = line.octets + line.waiting.count * MESSAGE_BYTES
+    for queue in vhost.queues.values():
+        count = queue.ready.count
+        if count:
+            in_memory = queue.ready.in_memory_count()
+            octets += in_memory * MESSAGE_BYTES
+            if in_memory == count:
+                octets += queue.ready_bytes
+            else:
+                # Those that were paged out are taken to be of the same size.
+                octets += queue.ready_bytes * in_memory // count
+    return octets

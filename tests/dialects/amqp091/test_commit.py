@@ -1,0 +1,246 @@
+"""Commits that take several turns: nothing can be seen of them before everything can."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
+from penstock.client.events import ChannelClosed, Replied, Returned
+from penstock.dialects.amqp091.commit import RESTARTS_MAX, STEP_COUNT
+from penstock.wire.amqp091 import methods_generated as m
+from penstock.wire.amqp091.content import BasicProperties
+from tests.seeds.doubles import NOW, House, Peer
+
+COUNT = STEP_COUNT * 6
+
+
+class Staged:
+    """A house with a queue, and a client that has staged many publishes. Held by one test."""
+
+    def __init__(self, key: str = "q", **arguments: object) -> None:
+        self.house = House()
+        self.vhost = self.house.node.state.vhost("/")
+        named = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.vhost.apply(DeclareQueue("q", arguments=named), NOW)
+        self.peer = self.house.client()
+        self.peer.call(m.TxSelect())
+        for number in range(COUNT):
+            self.peer.publish(key, b"%d" % number)
+        self.house.settle()
+        self.house.node.container.turns.units_max = 1
+
+    def begin(self) -> None:
+        """The commit is heard and not done."""
+        self.peer.events.clear()
+        self.peer.conversation.call(1, m.TxCommit())
+        self.peer.deliver_to_node()
+        assert self.house.node.has_work()
+        assert self.count() == 0
+
+    def count(self, queue: str = "q") -> int:
+        return self.vhost.queues[queue].message_count
+
+    def flush_until_done(self) -> int:
+        """Returns the number of ticks in which nothing could be seen."""
+        ticks = 0
+        while self.house.node.has_work():
+            self.house.node.flush(NOW)
+            if self.count() == 0:
+                ticks += 1
+        return ticks
+
+    def replies(self) -> list[Replied]:
+        self.house.settle()
+        return [event for event in self.peer.events if isinstance(event, Replied)]
+
+
+def test_a_long_commit_takes_several_ticks_and_becomes_visible_in_one() -> None:
+    staged = Staged()
+    staged.begin()
+    seen = set()
+    while staged.house.node.has_work():
+        staged.house.node.flush(NOW)
+        seen.add(staged.count())
+    assert seen == {0, COUNT}
+    assert len(staged.replies()) == 1
+    bodies = [entry.message.body for entry in staged.vhost.queues["q"].browse(COUNT)]
+    assert bodies == [b"%d" % number for number in range(COUNT)]
+
+
+def test_others_are_served_while_a_commit_is_prepared() -> None:
+    staged = Staged()
+    staged.vhost.apply(DeclareQueue("other"), NOW)
+    other = staged.house.client()
+    staged.begin()
+    other.publish("other", b"x")
+    other.deliver_to_node()
+    staged.house.node.flush(NOW)
+    assert staged.count("other") == 1
+    assert staged.count() == 0
+
+
+def test_a_connection_that_dies_during_its_commit_has_rolled_back() -> None:
+    staged = Staged()
+    staged.begin()
+    staged.house.node.flush(NOW)
+    staged.house.node.lost(staged.peer.connection, NOW)
+    staged.flush_until_done()
+    assert staged.count() == 0
+
+
+def test_a_server_that_stops_during_a_commit_rolls_it_back() -> None:
+    staged = Staged()
+    staged.begin()
+    staged.house.node.stop(NOW)
+    staged.house.settle()
+    assert staged.count() == 0
+
+
+def test_what_comes_after_a_commit_waits_for_it() -> None:
+    staged = Staged()
+    staged.peer.events.clear()
+    staged.peer.conversation.call(1, m.TxCommit())
+    staged.peer.conversation.call(1, m.QueueDeclare("q", passive=True))
+    staged.peer.deliver_to_node()
+    replies = staged.replies()
+    assert [type(reply.method) for reply in replies] == [m.TxCommitOk, m.QueueDeclareOk]
+    declared = replies[1].method
+    assert isinstance(declared, m.QueueDeclareOk)
+    assert declared.message_count == COUNT
+
+
+def test_what_comes_in_another_read_waits_for_the_commit_too() -> None:
+    staged = Staged()
+    staged.begin()
+    staged.peer.conversation.call(1, m.QueueDeclare("q", passive=True))
+    staged.peer.deliver_to_node()
+    assert staged.count() == 0
+    replies = staged.replies()
+    assert [type(reply.method) for reply in replies] == [m.TxCommitOk, m.QueueDeclareOk]
+
+
+def test_a_queue_that_is_deleted_meanwhile_gets_nothing_and_the_commit_succeeds() -> None:
+    staged = Staged()
+    staged.vhost.apply(DeclareQueue("kept"), NOW)
+    staged.peer.publish("kept", b"last")
+    staged.house.settle()
+    staged.begin()
+    for _ in range(3):
+        staged.house.node.flush(NOW)
+    deleted = staged.vhost.queues["q"]
+    staged.vhost.apply(DeleteQueue("q"), NOW)
+    while staged.house.node.has_work():
+        staged.house.node.flush(NOW)
+    assert deleted.message_count == 0
+    assert staged.count("kept") == 1
+    assert [type(reply.method) for reply in staged.replies()] == [m.TxCommitOk]
+
+
+def test_a_queue_that_is_deleted_when_everything_is_routed_gets_nothing() -> None:
+    """Between the last slice and the step that shows everything, and too late to begin anew."""
+    staged = Staged()
+    staged.begin()
+    for number in range(RESTARTS_MAX + 1):
+        staged.vhost.apply(DeclareQueue(f"declared{number}"), NOW)
+        staged.house.node.flush(NOW)
+    deleted = staged.vhost.queues["q"]
+    for _ in range(COUNT // STEP_COUNT - 2):
+        staged.house.node.flush(NOW)
+    staged.vhost.apply(DeleteQueue("q"), NOW)
+    while staged.house.node.has_work():
+        staged.house.node.flush(NOW)
+    assert deleted.message_count == 0
+    assert [type(reply.method) for reply in staged.replies()] == [m.TxCommitOk]
+
+
+def test_a_queue_that_is_bound_meanwhile_gets_all_of_the_commit_or_nothing() -> None:
+    staged = Staged()
+    staged.vhost.apply(DeclareExchange("fan", "fanout"), NOW)
+    staged.vhost.apply(BindQueue("q", "fan", ""), NOW)
+    for number in range(COUNT):
+        staged.peer.conversation.publish(1, "fan", "", b"%d" % number)
+    staged.house.settle()
+    staged.begin()
+    for _ in range(8):
+        staged.house.node.flush(NOW)
+    staged.vhost.apply(DeclareQueue("late"), NOW)
+    staged.vhost.apply(BindQueue("late", "fan", ""), NOW)
+    while staged.house.node.has_work():
+        staged.house.node.flush(NOW)
+    assert staged.count() == 2 * COUNT
+    assert staged.count("late") == COUNT
+
+
+def test_somebody_who_declares_without_end_does_not_keep_a_commit_from_being_done() -> None:
+    staged = Staged()
+    staged.begin()
+    for number in range(100):
+        staged.vhost.apply(DeclareQueue(f"declared{number}"), NOW)
+        staged.house.node.flush(NOW)
+    assert staged.count() == COUNT
+
+
+def test_a_full_queue_that_refuses_closes_the_channel_as_in_a_short_commit() -> None:
+    staged = Staged(x_max_length=10, x_overflow="reject-publish")
+    staged.begin()
+    staged.flush_until_done()
+    staged.house.settle()
+    closed = [event for event in staged.peer.events if isinstance(event, ChannelClosed)]
+    assert "partial tx completion" in str(closed[0].error)
+    assert staged.count() == 10
+
+
+def test_what_leads_nowhere_comes_back_before_the_commit_is_answered() -> None:
+    staged = Staged()
+    staged.peer.conversation.publish(1, "amq.direct", "nowhere", b"lost", mandatory=True)
+    staged.house.settle()
+    staged.begin()
+    staged.flush_until_done()
+    staged.house.settle()
+    told = [type(event) for event in staged.peer.events]
+    assert told == [Returned, Replied]
+
+
+def test_blind_copies_are_routed_and_not_shown() -> None:
+    staged = Staged()
+    staged.vhost.apply(DeclareQueue("copy"), NOW)
+    properties = BasicProperties(headers={"BCC": ["copy"], "kept": 1})
+    staged.peer.conversation.publish(1, "", "q", b"copied", properties)
+    staged.house.settle()
+    staged.begin()
+    staged.flush_until_done()
+    (entry,) = staged.vhost.queues["copy"].browse(2)
+    assert entry.message.properties.headers() == {"kept": 1}
+    assert staged.count() == COUNT + 1
+
+
+def test_acknowledgements_take_effect_with_the_publishes() -> None:
+    staged = Staged()
+    staged.vhost.apply(DeclareQueue("taken"), NOW)
+    staged.house.node.container.turns.units_max = 1_000_000
+    publisher = staged.house.client()
+    publisher.publish("taken", *[b"x"] * 10)
+    staged.house.settle()
+    staged.peer.call(m.BasicConsume("taken"))
+    staged.peer.conversation.tell(1, m.BasicAck(10, True))
+    staged.house.settle()
+    staged.house.node.container.turns.units_max = 1
+    staged.begin()
+    taken = staged.vhost.queues["taken"]
+    staged.house.node.flush(NOW)
+    assert taken.unacked_count == 10
+    staged.flush_until_done()
+    assert taken.unacked_count == 0
+    assert staged.count() == COUNT
+
+
+@pytest.mark.parametrize("count", [0, 1, 100])
+def test_a_short_commit_is_done_at_once(count: int) -> None:
+    house = House()
+    peer: Peer = house.client()
+    peer.call(m.QueueDeclare("q"))
+    peer.call(m.TxSelect())
+    peer.publish("q", *[b"x"] * count)
+    peer.conversation.call(1, m.TxCommit())
+    peer.deliver_to_node()
+    assert house.node.state.vhost("/").queues["q"].message_count == count
