@@ -7,6 +7,7 @@ the user `guest`, who is let in from loopback only.
 from typing import Final
 
 from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.discarded import Discarded
 from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.broker.login_delay import LoginDelays
 from penstock.broker.names import NAME_OCTETS_MAX
@@ -45,6 +46,8 @@ class BrokerState:
         self.timers: Timers = Timers()
         # Queues of all virtual hosts that have something to dispatch at the end of this tick.
         self.touched: list[Queue] = []
+        # What they have dropped and is not freed yet.
+        self.discarded: Discarded = Discarded()
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: Users = Users(entropy)
         self.access: AccessTable = AccessTable()
@@ -94,6 +97,7 @@ class BrokerState:
         vhost = VirtualHost(name, self.timers)
         vhost.wall_offset_ms = self.wall.offset_ms
         vhost.touched = self.touched
+        vhost.discarded = self.discarded
         vhost.definitions = self.definitions
         vhost.ready_lists = self.ready_lists
         vhost.streams = self.streams

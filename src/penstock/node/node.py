@@ -129,6 +129,7 @@ class Node:
             or self.container.confirm_list
             or self.container.flush_list
             or self.container.turns.waiting
+            or not self.state.discarded.is_empty()
             or (self.stored is not None and self.stored.has_work())
             or (self.ledger is not None and self.ledger.has_work())
         )
@@ -141,6 +142,7 @@ class Node:
         if self.storage_failure:
             return
         self._take_turns(now)
+        self.state.discarded.step()
         try:
             self._dispatch(now)
             if self.stored is not None:

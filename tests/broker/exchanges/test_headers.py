@@ -1,7 +1,11 @@
+from random import Random
+
 import pytest
 
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.exchanges.headers import HeadersExchange
+from penstock.broker.exchanges.exchange import Binding
+from penstock.broker.exchanges.headers import HeadersExchange, HeadersPattern
+from penstock.broker.header_values import Timestamp
 from tests.broker.doubles import bind, matched
 
 
@@ -61,3 +65,48 @@ def test_an_unknown_match_is_refused(value: object, text: str) -> None:
 
 def test_routes_through_it_are_not_cached_by_key() -> None:
     assert not headers_exchange().by_key_only
+
+
+def test_a_message_is_compared_with_few_of_many_bindings() -> None:
+    """Five thousand bindings of twenty arguments, nineteen of which all of them share."""
+    exchange = headers_exchange()
+    shared: dict[str, object] = {f"h{number}": f"v{number}" for number in range(19)}
+    for number in range(5_000):
+        bind(exchange, f"d{number}", arguments={**shared, "last": number})
+    assert matched(exchange, "", {**shared, "last": 4_711}) == ["d4711"]
+    assert exchange.compared <= 20
+    assert matched(exchange, "", {**shared, "last": -1}) == []
+    assert exchange.compared <= 20
+
+
+NAMES = ("a", "b", "x-c")
+VALUES: tuple[object, ...] = (1, 1.0, True, "1", None, b"1", [1], {"k": 1}, Timestamp(1), 0, "")
+KINDS = ("all", "any", "all-with-x", "any-with-x")
+
+
+def test_bindings_are_found_in_order_and_exactly_those_that_match() -> None:
+    """Whatever is bound and unbound, the buckets find what comparing all patterns finds."""
+    dice = Random(7)
+    for _ in range(60):
+        exchange = headers_exchange()
+        bound: list[Binding] = []
+        for number in range(30):
+            arguments: dict[str, object] = {
+                name: dice.choice(VALUES) for name in NAMES if dice.random() < 0.6
+            }
+            arguments["x-match"] = dice.choice(KINDS)
+            bound.append(bind(exchange, f"d{number}", arguments=arguments))
+        for binding in dice.sample(bound, 10):
+            exchange.remove(binding)
+            bound.remove(binding)
+        for _ in range(20):
+            headers = {name: dice.choice(VALUES) for name in NAMES if dice.random() < 0.7}
+            expected = [
+                binding.destination_name
+                for binding in bound
+                if HeadersPattern(binding.arguments).matches(headers)
+            ]
+            assert matched(exchange, "", headers) == expected
+        for binding in bound:
+            exchange.remove(binding)
+        assert matched(exchange, "", {"a": 1}) == []

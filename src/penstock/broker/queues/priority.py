@@ -43,6 +43,10 @@ class PriorityReadyList(ReadyList):
         self._level_of(entry).append(entry)
         self.count += 1
 
+    def extend(self, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            self.append(entry)
+
     def first(self) -> QueueEntry | None:
         level = self._highest()
         return None if level is None else level.first()

@@ -19,6 +19,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import Overflow, QueueArguments, QueueType
 from penstock.broker.consumer import Consumer
+from penstock.broker.discarded import Discarded
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, take_back
 from penstock.broker.errors import AccessRefused
 from penstock.broker.message import NO_EXPIRATION, Message
@@ -39,8 +40,7 @@ from penstock.broker.timers import Timers
 # is asked for again.
 BATCH_COUNT_MAX: Final = 128
 BATCH_BYTES_MAX: Final = 64 * 1024
-# What observers hear as the reason of messages that were purged; others have died.
-PURGED: Final = "purged"
+PURGED: Final = "purged"  # what observers hear as the reason of those that were
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -53,6 +53,7 @@ class QueueOwner:
         # Queues that have something to dispatch at the end of this tick; the broker's virtual
         # hosts share one list.
         self.touched: list[Queue] = []
+        self.discarded: Discarded = Discarded()
 
     def make_ready_list(self, max_priority: int) -> ReadyList:
         """The list of a new queue: one that can outgrow memory where there is a disk."""
@@ -198,6 +199,19 @@ class Queue(Expiring):
             self.is_touched = True
             self.vhost.touched.append(self)
         return True
+
+    def run_start(self) -> int:
+        """The next position, where nothing but that matters to what arrives; -1 where more does."""
+        is_plain = self._unlimited and self._message_ttl_ms < 0 and not self.observers
+        return self._next_position if is_plain and not self.is_deleted else -1
+
+    def enqueue_run(self, entries: list[QueueEntry], octets: int) -> None:
+        """Accept entries with positions from `run_start` on; its journal knows of them."""
+        self._next_position += len(entries)
+        self.published_total += len(entries)
+        self.ready_bytes += octets
+        self.ready.extend(entries)
+        self.touch()
 
     def _refuses(self, message: Message, now: int) -> bool:
         limit = self._length_limit
@@ -480,8 +494,10 @@ class Queue(Expiring):
             self.vhost.paged_out_gone(self, positions, locations)
             for observer in self.observers:
                 observer.purged(positions)
-        self._forget(self.ready.clear())
+        gone = self.ready.clear()
+        self._forget(gone)
         self.ready_bytes = 0
+        self.vhost.discarded.add(gone)
         if self._may_expire:
             self._expire_head(now, False)
         return count

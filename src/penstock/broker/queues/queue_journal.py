@@ -9,8 +9,26 @@ from penstock.broker.queues.ready_list import ReadyList
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class PreparedRecords:
+    """Records of entries that will arrive together, made beforehand. Held by a prepared run."""
+
+    def add(self, entries: list[QueueEntry]) -> None:
+        raise NotImplementedError
+
+    def arrived(self, are_moved: bool) -> None:
+        """They have arrived, and must survive from the end of this tick on. `are_moved` says that
+        their positions are not those that they had when they were added.
+        """
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueJournal:
     """The message store as one queue sees it."""
+
+    def prepare(self) -> PreparedRecords:
+        """For entries that do not expire."""
+        raise NotImplementedError
 
     def enqueued(self, entry: QueueEntry) -> None:
         """A persistent message was accepted; it must survive from the end of this tick on."""

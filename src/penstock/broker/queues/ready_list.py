@@ -33,6 +33,11 @@ class ReadyList:
         self._slots.append(entry)
         self.count += 1
 
+    def extend(self, entries: list[QueueEntry]) -> None:
+        """Append many that arrive together."""
+        self._slots.extend(entries)
+        self.count += len(entries)
+
     def first(self) -> QueueEntry | None:
         if self.count == 0:
             return None

@@ -21,12 +21,14 @@ from penstock.broker.message import Message, MessageDecoder
 from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
 from penstock.broker.queues.priority import PagedPriorityList
 from penstock.broker.queues.queue import Queue
-from penstock.broker.queues.queue_journal import QueueJournal, ReadyLists
+from penstock.broker.queues.queue_journal import PreparedRecords, QueueJournal, ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change
+from penstock.broker.store.locations import counts_by_segment, may_be_spooled
 from penstock.broker.store.pages import QueuePages
+from penstock.broker.store.prepared_records import StoredRecords
 from penstock.broker.store.record_run import RecordRun
 from penstock.broker.store.segments import SegmentLives
 from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
@@ -72,10 +74,14 @@ class MessageStore:
         self._left: list[QueueEntry] = []
         self._left_numbers: list[int] = []
         self._left_positions: dict[int, list[int]] = {}
+        # Queue number, first position and how many: a whole tail at once.
+        self._left_ranges: list[tuple[int, int, int]] = []
         self._changes: list[bytes] = []
         self._snapshot: bytes = b""
         # The segment of the latest snapshot: definitions in earlier ones do not count any more.
         self.snapshot_segment: int = 0
+        # And entries that arrived together, with their records.
+        self._prepared: list[StoredRecords] = []
         # Records that are copied out of an old segment, and where to note their new places.
         self._moved: list[MovedRecord] = []
 
@@ -104,12 +110,25 @@ class MessageStore:
         self._left.append(entry)
         self._left_numbers.append(number)
 
+    def prepare(self, number: int) -> StoredRecords:
+        """Records of entries that will arrive together in the queue of this number."""
+        return StoredRecords(self._prepared, number)
+
     def left_by_position(self, number: int, positions: list[int]) -> None:
         known = self._left_positions.get(number)
         if known is None:
             self._left_positions[number] = positions
         else:
             known.extend(positions)
+
+    def left_tail(self, number: int, positions: "array[int]") -> None:
+        """Everything that a queue had paged out is gone, in order."""
+        first = positions[0]
+        count = len(positions)
+        if positions[count - 1] - first + 1 == count:
+            self._left_ranges.append((number, first, count))
+        else:
+            self.left_by_position(number, positions.tolist())
 
     # What virtual hosts say.
 
@@ -160,11 +179,13 @@ class MessageStore:
     def has_pending(self) -> bool:
         return bool(
             self._arrived
+            or self._prepared
             or self._left
             or self._changes
             or self._snapshot
             or self._moved
             or self._left_positions
+            or self._left_ranges
             or self.page_list
         )
 
@@ -173,17 +194,21 @@ class MessageStore:
         wrote = False
         if (
             self._arrived
+            or self._prepared
             or self._left
             or self._changes
             or self._snapshot
             or self._moved
             or self._left_positions
+            or self._left_ranges
         ):
             wrote = self._write()
         if self.page_list:
-            for ready in self.page_list:
-                ready.page_out()
+            listed = self.page_list[:]
+            # Cleared first: one that has more to page out lists itself for the next tick.
             self.page_list.clear()
+            for ready in listed:
+                ready.page_out()
             self.spool.write()
         return wrote
 
@@ -203,6 +228,19 @@ class MessageStore:
         count = self._encode_arrived(pieces, size, written, offsets)
         size = self._size
         body_bytes = self._body_bytes
+        prepared = self._prepared[:]
+        # The same list stays, because records that are not ready yet know it.
+        self._prepared.clear()
+        for stored in prepared:
+            stored.offset = size
+            pieces.extend(stored.pieces)
+            size += stored.size
+            count += stored.count
+            body_bytes += stored.body_bytes
+            gone = stored.gone_positions()
+            if gone:
+                # They may be few of many, so the records are written as they are.
+                self.left_by_position(stored.number, gone)
         moved = self._moved
         self._moved = []
         for record in moved:
@@ -217,9 +255,14 @@ class MessageStore:
         segment = segment_of(base)
         for index in range(len(written)):
             written[index].location = base + offsets[index]
+        for stored in prepared:
+            stored.written(base)
         if has_snapshot:
             self.snapshot_segment = segment
         self.lives.wrote(segment, count, body_bytes, has_definitions)
+        for stored in prepared:
+            for entry in stored.gone:
+                self.lives.left(segment, len(entry.message.body))
         # Before anything moves: a message may have left one queue and be moved for another.
         self._count_left()
         for record in moved:
@@ -309,6 +352,9 @@ class MessageStore:
                 positions.append(entry.position)
         for number, positions in by_queue.items():
             records.append_dequeued(pieces, number, positions)
+        for number, first, count in self._left_ranges:
+            records.append_dequeued_range(pieces, number, first, count)
+        self._left_ranges = []
 
     def _count_left(self) -> None:
         for entry in self._left:
@@ -351,6 +397,9 @@ class StoredQueue(QueueJournal):
         self._store: MessageStore = store
         self._number: int = number
 
+    def prepare(self) -> PreparedRecords:
+        return self._store.prepare(self._number)
+
     def enqueued(self, entry: QueueEntry) -> None:
         self._store.arrived(self._number, entry)
 
@@ -363,6 +412,11 @@ class StoredQueue(QueueJournal):
 
     def dequeued_tail(self, positions: "array[int]", locations: "array[int]") -> None:
         store = self._store
+        if not may_be_spooled(locations):
+            for segment, count in counts_by_segment(locations).items():
+                store.lives.left_unread(segment, count)
+            store.left_tail(self._number, positions)
+            return
         gone: list[int] = []
         for index in range(len(positions)):
             location: int = locations[index]
@@ -403,6 +457,8 @@ class StoredLists(ReadyLists):
         return PagedReadyList(pages, store.page_list, store.paging)
 
     def gone(self, locations: "array[int]") -> None:
+        if not may_be_spooled(locations):
+            return
         for index in range(len(locations)):
             location: int = locations[index]
             if location & SPOOLED:

@@ -121,6 +121,14 @@ def append_dequeued(pieces: list[bytes], queue_number: int, positions: list[int]
     return HEAD_SIZE + size
 
 
+def append_dequeued_range(pieces: list[bytes], queue_number: int, first: int, count: int) -> int:
+    """The same for positions that follow one another."""
+    pieces.append(_HEAD.pack(DEQUEUED, 4 + RANGE_SIZE))
+    pieces.append(_QUEUE.pack(queue_number))
+    pieces.append(_RANGE.pack(first, count))
+    return HEAD_SIZE + 4 + RANGE_SIZE
+
+
 def append_text(pieces: list[bytes], kind: int, text: bytes) -> int:
     """Append a definition or a snapshot; returns its size."""
     pieces.append(_HEAD.pack(kind, len(text)))

@@ -46,10 +46,10 @@ class SegmentLives:
     def left(self, segment: int, body_bytes: int) -> None:
         self._take(segment, 1, RECORD_WEIGHT + body_bytes)
 
-    def left_unread(self, segment: int) -> None:
-        """A message left that is not in memory: it weighed as much as the others, perhaps."""
+    def left_unread(self, segment: int, count: int = 1) -> None:
+        """Messages left that are not in memory: they weighed as much as the others, perhaps."""
         life = self.of(segment)
-        self._take(segment, 1, life.live_weight // max(life.live_count, 1))
+        self._take(segment, count, count * (life.live_weight // max(life.live_count, 1)))
 
     def moved(self, segment: int, pair_count: int, body_bytes: int) -> None:
         """Pairs of this segment were copied to another."""

@@ -1,0 +1,208 @@
+"""Runs of entries that are made beforehand and arrive together, in memory and on disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.observers import QueueObserver
+from penstock.broker.queues.paged_list import PAGE_OUT_COUNT
+from penstock.broker.topology import DeclareQueue, DeleteQueue, PurgeQueue
+from penstock.client.events import Delivered
+from penstock.dialects.amqp091.commit import RUN_COUNT_MIN
+from penstock.node.configuration import NodeConfiguration
+from penstock.node.node import Node
+from penstock.storage.memory_disk import MemoryDisk
+from penstock.wire.amqp091 import methods_generated as m
+from penstock.wire.amqp091.content import BasicProperties
+from tests.broker.doubles import CountingEntropy
+from tests.seeds.doubles import NOW, House, KeptLogins, Peer
+
+COUNT = RUN_COUNT_MIN * 2
+PERSISTENT = BasicProperties(delivery_mode=2)
+
+
+class Stored:
+    """A durable queue on a disk, and a client in transaction mode. Held by one test."""
+
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        self.disk = disk or MemoryDisk()
+        self.house = House()
+        self.house.node = self.make_node()
+        self.vhost = self.house.node.state.vhost("/")
+        if "q" not in self.vhost.queues:
+            self.vhost.apply(DeclareQueue("q", durable=True), NOW)
+            self.vhost.apply(DeclareQueue("other", durable=True), NOW)
+
+    def make_node(self) -> Node:
+        configuration = NodeConfiguration("1.2.3", "a test", "house")
+        logins = KeptLogins()
+        self.house.logins = logins
+        return Node(configuration, CountingEntropy(), logins, NOW, 0, self.disk)
+
+    def writer(self, count: int, first: int = 0) -> Peer:
+        peer = self.house.client()
+        peer.call(m.TxSelect())
+        for number in range(first, first + count):
+            peer.conversation.publish(1, "", "q", b"%d" % number, PERSISTENT)
+        self.house.settle()
+        return peer
+
+    def begin(self, writer: Peer) -> None:
+        """Its commit is heard, and not done."""
+        self.house.node.container.turns.units_max = 50
+        writer.conversation.call(1, m.TxCommit())
+        writer.deliver_to_node()
+        self.house.node.flush(NOW)
+        assert self.vhost.queues["q"].message_count == 0
+
+    def finish(self) -> None:
+        self.house.settle()
+
+    def restarted(self) -> Stored:
+        """Another process on what this one has written."""
+        return Stored(self.disk)
+
+    def bodies(self) -> list[bytes]:
+        queue = self.vhost.queues["q"]
+        return [entry.message.body for entry in queue.browse(queue.message_count)]
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_a_long_commit_is_there_in_order_before_and_after_a_restart() -> None:
+    stored = Stored()
+    writer = stored.writer(COUNT)
+    stored.begin(writer)
+    stored.finish()
+    assert stored.bodies() == numbers(COUNT)
+    assert stored.restarted().bodies() == numbers(COUNT)
+
+
+def test_nothing_is_written_before_everything_is() -> None:
+    stored = Stored()
+    writer = stored.writer(COUNT)
+    stored.begin(writer)
+    assert stored.house.node.stored is not None
+    journal = stored.house.node.stored.journal
+    position = journal.position
+    while stored.vhost.queues["q"].message_count == 0:
+        assert journal.position == position
+        stored.house.node.flush(NOW)
+    assert stored.restarted().bodies() == numbers(COUNT)
+
+
+def test_a_crash_during_the_preparation_rolls_back() -> None:
+    stored = Stored()
+    stored.begin(stored.writer(COUNT))
+    for _ in range(3):
+        stored.house.node.flush(NOW)
+    assert stored.bodies() == []
+    assert stored.restarted().bodies() == []
+
+
+@pytest.mark.parametrize("taken", [0, 3], ids=["published", "published and taken"])
+def test_positions_are_corrected_when_others_publish_meanwhile(taken: int) -> None:
+    stored = Stored()
+    writer = stored.writer(COUNT)
+    other = stored.house.client()
+    stored.begin(writer)
+    for body in (b"a", b"b", b"c"):
+        other.conversation.publish(1, "", "q", body, PERSISTENT)
+    other.deliver_to_node()
+    for _ in range(taken):
+        other.conversation.call(1, m.BasicGet("q", no_ack=True))
+    other.deliver_to_node()
+    stored.finish()
+    expected = [b"a", b"b", b"c"][taken:] + numbers(COUNT)
+    assert stored.bodies() == expected
+    assert stored.restarted().bodies() == expected
+    positions = stored.vhost.queues["q"].ready.positions()
+    assert positions == sorted(set(positions))
+
+
+def test_what_a_consumer_takes_in_the_same_tick_does_not_come_back_after_a_restart() -> None:
+    stored = Stored()
+    writer = stored.writer(COUNT)
+    consumer = stored.house.client()
+    consumer.call(m.BasicConsume("q", no_ack=True))
+    stored.begin(writer)
+    stored.finish()
+    got = [event.body for event in consumer.events if isinstance(event, Delivered)]
+    assert got == numbers(COUNT)
+    assert stored.restarted().bodies() == []
+
+
+def test_what_is_purged_or_deleted_after_it_stays_away() -> None:
+    stored = Stored()
+    stored.begin(stored.writer(COUNT))
+    stored.finish()
+    stored.vhost.apply(PurgeQueue("q"), NOW)
+    stored.finish()
+    assert stored.restarted().bodies() == []
+    stored.begin(stored.writer(COUNT))
+    stored.finish()
+    stored.vhost.apply(DeleteQueue("q"), NOW)
+    stored.finish()
+    assert stored.restarted().bodies() == []
+
+
+def test_transient_messages_of_a_commit_are_not_there_after_a_restart() -> None:
+    stored = Stored()
+    writer = stored.writer(COUNT)
+    for number in range(COUNT):
+        writer.conversation.publish(1, "", "q", b"t%d" % number)
+    stored.house.settle()
+    stored.begin(writer)
+    stored.finish()
+    assert len(stored.bodies()) == 2 * COUNT
+    assert stored.restarted().bodies() == numbers(COUNT)
+
+
+@pytest.mark.parametrize("earlier", [0, 3 * PAGE_OUT_COUNT // 2], ids=["empty", "with a tail"])
+def test_a_commit_that_outgrows_memory_is_paged_out_over_ticks_and_read_back(earlier: int) -> None:
+    stored = Stored()
+    count = PAGE_OUT_COUNT * 3
+    if earlier:
+        stored.begin(stored.writer(earlier))
+        stored.finish()
+    stored.house.node.container.turns.units_max = 1_000_000
+    writer = stored.writer(count, earlier)
+    writer.conversation.call(1, m.TxCommit())
+    writer.deliver_to_node()
+    queue = stored.vhost.queues["q"]
+    left = []
+    while stored.house.node.has_work():
+        before = queue.ready.in_memory_count()
+        stored.house.node.flush(NOW)
+        left.append(before - queue.ready.in_memory_count())
+    assert queue.message_count == earlier + count
+    assert queue.ready.in_memory_count() < PAGE_OUT_COUNT
+    # Not all of it in the tick that wrote it.
+    assert max(left) < count
+    assert stored.bodies() == numbers(earlier + count)
+    assert stored.restarted().bodies() == numbers(earlier + count)
+
+
+class Counting(QueueObserver):
+    """Counts what arrives."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def enqueued(self, entry: QueueEntry) -> None:
+        self.count += 1
+
+
+def test_somebody_who_begins_to_observe_the_queue_meanwhile_sees_every_message() -> None:
+    stored = Stored()
+    writer = stored.writer(COUNT)
+    stored.begin(writer)
+    queue = stored.vhost.queues["q"]
+    queue.observers.append(Counting())
+    stored.finish()
+    observer = queue.observers[0]
+    assert isinstance(observer, Counting)
+    assert observer.count == COUNT
