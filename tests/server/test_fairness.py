@@ -15,8 +15,8 @@ import uvloop
 from pika import spec
 
 from penstock.dialects.turn import TOPOLOGY_UNITS, TURN_UNITS_MAX
-from penstock.server.launch import Running, ServerConfiguration, start
 from penstock.server.http.settings import HttpConfiguration
+from penstock.server.launch import Running, ServerConfiguration, start
 from tests.behaviour.raw import RawConnection
 from tests.server.opened import remember
 

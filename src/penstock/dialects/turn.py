@@ -22,6 +22,8 @@ from penstock.wire.pausable import PausableInput
 # What a tick may spend on new input, and again on what was kept: together about ten milliseconds,
 # on a machine that is half as fast twenty.
 TURN_UNITS_MAX: Final = 5_000
+# Messages of a commit that are prepared between two looks at the turn; far less than it costs.
+COMMIT_STEP_COUNT: Final = 256
 # A connection may spend a tenth of that however much others have spent: who does little is not
 # stopped because of somebody who does much.
 SHARES: Final = 10
@@ -69,6 +71,7 @@ class Turns:
 
     def __init__(self) -> None:
         self.units_max: int = TURN_UNITS_MAX
+        self.commit_step_count: int = COMMIT_STEP_COUNT
         self.spent: int = 0
         # Counts up, for connections to know what they have spent in this one.
         self.tick: int = 0

@@ -5,7 +5,7 @@ from typing import Final
 
 from penstock.broker.store.limits import StoreLimits
 from penstock.dialects.amqp10.settings import Amqp10Settings
-from penstock.dialects.turn import TURN_UNITS_MAX
+from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.limits import Limits as Amqp10Limits
 
@@ -24,6 +24,7 @@ class NodeConfiguration:
     amqp10_limits: Amqp10Limits = field(default_factory=Amqp10Limits)
     # What one connection may spend before others have their turn; simulations make it little.
     turn_units_max: int = TURN_UNITS_MAX
+    commit_step_count: int = COMMIT_STEP_COUNT
     # Whether every queue's messages are written down for audits; needs a disk.
     ledger: bool = False
     amqp10: Amqp10Settings = field(default_factory=Amqp10Settings)

@@ -55,6 +55,7 @@ class Node:
         )
         self.container.translator = DialectTranslator()
         self.container.turns.units_max = configuration.turn_units_max
+        self.container.turns.commit_step_count = configuration.commit_step_count
         # Who gives a connection what it has kept for its next turn; the server puts its own here.
         self.receiver: Receiver = Receiver()
         decoder = DialectDecoder(self.container)

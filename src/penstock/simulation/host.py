@@ -13,7 +13,7 @@ from penstock.broker.timers import NEVER
 from penstock.broker.users import Verification
 from penstock.dialects.connection import Connection
 from penstock.dialects.logins import LoginChecker, LoginWaiter
-from penstock.dialects.turn import TURN_UNITS_MAX
+from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.simulation.clock import Event, VirtualClock
@@ -138,6 +138,9 @@ class Host(Listener):
 
     def make_node(self) -> Node:
         clock = self.clock
+        # Little in half of the lives, so that declares wait for their turn and commits take several.
+        dice = self._dice.fork(f"turns{self.life}")
+        is_slow = dice.chance(0.5)
         store = StoreLimits() if self._storage is None else self._storage.limits
         # Version and platform are fixed: both builds must give the same history.
         return Node(
@@ -148,7 +151,8 @@ class Host(Listener):
                 self._limits,
                 store=store,
                 amqp10_limits=AMQP10_LIMITS,
-                turn_units_max=self._turn_units(),
+                turn_units_max=dice.between(1, FEW_UNITS) if is_slow else TURN_UNITS_MAX,
+                commit_step_count=1 if is_slow else COMMIT_STEP_COUNT,
             ),
             SeededEntropy(self._dice.fork(f"entropy{self.life}")),
             DelayedLoginChecker(self, self._dice.fork(f"logins{self.life}")),
@@ -156,13 +160,6 @@ class Host(Listener):
             clock.wall(),
             self.data_disk(),
         )
-
-    def _turn_units(self) -> int:
-        """Little in half of the lives, so that declares wait for their turn and commits take
-        several ticks.
-        """
-        dice = self._dice.fork(f"turns{self.life}")
-        return dice.between(1, FEW_UNITS) if dice.chance(0.5) else TURN_UNITS_MAX
 
     def now(self) -> int:
         """The machine's own monotonic clock, in milliseconds."""

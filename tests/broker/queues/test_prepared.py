@@ -9,7 +9,7 @@ from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.paged_list import PAGE_OUT_COUNT
 from penstock.broker.topology import DeclareQueue, DeleteQueue, PurgeQueue
 from penstock.client.events import Delivered
-from penstock.dialects.amqp091.commit import RUN_COUNT_MIN
+from penstock.dialects.turn import COMMIT_STEP_COUNT
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.storage.memory_disk import MemoryDisk
@@ -18,7 +18,7 @@ from penstock.wire.amqp091.content import BasicProperties
 from tests.broker.doubles import CountingEntropy
 from tests.seeds.doubles import NOW, House, KeptLogins, Peer
 
-COUNT = RUN_COUNT_MIN * 2
+COUNT = COMMIT_STEP_COUNT * 8
 PERSISTENT = BasicProperties(delivery_mode=2)
 
 

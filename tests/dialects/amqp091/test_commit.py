@@ -6,7 +6,8 @@ import pytest
 
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
 from penstock.client.events import ChannelClosed, Replied, Returned
-from penstock.dialects.amqp091.commit import RESTARTS_MAX, STEP_COUNT
+from penstock.dialects.amqp091.commit import RESTARTS_MAX
+from penstock.dialects.turn import COMMIT_STEP_COUNT as STEP_COUNT
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from tests.seeds.doubles import NOW, House, Peer

@@ -59,3 +59,6 @@ class PreparedRun:
         if self._records is not None:
             self._records.arrived(shift != 0)
         queue.enqueue_run(self._entries, self._octets)
+        for observer in queue.observers:
+            for entry in self._entries:
+                observer.enqueued(entry)

@@ -202,7 +202,7 @@ class Queue(Expiring):
 
     def run_start(self) -> int:
         """The next position, where nothing but that matters to what arrives; -1 where more does."""
-        is_plain = self._unlimited and self._message_ttl_ms < 0 and not self.observers
+        is_plain = self._unlimited and self._message_ttl_ms < 0
         return self._next_position if is_plain and not self.is_deleted else -1
 
     def enqueue_run(self, entries: list[QueueEntry], octets: int) -> None:

@@ -43,7 +43,6 @@ class StoredRecords(PreparedRecords):
             message = entry.message
             if not message.properties.persistent:
                 continue
-            message.is_journalled = True
             self._entries.append(entry)
             self._offsets.append(self.size)
             # They never expire, so it does not matter what the wall clock shows.
@@ -83,4 +82,6 @@ class StoredRecords(PreparedRecords):
         start = base + self.offset
         for index, entry in enumerate(self._entries):
             offset: int = self._offsets[index]
-            entry.message.location = start + offset
+            message = entry.message
+            message.is_journalled = True
+            message.location = start + offset

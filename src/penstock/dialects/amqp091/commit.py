@@ -4,8 +4,9 @@ Nothing of it can be seen before `finish`, which enqueues and settles everything
 sees half of it, and the journal has it in one batch. The connection's later input waits for it. A
 connection that ends before has rolled back.
 
-First every message is routed. Where each of them goes to one queue that takes whatever comes, their
-entries and the records of these are made next (`PreparedRun`), so that the last step is a short one.
+First every message is routed. For queues that take whatever comes, and to which each message goes
+alone, entries and their records are made next (`PreparedRun`), so that the last step is a short one.
+The others are enqueued one by one.
 
 Invariants
 - routes are those of one state of the topology, as long as it changes no more often than
@@ -19,6 +20,7 @@ from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Message
 from penstock.broker.queues.prepared import PreparedRun, can_be_prepared
 from penstock.broker.queues.queue import Queue
+from penstock.broker.route_count import RouteCount
 from penstock.broker.routing import resolve
 from penstock.dialects.amqp091.acknowledge import settle
 from penstock.dialects.amqp091.channel import Channel
@@ -30,14 +32,10 @@ from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import TxCommitOk
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 
-# Routed between two looks at the turn; with their cost far below it.
-STEP_COUNT: Final = 256
 # Messages whose target is known cost a look-up; so many are a unit.
 PLAIN_PER_UNIT: Final = 32
-# Fewer than these are enqueued one by one, which takes about a tenth of a millisecond.
-RUN_COUNT_MIN: Final = 1024
 # An entry and its record cost a quarter of a microsecond.
-IN_RUNS_PER_UNIT: Final = 4
+PLACED_PER_UNIT: Final = 4
 # How often routing begins anew because something was declared or deleted meanwhile. Somebody who
 # declares without end must not keep a commit from being done.
 RESTARTS_MAX: Final = 3
@@ -57,12 +55,19 @@ class Commit(PendingWork):
         self._publishes: list[StagedPublish] = publishes
         self._settlements: list[StagedSettlement] = settlements
         self._octets: int = octets
-        # How many are routed, and how many of them are in runs.
+        # How many are routed, and how many of them are in runs or among those that are enqueued
+        # one by one.
         self._routed: int = 0
-        self._in_runs: int = 0
+        self._placed: int = 0
         self._runs: dict[Queue, PreparedRun] = {}
-        # False when some message needs more than to be appended to one queue.
-        self._makes_runs: bool = len(publishes) >= RUN_COUNT_MIN
+        self._one_by_one: list[StagedPublish] = []
+        # Queues that need more than to have messages appended.
+        self._unprepared: set[Queue] = set()
+        # What the messages in them add to counts of publishes.
+        self._counts: dict[RouteCount, int] = {}
+        # False for a short one, and when it is not known where some message goes.
+        self._step_count: int = channel.container.turns.commit_step_count
+        self._makes_runs: bool = self._is_long()
         self._generation: int = channel.vhost.generation
         self._restarts: int = 0
 
@@ -73,24 +78,30 @@ class Commit(PendingWork):
             self._generation = channel.vhost.generation
             self._restarts += 1
             self._routed = 0
-            self._in_runs = 0
+            self._placed = 0
             self._runs = {}
-            self._makes_runs = len(self._publishes) >= RUN_COUNT_MIN
+            self._counts = {}
+            self._one_by_one = []
+            self._unprepared = set()
+            self._makes_runs = self._is_long()
         count = len(self._publishes)
         while self._routed < count:
-            end = min(count, self._routed + STEP_COUNT)
+            end = min(count, self._routed + self._step_count)
             turn.charge(self._route(self._routed, end))
             self._routed = end
             if turn.is_over:
                 return False
-        while self._makes_runs and self._in_runs < count:
-            end = min(count, self._in_runs + STEP_COUNT)
-            self._add_to_runs(self._in_runs, end)
-            turn.charge((end - self._in_runs) // IN_RUNS_PER_UNIT)
-            self._in_runs = end
+        while self._makes_runs and self._placed < count:
+            end = min(count, self._placed + self._step_count)
+            self._place(self._placed, end)
+            turn.charge((end - self._placed) // PLACED_PER_UNIT)
+            self._placed = end
             if turn.is_over:
                 return False
         return True
+
+    def _is_long(self) -> bool:
+        return len(self._publishes) >= self._step_count
 
     def _route(self, begin: int, end: int) -> int:
         """Find the queues of some of the messages. Returns what it cost."""
@@ -106,15 +117,10 @@ class Commit(PendingWork):
             else:
                 units += ROUTE_UNITS + self._resolve(staged)
             queues = staged.queues
-            if (
-                self._makes_runs
-                and queues is not None
-                and len(queues) == 1
-                and target.count is None
-                and can_be_prepared(queues[0], staged.message)
-            ):
-                continue
-            self._makes_runs = False
+            if queues is None:
+                self._makes_runs = False
+            elif len(queues) != 1 or not can_be_prepared(queues[0], staged.message):
+                self._unprepared.update(queues)
         return units + plain // PLAIN_PER_UNIT + 1
 
     def _resolve(self, staged: StagedPublish) -> int:
@@ -138,13 +144,20 @@ class Commit(PendingWork):
             staged.queues = route.queues
         return route.compared // COMPARED_PER_UNIT
 
-    def _add_to_runs(self, begin: int, end: int) -> None:
-        """Make the entries of some of the messages."""
+    def _place(self, begin: int, end: int) -> None:
+        """Make the entries of some of the messages, where that is possible."""
         messages: dict[Queue, list[Message]] = {}
         for index in range(begin, end):
             staged = self._publishes[index]
-            assert staged.queues is not None, "each of them has one queue"
-            messages.setdefault(staged.queues[0], []).append(staged.message)
+            queues = staged.queues
+            assert queues is not None, "it is known where each of them goes"
+            if len(queues) != 1 or queues[0] in self._unprepared:
+                self._one_by_one.append(staged)
+                continue
+            messages.setdefault(queues[0], []).append(staged.message)
+            count = staged.target.count
+            if count is not None:
+                self._counts[count] = self._counts.get(count, 0) + 1
         for queue, together in messages.items():
             run = self._runs.get(queue)
             if run is None:
@@ -154,12 +167,14 @@ class Commit(PendingWork):
 
     def finish(self, now: int) -> None:
         channel = self.channel
-        accepted = True
         if self._can_enqueue_runs():
             for run in self._runs.values():
                 run.enqueue()
+            for count, added in self._counts.items():
+                count.count += added
+            accepted = self._enqueue_each(self._one_by_one, now)
         else:
-            accepted = self._enqueue_each(now)
+            accepted = self._enqueue_each(self._publishes, now)
         for settlement in self._settlements:
             settle(channel.deliveries, settlement.tag, settlement.multiple, settlement.outcome, now)
         channel.container.state.discarded.add(self._publishes)
@@ -178,13 +193,13 @@ class Commit(PendingWork):
             and all([run.can_be_enqueued() for run in self._runs.values()])
         )
 
-    def _enqueue_each(self, now: int) -> bool:
+    def _enqueue_each(self, publishes: list[StagedPublish], now: int) -> bool:
         """False when a queue refused one of them."""
         channel = self.channel
         is_changed = channel.vhost.generation != self._generation
         intercepted = channel.container.interceptor is not None
         accepted = True
-        for staged in self._publishes:
+        for staged in publishes:
             message = staged.message
             message.through_journal = True
             queues = staged.queues
