@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pika
 import uvloop
 from pika import spec
 
+from penstock.broker.topology import DeclareQueue
+from penstock.dialects.amqp091.commit import PLACED_PER_UNIT, PLAIN_PER_UNIT
 from penstock.dialects.turn import TOPOLOGY_UNITS, TURN_UNITS_MAX
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.launch import Running, ServerConfiguration, start
-from tests.behaviour.raw import RawConnection
+from tests.behaviour.raw import BODY, RawConnection, frame
 from tests.server.opened import remember
 
 SECONDS_MAX = 100.0
@@ -62,11 +64,11 @@ class Watched:
         return largest
 
 
-async def _serve(story: Callable[[Watched], object]) -> None:
+async def _serve(story: Callable[[Watched], Awaitable[None]]) -> None:
     configuration = ServerConfiguration(port=0, http=HttpConfiguration(enabled=False))
     running = await start(configuration)
     try:
-        await story(Watched(running))  # type: ignore[misc]
+        await story(Watched(running))
     finally:
         await running.stop(0)
 
@@ -82,5 +84,32 @@ def test_pipelined_declares_are_done_a_few_hundred_at_a_time() -> None:
         most = await watched.most_per_turn(watched.queue_count, DECLARES)
         await sending
         assert 0 < most <= DECLARES_PER_TICK_MAX
+
+    uvloop.run(_serve(story))
+
+
+def test_a_long_commit_is_prepared_while_the_loop_goes_round() -> None:
+    async def story(watched: Watched) -> None:
+        busy = await watched.connect()
+        node = watched.running.node
+        node.apply_to_vhost("/", DeclareQueue("q"), watched.running.server.now())
+        await asyncio.to_thread(busy.call, 1, spec.Tx.Select(), spec.Tx.SelectOk)
+        publish = pika.frame.Method(1, spec.Basic.Publish(routing_key="q")).marshal()
+        content = pika.frame.Header(1, 1, spec.BasicProperties()).marshal() + frame(BODY, 1, b"x")
+        await asyncio.to_thread(busy.send, (publish + content) * STAGED)
+        queue = node.state.vhost("/").queues["q"]
+        call = asyncio.to_thread(busy.call, 1, spec.Tx.Commit(), spec.Tx.CommitOk)
+        committing = asyncio.create_task(call)
+        waited = 0
+        deadline = time.monotonic() + SECONDS_MAX
+        while queue.message_count == 0:
+            assert time.monotonic() < deadline, "the commit is never done"
+            if node.container.turns.waiting:
+                waited += 1
+            await asyncio.sleep(0)
+        assert queue.message_count == STAGED
+        await committing
+        units = STAGED // PLAIN_PER_UNIT + STAGED // PLACED_PER_UNIT
+        assert waited >= units // TURN_UNITS_MAX
 
     uvloop.run(_serve(story))

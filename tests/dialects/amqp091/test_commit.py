@@ -235,6 +235,55 @@ def test_acknowledgements_take_effect_with_the_publishes() -> None:
     assert staged.count() == COUNT
 
 
+class Taken:
+    """A client in transaction mode that holds ten deliveries. Held by one test."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.peer = self.house.client()
+        self.peer.call(m.QueueDeclare("q"))
+        self.peer.publish("q", *[b"%d" % number for number in range(1, 11)])
+        self.house.settle()
+        self.peer.call(m.TxSelect())
+        self.peer.call(m.BasicConsume("q"))
+        self.queue = self.house.node.state.vhost("/").queues["q"]
+
+    def commit(self, *tags: int) -> None:
+        for tag in tags:
+            self.peer.conversation.tell(1, m.BasicAck(tag))
+        self.peer.conversation.call(1, m.TxCommit())
+        self.house.settle()
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        (1, 2, 3, 4, 5),
+        (2, 3, 4),
+        (5, 4, 3, 2, 1),
+        (1, 2, 4, 5),
+        (3, 1, 2),
+        (10, 9),
+        tuple(range(1, 11)),
+    ],
+    ids=str,
+)
+def test_acknowledgements_settle_exactly_their_deliveries(tags: tuple[int, ...]) -> None:
+    taken = Taken()
+    taken.commit(*tags)
+    assert taken.queue.unacked_count == 10 - len(tags)
+    taken.house.node.lost(taken.peer.connection, NOW)
+    left = [entry.message.body for entry in taken.queue.browse(10)]
+    assert left == [b"%d" % tag for tag in range(1, 11) if tag not in tags]
+
+
+def test_a_delivery_that_is_acknowledged_twice_closes_the_channel() -> None:
+    taken = Taken()
+    taken.commit(1, 2, 2, 3)
+    closed = [event for event in taken.peer.events if isinstance(event, ChannelClosed)]
+    assert "unknown delivery tag 2" in str(closed[0].error)
+
+
 @pytest.mark.parametrize("count", [0, 1, 100])
 def test_a_short_commit_is_done_at_once(count: int) -> None:
     house = House()

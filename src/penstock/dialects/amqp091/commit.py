@@ -22,7 +22,7 @@ from penstock.broker.queues.prepared import PreparedRun, can_be_prepared
 from penstock.broker.queues.queue import Queue
 from penstock.broker.route_count import RouteCount
 from penstock.broker.routing import resolve
-from penstock.dialects.amqp091.acknowledge import settle
+from penstock.dialects.amqp091.acknowledge import Outcome, settle
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.publish import route_and_enqueue
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
@@ -175,14 +175,46 @@ class Commit(PendingWork):
             accepted = self._enqueue_each(self._one_by_one, now)
         else:
             accepted = self._enqueue_each(self._publishes, now)
-        for settlement in self._settlements:
-            settle(channel.deliveries, settlement.tag, settlement.multiple, settlement.outcome, now)
+        self._settle(now)
         channel.container.state.discarded.add(self._publishes)
         if not accepted:
             text = "partial tx completion: a queue refused a message"
             raise ChannelFault(PRECONDITION_FAILED, text)
         channel.wire.send_method(channel.number, TxCommitOk())
         channel.container.gate(channel.wire.outgoing)
+
+    def _settle(self, now: int) -> None:
+        deliveries = self.channel.deliveries
+        unacknowledged = deliveries.unacknowledged
+        index = 0
+        while index < len(self._settlements):
+            first = self._settlements[index]
+            end = self._acknowledged_until(index)
+            if end - index > 1 and unacknowledged.slot_of(first.tag) == unacknowledged.head():
+                # One by one they would be the same as all up to the last.
+                settle(deliveries, self._settlements[end - 1].tag, True, first.outcome, now)
+                index = end
+            else:
+                settle(deliveries, first.tag, first.multiple, first.outcome, now)
+                index += 1
+
+    def _acknowledged_until(self, begin: int) -> int:
+        """Behind the last of the acknowledgements from here on whose tags follow one another."""
+        unacknowledged = self.channel.deliveries.unacknowledged
+        tag = self._settlements[begin].tag
+        end = begin
+        while end < len(self._settlements):
+            settlement = self._settlements[end]
+            if (
+                settlement.outcome is not Outcome.ACKNOWLEDGED
+                or settlement.multiple
+                or settlement.tag != tag
+                or not unacknowledged.holds(tag)
+            ):
+                break
+            tag += 1
+            end += 1
+        return end
 
     def _can_enqueue_runs(self) -> bool:
         channel = self.channel

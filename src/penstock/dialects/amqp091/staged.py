@@ -1,5 +1,7 @@
 """What a transaction has collected until its commit or rollback."""
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.message import Message
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.acknowledge import Outcome
@@ -7,6 +9,7 @@ from penstock.dialects.amqp091.staged_tags import StagedTags
 from penstock.dialects.targets import PublishTarget
 
 
+@mypyc_attr(acyclic=True)
 class StagedPublish:
     """A message that is routed when the transaction commits."""
 
@@ -19,6 +22,7 @@ class StagedPublish:
         self.queues: list[Queue] | None = None
 
 
+@mypyc_attr(acyclic=True)
 class StagedSettlement:
     """An acknowledgement that takes effect when the transaction commits."""
 
