@@ -222,3 +222,26 @@ def test_pipelined_attaches_are_spread_over_ticks() -> None:
     assert ticks >= 4
     house.settle()
     assert len(peer.attached) == 40
+
+
+class FailingReceiver(Receiver):
+    """The disk fails while a connection goes on, as the server would hear of it."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def received(self, connection: object, data: bytes, now: int) -> None:
+        self._house.node.storage_failed("the disk is gone")
+
+
+def test_when_the_disk_fails_in_a_later_turn_nobody_hears_of_the_tick() -> None:
+    house = small_house()
+    peer, other = house.client(), house.client()
+    other.call(m.QueueDeclare("other"))
+    declare_all(peer, 100)
+    peer.deliver_to_node()
+    house.node.receiver = FailingReceiver(house)
+    other.conversation.call(1, m.QueueDeclare("other", passive=True))
+    other.deliver_to_node()
+    house.node.flush(NOW)
+    assert other.transport.writes == []

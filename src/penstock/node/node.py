@@ -142,9 +142,11 @@ class Node:
         """
         if self.storage_failure:
             return
-        self._take_turns(now)
         self.state.discarded.step()
         try:
+            self._take_turns(now)
+            if self.storage_failure:
+                return
             self._dispatch(now)
             if self.stored is not None:
                 self._store(self.stored)
