@@ -9,6 +9,7 @@ broker served nobody else.
 import argparse
 import dataclasses
 import multiprocessing
+import socket
 import struct
 import sys
 import time
@@ -207,7 +208,8 @@ def measure_nack(port: int, session: Session) -> RoundTrips:
         holder.expect(frames.BASIC_DELIVER)
 
     def work() -> None:
-        holder.socket.sendall(frames.method(1, frames.BASIC_NACK, struct.pack(">QB", 0, 3)))
+        # The prober's process has inherited the socket, so to close it here would not be enough.
+        holder.socket.shutdown(socket.SHUT_RDWR)
         holder.close()
         while session.ready_count("fairness.returned") < BACKLOG // 2:
             time.sleep(0.05)

@@ -77,6 +77,10 @@ class Turns:
         self.tick: int = 0
         self.waiting: list[ConnectionTurn] = []
 
+    def limit(self, units_max: int, commit_step_count: int) -> None:
+        self.units_max = units_max
+        self.commit_step_count = commit_step_count
+
 
 class ConnectionTurn:
     """Held by one connection."""

@@ -54,8 +54,7 @@ class Node:
             self.state, entropy, login_checker, configuration.limits, properties
         )
         self.container.translator = DialectTranslator()
-        self.container.turns.units_max = configuration.turn_units_max
-        self.container.turns.commit_step_count = configuration.commit_step_count
+        self.container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
         # Who gives a connection what it has kept for its next turn; the server puts its own here.
         self.receiver: Receiver = Receiver()
         decoder = DialectDecoder(self.container)
@@ -144,8 +143,7 @@ class Node:
             return
         self.state.discarded.step()
         try:
-            self._take_turns(now)
-            if self.storage_failure:
+            if not self._take_turns(now):
                 return
             self._dispatch(now)
             if self.stored is not None:
@@ -178,13 +176,15 @@ class Node:
                 else:
                     outgoing.flush()
 
-    def _take_turns(self, now: int) -> None:
-        """Connections that have spent what a tick may cost go on with what they said then."""
+    def _take_turns(self, now: int) -> bool:
+        """Connections that have spent what a tick may cost go on with what they said then. False
+        when the disk failed meanwhile.
+        """
         turns = self.container.turns
         turns.tick += 1
         turns.spent = 0
         if not turns.waiting:
-            return
+            return True
         waiting = turns.waiting
         turns.waiting = []
         for index, turn in enumerate(waiting):
@@ -199,6 +199,7 @@ class Node:
                 turn.rest()
         turns.tick += 1
         turns.spent = 0
+        return not self.storage_failure
 
     def _dispatch(self, now: int) -> None:
         touched = self.state.touched

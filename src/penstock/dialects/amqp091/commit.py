@@ -18,7 +18,7 @@ from typing import Final
 
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Message
-from penstock.broker.queues.prepared import PreparedRun, can_be_prepared
+from penstock.broker.prepared_run import PreparedRun, can_be_prepared
 from penstock.broker.queues.queue import Queue
 from penstock.broker.route_count import RouteCount
 from penstock.broker.routing import resolve

@@ -113,10 +113,7 @@ class Connection(Hearer):
         current = self._no_channel
         content_method = self._content_method
         payload_max = self.frame_max  # as RabbitMQ's: some clients forget the octets around it
-        while end - position >= FRAME_OVERHEAD:
-            if self.must_stop:
-                self._keep_octets(data[position:], 0)
-                return
+        while end - position >= FRAME_OVERHEAD and not self.must_stop:
             body = position + self._prelude_size
             after = body + self._rest_size
             if (
@@ -303,7 +300,12 @@ class Connection(Hearer):
         return HEADER_SIZE
 
     def _keep(self, data: bytes, position: int) -> None:
-        """An incomplete frame, or one whose size is wrong, which is seen before it is kept."""
+        """An incomplete frame, or one whose size is wrong, which is seen before it is kept; or all
+        that was not heard because the listener said to stop.
+        """
+        if self.must_stop:
+            self._keep_octets(data[position:], 0)
+            return
         kind = data[position]
         if kind not in FRAME_NAMES:
             self._framing_fault(f"unknown frame type {kind}")
