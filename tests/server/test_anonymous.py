@@ -47,7 +47,9 @@ def test_the_operator_decides_otherwise(host: str, setting: Anonymous, allowed: 
 def test_a_client_without_a_sasl_layer_is_answered_as_the_setting_says(
     setting: Anonymous, answer: bytes
 ) -> None:
-    with Broker(anonymous=setting) as broker:
-        with socket.create_connection((broker.host, broker.port), PATIENCE_SECONDS) as client:
-            client.sendall(PLAIN_HEADER)
-            assert client.recv(8, socket.MSG_WAITALL) == answer
+    with (
+        Broker(anonymous=setting) as broker,
+        socket.create_connection((broker.host, broker.port), PATIENCE_SECONDS) as client,
+    ):
+        client.sendall(PLAIN_HEADER)
+        assert client.recv(8, socket.MSG_WAITALL) == answer

@@ -64,3 +64,21 @@ def hand_over(entries: list[QueueEntry], holder: int, successor: int) -> None:
     for entry in entries:
         assert entry.holder == holder, "only what one has can be handed over"
         entry.holder = successor
+
+
+def flag_returned(
+    entries: list[QueueEntry], failed: bool, limit: int, exhausted: list[QueueEntry]
+) -> list[QueueEntry]:
+    """Entries have come back: each is flagged, and counted when its delivery `failed`. Those that
+    have reached the `limit` of deliveries (none when negative) are moved to `exhausted`, in order.
+    """
+    returned: list[QueueEntry] = []
+    for entry in entries:
+        if failed:
+            entry.delivery_count += 1
+        entry.is_redelivered = True
+        if 0 <= limit < entry.delivery_count:
+            exhausted.append(entry)
+        else:
+            returned.append(entry)
+    return returned

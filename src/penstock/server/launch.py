@@ -134,10 +134,10 @@ async def start(configuration: ServerConfiguration) -> Running:
     logins.attach(server)
     if can_watch():
         limit = configuration.memory_bytes_max or default_limit_bytes()
-        watcher = MemoryWatcher(node, limit)
-        server.watchers.append(watcher)
+        memory = MemoryWatcher(node, limit)
+        server.watchers.append(memory)
         server.flood_bytes = flood_bytes(limit)
-        server.when_flooded = watcher
+        server.when_flooded = memory
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.broker.errors import AccessRefused, NotImplementedHere
-from penstock.broker.queues.queue import BATCH_BYTES_MAX
+from penstock.broker.queues.delivery_batch import BATCH_BYTES_MAX
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.offsets import Start, StartKind
 from penstock.broker.streams.stream import PASSED_OVER_MAX

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.broker.entry import BROKER_ITSELF
 from penstock.broker.message import Address, Message
 from penstock.dialects.amqp091.properties import MessageProperties, read_properties
 from penstock.dialects.amqp10.outcomes import apply_outcome
@@ -39,7 +40,7 @@ def test_an_annotation_of_any_value_goes_back_with_the_message(made: object, val
     queue.enqueue(made(), 0)
     entry = queue.get(0)
     assert entry is not None
-    apply_outcome(queue, entry, Modified(True, False, {Symbol("x-hard"): value}), 0)
+    apply_outcome(queue, entry, BROKER_ITSELF, Modified(True, False, {Symbol("x-hard"): value}), 0)
     again = queue.get(0)
     assert again is not None
     assert "x-hard" in again.message.properties.headers()
@@ -50,7 +51,9 @@ def test_a_number_without_a_field_type_is_text_in_amqp091() -> None:
     queue.enqueue(of_amqp091(), 0)
     entry = queue.get(0)
     assert entry is not None
-    apply_outcome(queue, entry, Modified(True, False, {Symbol("x-hard"): ULong(BIG)}), 0)
+    apply_outcome(
+        queue, entry, BROKER_ITSELF, Modified(True, False, {Symbol("x-hard"): ULong(BIG)}), 0
+    )
     properties = queue.browse(1)[0].message.properties
     assert isinstance(properties, MessageProperties)
     assert decode_properties(properties.header).headers == {"x-hard": str(BIG)}

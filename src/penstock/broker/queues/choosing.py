@@ -18,11 +18,15 @@ def begin_choosing(consumers: Consumers) -> None:
 
 
 def take_wanted(
-    ready: ReadyList, consumer: Consumer, offered: Offered, now: int
+    ready: ReadyList, consumers: Consumers, consumer: Consumer, now: int
 ) -> QueueEntry | None:
-    """Take out the first living entry that a consumer wants; None when there is none, or when it
-    has passed over enough for this tick.
+    """Take out the first living entry that a consumer wants and can take; None when there is none,
+    when another one is the active consumer, or when it has passed over enough for this tick.
     """
+    active = consumers.active
+    if (active is not None and active is not consumer) or not consumer.can_take():
+        return None
+    offered = consumers.offered[consumer]
     while offered.budget > 0:
         entry = offered.next_returned(ready) or offered.next(ready)
         if entry is None:

@@ -20,13 +20,14 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.arguments import Overflow, QueueArguments, QueueType
 from penstock.broker.consumer import Consumer
 from penstock.broker.discarded import Discarded
-from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, take_back
+from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, flag_returned, take_back
 from penstock.broker.errors import AccessRefused
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, take_wanted
 from penstock.broker.queues.consumers import Consumers
 from penstock.broker.queues.death import DeathReason
+from penstock.broker.queues.delivery_batch import batch_count
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
 from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.priority import PriorityReadyList
@@ -36,10 +37,6 @@ from penstock.broker.queues.walk import walked
 from penstock.broker.set_apart import is_set_apart
 from penstock.broker.timers import Timers
 
-# A lone consumer gets up to this many messages, or about this many octets, before its socket's room
-# is asked for again.
-BATCH_COUNT_MAX: Final = 128
-BATCH_BYTES_MAX: Final = 64 * 1024
 PURGED: Final = "purged"  # what observers hear as the reason of those that were
 
 
@@ -275,12 +272,8 @@ class Queue(Expiring):
             self._expire_head(now, True)
 
     def _deliver_many(self, ready: ReadyList, consumer: Consumer) -> None:
-        """A batch for a consumer that shares the queue with nobody. It is kept to about
-        BATCH_BYTES_MAX by the average size of what is ready.
-        """
-        count = min(ready.count, consumer.credit_count(), BATCH_COUNT_MAX)
-        if self.ready_bytes > BATCH_BYTES_MAX:
-            count = min(count, max(1, BATCH_BYTES_MAX * ready.count // self.ready_bytes))
+        """A batch for a consumer that shares the queue with nobody."""
+        count = batch_count(ready.count, self.ready_bytes, consumer.credit_count())
         entries = ready.pop_many(count)
         count = len(entries)
         size = 0
@@ -329,10 +322,7 @@ class Queue(Expiring):
         while progress and self.ready.count:
             progress = False
             for consumer in consumers:
-                active = self.consumers.active
-                if (active is not None and active is not consumer) or not consumer.can_take():
-                    continue
-                entry = take_wanted(self.ready, consumer, self.consumers.offered[consumer], now)
+                entry = take_wanted(self.ready, self.consumers, consumer, now)
                 if entry is not None:
                     self._deliver(entry, consumer)
                     progress = True
@@ -368,22 +358,22 @@ class Queue(Expiring):
         self.unacked_count -= len(taken)
         return taken
 
-    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
+    def _dequeue(self, entries: list[QueueEntry], holder: int) -> list[QueueEntry]:
         entries = self._take_back(entries, holder)
-        if not entries:
-            return
         self.acknowledged_total += len(entries)
         if self.journal is not None:
             self.journal.dequeued_many(entries)
-        for observer in self.observers:
-            observer.acknowledged_many(entries)
+        return entries
+
+    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
+        entries = self._dequeue(entries, holder)
+        if entries:
+            for observer in self.observers:
+                observer.acknowledged_many(entries)
 
     def lease_many(self, entries: list[QueueEntry]) -> None:
         """Delivered entries move into a lease; they are settled here as if acknowledged."""
-        entries = self._take_back(entries, BROKER_ITSELF)
-        self.acknowledged_total += len(entries)
-        if self.journal is not None:
-            self.journal.dequeued_many(entries)
+        entries = self._dequeue(entries, BROKER_ITSELF)
         for observer in self.observers:
             observer.leased_many(entries)
 
@@ -400,26 +390,19 @@ class Queue(Expiring):
         if self.is_deleted:
             self._forget(entries)
             return
-        limit = self.settings.delivery_limit
         exhausted: list[QueueEntry] = []
+        entries = flag_returned(entries, failed, self.settings.delivery_limit, exhausted)
         # Last one first: each then goes to the head at once.
         for index in range(len(entries) - 1, -1, -1):
             entry = entries[index]
-            if failed:
-                entry.delivery_count += 1
-            entry.is_redelivered = True
-            if 0 <= limit < entry.delivery_count:
-                exhausted.append(entry)
-                continue
             self.ready_bytes += len(entry.message.body)
             self.ready.insert(entry)
             for observer in self.observers:
                 observer.requeued(entry)
             for offered in self.consumers.offered.values():
                 offered.came_back(entry.position)
-        # They die in the order in which they came, like everything else that dies together.
-        for index in range(len(exhausted) - 1, -1, -1):
-            self._die(exhausted[index], DeathReason.DELIVERY_LIMIT, now)
+        for entry in exhausted:
+            self._die(entry, DeathReason.DELIVERY_LIMIT, now)
         if not self._unlimited:
             self._make_room(now)
         if self._may_expire:
@@ -463,8 +446,6 @@ class Queue(Expiring):
     def expire_unused(self, now: int) -> None:
         if self.consumers.count == 0 and not self.is_deleted:
             self.vhost.queue_unused(self, now)
-
-    # Consumers.
 
     def add_consumer(self, consumer: Consumer) -> None:
         if self.consumers.exclusive or (consumer.exclusive and self.consumers.count):

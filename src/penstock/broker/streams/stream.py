@@ -13,7 +13,8 @@ from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, take_bac
 from penstock.broker.errors import NotImplementedHere, PreconditionFailed
 from penstock.broker.message import Address, Message, Properties
 from penstock.broker.names import described
-from penstock.broker.queues.queue import BATCH_BYTES_MAX, BATCH_COUNT_MAX, Queue
+from penstock.broker.queues.delivery_batch import BATCH_BYTES_MAX, BATCH_COUNT_MAX
+from penstock.broker.queues.queue import Queue
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.chores import CursorTimer, RetentionTimer
 from penstock.broker.streams.cursors import StreamCursors

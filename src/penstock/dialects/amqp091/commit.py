@@ -133,8 +133,7 @@ class Commit(PendingWork):
         address = message.address
         staged.queues = None
         if (
-            target.immediate
-            or not staged.is_plain
+            not staged.is_plain
             or isinstance(target.exchange, DelayedExchange)
             or (not address.exchange and address.routing_key.startswith(PSEUDO_QUEUE))
         ):
