@@ -196,6 +196,23 @@ def test_an_amqp_1_0_client_in_the_middle_of_a_delivery_is_not_read_while_the_al
     assert queue.message_count == 1
 
 
+def test_an_amqp_1_0_client_that_hangs_up_in_the_middle_of_a_delivery_is_read_to_its_end() -> None:
+    house = House10()
+    house.declare("q")
+    peer = house.connect()
+    peer.sender(peer.begin(), "/queues/q").put(bytes(500_000))
+    said = peer.said()
+    peer.connection.received(said[:300_000], house.now)
+    house.node.set_alarm("memory", "low on memory", house.now)
+    house.node.sweep(house.now, 0)
+    assert not reads(peer.transport)
+    peer.transport.is_hung_up = True
+    house.node.sweep(house.now, 0)
+    assert reads(peer.transport)
+    peer.connection.received(said[300_000:400_000], house.now)
+    assert reads(peer.transport)
+
+
 def test_a_consumer_that_does_not_publish_is_read_while_the_alarm_lasts() -> None:
     house = House()
     peer = house.client()
@@ -262,6 +279,13 @@ async def _go_past_the_limit() -> None:
         assert past < flood_bytes(SERVED_LIMIT) + CLIENTS * READ_BYTES
         # The kernel has taken more than that, so they would have gone on.
         assert sum(pusher.sent for pusher in pushers) > node.held_bytes()
+        # Nobody reads them, and yet it is noticed that they are gone.
+        for pusher in pushers:
+            pusher.socket.close()
+        while node.container.alarm or node.connections:
+            assert time.monotonic() < deadline, "what dead clients hold keeps the alarm on"
+            await asyncio.sleep(0.01)
+        assert node.held_bytes() == 0
     finally:
         for pusher in pushers:
             with contextlib.suppress(OSError):

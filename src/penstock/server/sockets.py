@@ -8,6 +8,7 @@ being checked) stays in the kernel, and the peer's own writes stop.
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, cast
@@ -68,6 +69,14 @@ class SocketTransport(Transport):
 
     def unsent_bytes(self) -> int:
         return self._transport.get_write_buffer_size()
+
+    def has_hung_up(self) -> bool:
+        raw: socket.socket | None = self._transport.get_extra_info("socket")
+        if raw is None or self._transport.is_closing():
+            return False
+        poll = select.poll()
+        poll.register(raw.fileno(), select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         self._transport.close()

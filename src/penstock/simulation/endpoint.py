@@ -112,6 +112,9 @@ class Endpoint(Transport):
         self._tell_peer(self.peer.reset_arrived)
         self._soon(self._tell_user)
 
+    def has_hung_up(self) -> bool:
+        return self._peer_has_gone
+
     def pause_reading(self) -> None:
         self._is_reading = False
 

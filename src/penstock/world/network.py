@@ -29,6 +29,12 @@ class Transport(ABC):
         """Bytes that were written and have not left; 0 where nobody counts them."""
         return 0
 
+    def has_hung_up(self) -> bool:
+        """Whether the peer will send no more than what has arrived, as far as can be told without
+        reading it.
+        """
+        return False
+
     @abstractmethod
     def pause_reading(self) -> None:
         """Stop reading: the peer feels it as TCP back-pressure."""

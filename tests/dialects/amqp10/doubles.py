@@ -63,6 +63,7 @@ class KeptTransport(Transport):
         self.written = b""
         self.is_closed = False
         self.is_reading = True
+        self.is_hung_up = False
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -72,6 +73,9 @@ class KeptTransport(Transport):
 
     def abort(self) -> None:
         self.is_closed = True
+
+    def has_hung_up(self) -> bool:
+        return self.is_hung_up
 
     def pause_reading(self) -> None:
         self.is_reading = False

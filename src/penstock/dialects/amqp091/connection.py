@@ -118,6 +118,9 @@ class Connection(ConnectionListener):
 
     def tick(self, now: int) -> None:
         self._now = now
+        if self._blocked and self.outgoing.transport.has_hung_up():
+            # Or what it holds would keep the alarm from ending. What it can still send is little.
+            self.reading.go_on(ALARM)
         if self.reading.is_stopped():
             # We are the one who does not read; the peer's heartbeats wait in the kernel.
             self.wire.last_received = now

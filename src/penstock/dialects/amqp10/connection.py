@@ -80,6 +80,7 @@ class Connection(ConnectionListener):
         # The open of a client without a SASL layer, while its login is checked.
         self._held_open: Open | None = None
         self.ended: bool = False
+        self._has_hung_up: bool = False
 
     @property
     def principal(self) -> Principal | None:
@@ -98,11 +99,15 @@ class Connection(ConnectionListener):
         """A producer without credit may still complete what it has begun, which may be as large as
         the largest message. While an alarm lasts it does not.
         """
-        if self.wire.assembling() and not self.ended:
+        if self.wire.assembling() and not self.ended and not self._has_hung_up:
             self._context.reading.stop(ALARM)
 
     def tick(self, now: int) -> None:
         self._context.now = now
+        if self._context.reading.is_stopped() and self.outgoing.transport.has_hung_up():
+            # Or what it holds would keep the alarm from ending. What it can still send is little.
+            self._has_hung_up = True
+            self._context.reading.go_on(ALARM)
         if self._context.reading.is_stopped():
             # We are the one who does not read.
             self.wire.last_received = now
