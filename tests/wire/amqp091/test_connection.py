@@ -326,7 +326,48 @@ def test_the_peer_closing_the_connection_is_told_and_answered() -> None:
     machine.receive(method_frame(0, close) + WHOLE)
     assert machine.listener.calls == [("method", 0, close), ("connection_ended", None)]
     assert machine.said() == [(0, ConnectionCloseOk())]
+
+
+def test_a_server_that_has_answered_a_close_discards_what_was_under_way() -> None:
+    machine = open_server()
+    machine.receive(method_frame(0, ConnectionClose(200, "bye")))
+    assert machine.said() == [(0, ConnectionCloseOk())]
+    machine.receive(WHOLE + WHOLE[:20])
+    machine.receive(WHOLE[20:])
+    assert machine.listener.named("content") == []
+    assert machine.said() == []
+    assert not machine.hung_up(), "the client's own end of the socket ends it"
+
+
+def test_a_server_answers_every_further_close() -> None:
+    machine = open_server()
+    for _ in range(3):
+        machine.receive(method_frame(0, ConnectionClose(200, "bye")) + WHOLE)
+    assert machine.said() == [(0, ConnectionCloseOk())] * 3
+    assert len(machine.listener.named("connection_ended")) == 1
+
+
+def test_a_client_that_keeps_its_socket_after_a_close_is_hung_up_on_by_time() -> None:
+    machine = open_server(Limits(closing_ms=1000))
+    # The handshake's own clock must not count.
+    machine.tick(1000)
+    machine.receive(method_frame(0, ConnectionClose(200, "bye")))
+    machine.tick(5000)
+    machine.tick(5999)
+    machine.flush()
+    assert not machine.hung_up()
+    machine.tick(6000)
+    machine.flush()
     assert machine.hung_up()
+
+
+def test_a_client_hangs_up_when_it_has_answered_a_close() -> None:
+    pair = Pair()
+    pair.connect()
+    pair.server.connection.close(ConnectionFault(320, "shutdown"))
+    pair.transfer()
+    assert pair.client.transport.closed
+    assert pair.server.transport.closed
 
 
 def test_the_peers_reason_for_closing_is_passed_on() -> None:
@@ -350,7 +391,10 @@ def test_connections_closed_by_both_sides_at_once_end_once() -> None:
     machine.receive(method_frame(0, ConnectionClose(200, "")))
     assert [type(m) for _, m in machine.said()] == [ConnectionClose, ConnectionCloseOk]
     assert machine.listener.named("connection_ended") == [((320, "shutdown", False),)]
+    assert machine.state() is ConnectionState.CLOSING
+    machine.receive(method_frame(0, ConnectionCloseOk()))
     assert machine.state() is ConnectionState.ENDED
+    assert len(machine.listener.named("connection_ended")) == 1
 
 
 def test_a_message_over_the_limit_closes_the_channel_and_its_body_is_skipped() -> None:

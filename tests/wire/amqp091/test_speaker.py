@@ -127,7 +127,10 @@ def test_an_orderly_close_of_a_connection_ends_when_it_is_answered() -> None:
     ]
     assert pair.server.listener.named("connection_ended") == [(None,)]
     assert pair.client.transport.closed
-    assert pair.server.transport.closed
+    # It waits for the client's end of the socket.
+    assert not pair.server.transport.closed
+    pair.server.connection.lost()
+    assert pair.server.listener.named("connection_ended") == [(None,)]
 
 
 def test_a_close_that_nobody_answers_ends_by_time() -> None:

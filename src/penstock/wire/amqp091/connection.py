@@ -9,8 +9,8 @@ Invariants
   answers with channel.close or connection.close and tells the listener once.
 - No more than one incomplete frame is kept between reads, unless the listener has said `must_stop`;
   contents in the making are bounded by `Limits`.
-- After connection.close is sent everything but close and close-ok is discarded; after a fault in
-  the framing itself everything is, for nobody knows where the next frame begins.
+- After connection.close is sent or answered everything but close and close-ok is discarded; after a
+  fault in the framing itself everything is, for nobody knows where the next frame begins.
 """
 
 from typing import Final

@@ -7,6 +7,8 @@ takes a shorter path where it can; nobody else uses this class.
 Invariants
 - Faults and `Malformed`, whether raised here or by the listener, end in `_fail` and nowhere else.
 - A closing connection hears only close and close-ok, and so does a closing channel.
+- A server that has answered a close goes on hearing and discarding until the client closes the
+  socket: what the client had sent before it read the answer must not be met by a reset.
 """
 
 from typing import Final
@@ -56,7 +58,7 @@ from penstock.wire.amqp091.reply_codes_generated import (
     SYNTAX_ERROR,
     UNEXPECTED_FRAME,
 )
-from penstock.wire.amqp091.speaker import Speaker
+from penstock.wire.amqp091.speaker import UNSET, Speaker
 from penstock.wire.amqp091.states import (
     RECEIVED,
     ChannelState,
@@ -153,10 +155,12 @@ class Hearer(Speaker):
         if self.state is not ConnectionState.CLOSING:
             self._forget_channels()
             self.state = ConnectionState.CLOSING
+            self._phase_began = UNSET
             self.listener.method_received(0, close)
             self._tell(fault)
         self.outgoing.push(encode_frame(METHOD_FRAME, 0, ConnectionCloseOk().encode()))
-        self._end(None)
+        if self.role is Role.CLIENT:
+            self._end(None)
 
     def _channel_method(self, number: int, identity: int, payload: bytes) -> None:
         if self.state is ConnectionState.CLOSING:

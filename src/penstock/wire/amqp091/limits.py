@@ -22,7 +22,8 @@ class Limits:
     heartbeat_seconds: int = 60
     # From the first byte to connection.open-ok; RabbitMQ's handshake_timeout.
     handshake_ms: int = 10_000
-    # How long we wait for connection.close-ok; a peer that is alive answers in a round trip.
+    # How long we wait for connection.close-ok, or for the end of the socket after our own; a peer
+    # that is alive answers in a round trip. Then the socket is closed.
     closing_ms: int = 5_000
     # One message's body; above it the channel is closed with 406. RabbitMQ's default since 3.8.
     message_bytes_max: int = 134_217_728

@@ -45,7 +45,7 @@ from penstock.wire.outgoing import Outgoing
 from penstock.wire.pausable import PausableInput
 
 # When the handshake or the closing began is taken from the first tick after it.
-_UNSET: Final = -1
+UNSET: Final = -1
 # The specification ends a connection after two silent intervals; RabbitMQ waits for about three,
 # and clients whose beat comes late have grown used to it.
 MISSED_INTERVALS: Final = 3
@@ -78,7 +78,7 @@ class Speaker(PausableInput):
         # Time, in milliseconds.
         self.last_received: int = 0
         self._heartbeat_due: int = 0
-        self._phase_began: int = _UNSET
+        self._phase_began: int = UNSET
 
     def start(self) -> None:
         """Client: say the protocol header; the server answers with connection.start."""
@@ -150,7 +150,7 @@ class Speaker(PausableInput):
             return
         if self.state is ConnectionState.ENDED:
             return
-        if self._phase_began == _UNSET:
+        if self._phase_began == UNSET:
             self._phase_began = now
         elif self.state is ConnectionState.CLOSING:
             if now - self._phase_began >= self.limits.closing_ms:
@@ -178,7 +178,7 @@ class Speaker(PausableInput):
         close = ConnectionClose(fault.code, fault.reply_text(), fault.class_id, fault.method_id)
         self.outgoing.push(encode_frame(METHOD_FRAME, 0, close.encode()))
         self.state = ConnectionState.CLOSING
-        self._phase_began = _UNSET
+        self._phase_began = UNSET
         self._forget_channels()
         if fault.code == REPLY_SUCCESS:
             self._tell_when_closed = True
