@@ -1,4 +1,5 @@
 from penstock.broker.login_delay import (
+    COMPARISON_MS,
     DELAY_MS_MAX,
     FAILURES_MAX,
     FIRST_DELAY_MS,
@@ -52,3 +53,34 @@ def test_the_table_is_bounded_and_forgets_the_oldest() -> None:
     assert delays.pair_count == PAIRS_MAX
     assert delays.failed("user 0", "host", 3) == FIRST_DELAY_MS * 4
     assert delays.failed("user 1", "host", 3) == FIRST_DELAY_MS
+
+
+def test_no_password_of_the_pair_is_checked_while_a_failure_waits_for_its_answer() -> None:
+    delays = LoginDelays()
+    assert delays.check_at("u", "host") == 0
+    delays.failed("u", "host", 1000)
+    delay = delays.failed("u", "host", 1000)
+    assert delays.check_at("u", "host") == 1000 + delay
+    assert delays.check_at("u", "other") == 0
+    assert delays.check_at("other", "host") == 0
+    delays.succeeded("u", "host")
+    assert delays.check_at("u", "host") == 0
+
+
+def test_what_a_login_has_waited_for_its_check_is_part_of_its_delay() -> None:
+    delays = LoginDelays()
+    assert delays.failed("u", "host", 0, 30) == FIRST_DELAY_MS - 30
+    assert delays.failed("u", "host", 0, DELAY_MS_MAX) == 0
+    # The next one waits in full all the same.
+    assert delays.check_at("u", "host") == FIRST_DELAY_MS * 2
+
+
+def test_a_password_that_was_compared_in_vain_puts_off_the_next_comparison() -> None:
+    delays = LoginDelays()
+    assert delays.may_compare("u", "host", 0)
+    delays.mismatched("u", "host", 0)
+    assert not delays.may_compare("u", "host", COMPARISON_MS - 1)
+    assert delays.may_compare("u", "other", 0)
+    assert delays.may_compare("u", "host", COMPARISON_MS)
+    # It is no failure yet: the check will say so.
+    assert delays.check_at("u", "host") == 0

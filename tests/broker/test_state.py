@@ -1,6 +1,7 @@
 import pytest
 
 from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
+from penstock.broker.login_delay import COMPARISON_MS
 from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.topology import (
@@ -118,3 +119,19 @@ def test_a_change_of_permissions_ends_what_dialects_have_cached(state: BrokerSta
         state.apply(command, 0)
         generations.append(state.vhosts["/"].generation)
     assert generations == sorted(set(generations))
+
+
+def test_a_known_password_is_let_in_at_once_but_not_compared_again_and_again(
+    state: BrokerState,
+) -> None:
+    first = state.begin_login("guest", b"guest", "host", 5)
+    assert (first.remembered, first.is_known_wrong, first.asked_at) == (False, False, 5)
+    first.run()
+    assert state.users.settle(first)
+    assert state.begin_login("guest", b"guest", "host", 10).remembered
+    assert state.begin_login("guest", b"wrong", "host", 10).is_known_wrong
+    unknown = state.begin_login("guest", b"guest", "host", 11)
+    assert not unknown.remembered
+    assert not unknown.is_known_wrong
+    assert state.begin_login("guest", b"guest", "elsewhere", 11).remembered
+    assert state.begin_login("guest", b"guest", "host", 10 + COMPARISON_MS).remembered

@@ -1,15 +1,18 @@
-"""How long a failed login waits for its answer: longer with every failure, forgotten with time.
+"""How long a failed login waits for its answer, and the next one of the same user and host for its
+check: longer with every failure, forgotten with time.
 
 Counted per user and peer host, so that somebody who guesses passwords does not lock out the user
-elsewhere. The server waits before it answers; nothing here knows a clock.
+elsewhere. Only the first wait would be no hindrance for a guesser with many connections at once: a
+right password is answered at once, so who hears nothing knows that the guess was wrong. So no
+password of the pair is checked while the answer to a failure waits. Nothing here knows a clock.
 """
 
 from typing import Final
 
 # The first mistake costs what nobody notices; each further one doubles it.
 FIRST_DELAY_MS: Final = 100
-# At this wait one connection tries 7 passwords a minute. It stays below the time that a handshake
-# may take, so that the refusal is still heard.
+# At this wait 7 passwords a minute are tried, over however many connections. It stays below the time
+# that a handshake may take, so that the refusal is still heard.
 DELAY_MS_MAX: Final = 8_000
 # One failure is forgiven for each such time without another.
 FORGIVEN_AFTER_MS: Final = 60_000
@@ -18,6 +21,10 @@ FAILURES_MAX: Final = 10
 # Bounds the memory that strangers can fill (about 3 MB). At the limit the pair that failed longest
 # ago is forgotten, so guessing through more user names than this is slowed only by the hash.
 PAIRS_MAX: Final = 10_000
+# A password is compared with the remembered good one without any wait, so that clients which know
+# it are not held up by another on their host that does not. After a comparison that failed, the
+# next is this much later: otherwise it would be the way to guess.
+COMPARISON_MS: Final = 1_000
 
 
 class Failures:
@@ -26,27 +33,51 @@ class Failures:
     def __init__(self) -> None:
         self.count: int = 0
         self.at: int = 0
+        # Before that no password is checked, and before that none compared.
+        self.check_at: int = 0
+        self.compare_at: int = 0
 
 
 class LoginDelays:
     """Held by the broker's state; dialects tell it how logins ended."""
 
     def __init__(self) -> None:
-        # In order of the last failure, because every failure puts its pair at the end.
+        # In order of the last failure or comparison, because each puts its pair at the end.
         self._failures: dict[tuple[str, str], Failures] = {}
 
-    def failed(self, user: str, host: str, now: int) -> int:
-        """Count a failure; returns how many milliseconds its answer must wait."""
+    def failed(self, user: str, host: str, now: int, waited_ms: int = 0) -> int:
+        """Count a failure; returns how many milliseconds its answer must wait, of which it may
+        have waited some for its check.
+        """
+        failures = self._put_last(user, host)
+        failures.count = min(_remaining(failures, now) + 1, FAILURES_MAX)
+        failures.at = now
+        delay = delay_ms(failures.count)
+        failures.check_at = now + delay
+        return max(0, delay - waited_ms)
+
+    def mismatched(self, user: str, host: str, now: int) -> None:
+        """A password was compared with the remembered one and is another."""
+        self._put_last(user, host).compare_at = now + COMPARISON_MS
+
+    def may_compare(self, user: str, host: str, now: int) -> bool:
+        failures = self._failures.get((user, host))
+        return failures is None or now >= failures.compare_at
+
+    def check_at(self, user: str, host: str) -> int:
+        """Before that no password of this user is checked that comes from this host."""
+        failures = self._failures.get((user, host))
+        return 0 if failures is None else failures.check_at
+
+    def _put_last(self, user: str, host: str) -> Failures:
         pair = (user, host)
         failures = self._failures.pop(pair, None)
         if failures is None:
             failures = Failures()
             if len(self._failures) >= PAIRS_MAX:
                 del self._failures[next(iter(self._failures))]
-        failures.count = min(_remaining(failures, now) + 1, FAILURES_MAX)
-        failures.at = now
         self._failures[pair] = failures
-        return delay_ms(failures.count)
+        return failures
 
     def succeeded(self, user: str, host: str) -> None:
         self._failures.pop((user, host), None)

@@ -28,7 +28,13 @@ from penstock.broker.topology import (
     Result,
     SetPermissions,
 )
-from penstock.broker.users import ADMINISTRATOR, DEFAULT_USER, DEFAULT_USER_HASH, Users
+from penstock.broker.users import (
+    ADMINISTRATOR,
+    DEFAULT_USER,
+    DEFAULT_USER_HASH,
+    Users,
+    Verification,
+)
 from penstock.broker.vhost import VirtualHost
 from penstock.broker.wall_clock import WallClock
 from penstock.world.entropy import Entropy
@@ -132,6 +138,15 @@ class BrokerState:
                 f"connection limit ({vhost.max_connections}) is reached"
             )
         return vhost, access
+
+    def begin_login(self, user: str, password: bytes, host: str, now: int) -> Verification:
+        """A login of a peer; what is not remembered has to be checked."""
+        may_compare = self.login_delays.may_compare(user, host, now)
+        verification = self.users.verifier(user, password, may_compare)
+        verification.asked_at = now
+        if verification.is_known_wrong:
+            self.login_delays.mismatched(user, host, now)
+        return verification
 
     def log_definitions(self, definitions: DefinitionLog) -> None:
         """From now on changes are written down."""

@@ -7,7 +7,8 @@ A good password is remembered as a keyed hash, so that a thousand reconnects of 
 not pay argon2 each. Why that is safe: the key is drawn when the process starts and lives only in
 its memory, as the passwords themselves do while clients log in, so who can read it needs no
 guessing; the stored argon2 hash is part of what is hashed, so a changed password is forgotten at
-once; a wrong password never matches and pays argon2 in full, so guessing gets no cheaper.
+once; a wrong password never matches, and after one that did not the next comparison of the same user
+and host waits (`LoginDelays.may_compare`), so guessing gets no cheaper.
 
 Unknown users and users without a password are checked against a hash that nothing matches, so the
 time of a refusal does not tell which names exist.
@@ -88,6 +89,11 @@ class Verification:
         # True when a keyed hash has answered already and `run` would only cost time.
         self.remembered: bool = remembered
         self.good: bool = remembered
+        # True when there is a remembered password and this is another one. `run` is called all the
+        # same, so that the time of the refusal does not tell.
+        self.is_known_wrong: bool = False
+        # When the peer asked.
+        self.asked_at: int = 0
 
     def run(self) -> bool:
         """Takes tens of milliseconds and touches nothing but this object."""
@@ -124,17 +130,20 @@ class Users:
     def listed(self) -> list[User]:
         return list(self._by_name.values())
 
-    def verifier(self, name: str, password: bytes) -> Verification:
+    def verifier(self, name: str, password: bytes, compares: bool = True) -> Verification:
+        """Without `compares` the password is not looked up among those that are remembered."""
         user = self._by_name.get(name)
         password_hash = "" if user is None else user.password_hash
         if len(password) > PASSWORD_OCTETS_MAX:
             # Nothing that long was ever hashed; check something that costs as much.
             return Verification(name, b"", "", remembered=False)
-        known = self._remembered.get(name)
+        known = self._remembered.get(name) if compares else None
         remembered = known is not None and hmac.compare_digest(
             known, self._digest(password_hash, password)
         )
-        return Verification(name, password, password_hash, remembered)
+        verification = Verification(name, password, password_hash, remembered)
+        verification.is_known_wrong = known is not None and not remembered
+        return verification
 
     def settle(self, verification: Verification) -> bool:
         """Take a verification back after it ran; returns whether it was good and still is."""
