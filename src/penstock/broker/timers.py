@@ -18,6 +18,8 @@ class Timer:
 
     def __init__(self) -> None:
         self.due: int = NEVER
+        # The number of the connection that a defect met in `fire` is put down to; 0 for none.
+        self.connection: int = 0
 
     def fire(self, now: int) -> None:
         raise NotImplementedError
@@ -30,6 +32,8 @@ class Timers:
         self._heap: list[tuple[int, int, Timer]] = []
         # Breaks ties in order of scheduling, so that a run is the same every time.
         self._count: int = 0
+        # The last one that fired; when `fire_due` raises it is the one that did.
+        self.fired: Timer | None = None
 
     def schedule(self, timer: Timer, due: int) -> None:
         """Arm the timer, or move it when it was armed."""
@@ -59,4 +63,6 @@ class Timers:
             due, _, timer = heapq.heappop(heap)
             if timer.due == due:
                 timer.due = NEVER
+                self.fired = timer
                 timer.fire(now)
+        self.fired = None

@@ -250,15 +250,26 @@ class Connection(ConnectionListener):
         self.ended = True
         # What was being prepared is rolled back: nobody has seen it.
         self.turn.work = None
+        if self._blocked:
+            # Or the peer's close-ok would stay unread.
+            self._blocked = False
+            self.reading.go_on(ALARM)
         channels = list(self._channels.values())
         self._channels.clear()
+        failure: Exception | None = None
         for channel in channels:
-            channel.ended(self._now)
+            try:
+                channel.ended(self._now)
+            except Exception as error:
+                # The others must give back what they hold all the same.
+                failure = failure or error
         principal = self.principal
         if principal is not None:
             counts = self.container.connection_counts
             counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
             self.container.state.connection_ended(self.number, self._now)
+        if failure is not None:
+            raise failure
 
     # The handshake.
 
@@ -277,8 +288,8 @@ class Connection(ConnectionListener):
         self.client_properties = method.client_properties
         self._mechanism = method.mechanism
         user, password = login.credentials(method)
-        verification = self.container.state.users.verifier(
-            user, password.encode("utf-8", "surrogateescape")
+        verification = self.container.state.begin_login(
+            user, password.encode("utf-8", "surrogateescape"), self.peer_host, self._now
         )
         if verification.remembered:
             self.login_checked(verification, self._now)
@@ -295,7 +306,8 @@ class Connection(ConnectionListener):
         user = state.users.find(name)
         good = state.users.settle(verification)
         if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
-            delay = state.login_delays.failed(name, self.peer_host, now)
+            waited = now - verification.asked_at
+            delay = state.login_delays.failed(name, self.peer_host, now, waited)
             state.timers.schedule(LoginRefusal(self), now + delay)
             return
         state.login_delays.succeeded(name, self.peer_host)
@@ -305,6 +317,17 @@ class Connection(ConnectionListener):
             0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
         )
         self.reading.go_on(LOGIN)
+
+    def login_not_checked(self, now: int) -> None:
+        """Too many logins wait."""
+        self._now = now
+        if self.ended:
+            return
+        self.reading.go_on(LOGIN)
+        if login.client_capability(self.client_properties, "authentication_failure_close"):
+            self.wire.close(login.postponement())
+        else:
+            self.wire.lost()
 
     def refuse_login(self, now: int) -> None:
         """The delay after a failed login is over."""
@@ -349,12 +372,28 @@ class ConnectionLogin(LoginWaiter):
     def login_checked(self, verification: Verification, now: int) -> None:
         self._connection.login_checked(verification, now)
 
+    def login_not_checked(self, now: int) -> None:
+        self._connection.login_not_checked(now)
+
+    def is_gone(self) -> bool:
+        return self._connection.ended or self._connection.outgoing.transport.has_hung_up()
+
+    def drop(self) -> None:
+        self._connection.outgoing.transport.abort()
+
+    def peer_host(self) -> str:
+        return self._connection.peer_host
+
+    def connection_number(self) -> int:
+        return self._connection.number
+
 
 class LoginRefusal(Timer):
     """A failed login that waits for its answer."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
+        self.connection = connection.number
         self._connection: Connection = connection
 
     def fire(self, now: int) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.amqp091.errors import ConnectionFault
 from penstock.wire.amqp091.methods_generated import ConnectionStart, ConnectionStartOk
-from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED
+from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_ERROR
 from penstock.wire.octets import Malformed
 from penstock.wire.sasl import parse_plain
 
@@ -73,6 +73,13 @@ def refusal(mechanism: str) -> ConnectionFault:
         ACCESS_REFUSED,
         f"Login was refused using authentication mechanism {mechanism}. "
         "For details see the broker logfile.",
+    )
+
+
+def postponement() -> ConnectionFault:
+    """What a client hears whose password was not looked at."""
+    return ConnectionFault(
+        RESOURCE_ERROR, "too many logins wait to be checked; this one was not. Try again later"
     )
 
 

@@ -218,14 +218,21 @@ class Connection(ConnectionListener):
         self._context.transactions.rollback_all(now)
         sessions = list(self._sessions.values())
         self._sessions.clear()
+        failure: Exception | None = None
         for links in sessions:
-            links.ended(Parting.CONNECTION_ENDED, now)
+            try:
+                links.ended(Parting.CONNECTION_ENDED, now)
+            except Exception as error:
+                # The others must give back what they hold all the same.
+                failure = failure or error
         principal = self._context.principal
         if principal is not None:
             self.links.connection_ended(self.number, now)
             counts = self.container.connection_counts
             counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
             self.container.state.connection_ended(self.number, now)
+        if failure is not None:
+            raise failure
 
     # The handshake.
 
@@ -246,7 +253,8 @@ class Connection(ConnectionListener):
 
     def _check(self, claimed: tuple[str, bytes]) -> None:
         user, password = claimed
-        verification = self.container.state.users.verifier(user, password)
+        now = self._context.now
+        verification = self.container.state.begin_login(user, password, self.peer_host, now)
         if verification.remembered:
             self.login_checked(verification, self._context.now)
             return
@@ -262,7 +270,8 @@ class Connection(ConnectionListener):
         user = state.users.find(name)
         good = state.users.settle(verification)
         if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
-            delay = state.login_delays.failed(name, self.peer_host, now)
+            waited = now - verification.asked_at
+            delay = state.login_delays.failed(name, self.peer_host, now, waited)
             state.timers.schedule(LoginRefusal(self), now + delay)
             return
         state.login_delays.succeeded(name, self.peer_host)
@@ -277,6 +286,14 @@ class Connection(ConnectionListener):
             self._open(opened)
         except ConnectionFault as fault:
             self.wire.close(fault)
+
+    def login_not_checked(self, now: int) -> None:
+        """Too many logins wait."""
+        self._context.now = now
+        if self.ended:
+            return
+        self.outgoing.transport.resume_reading()
+        self.wire.send_sasl(SaslOutcome(login.TRY_AGAIN))
 
     def refuse_login(self, now: int) -> None:
         """The delay after a failed login is over."""
@@ -337,12 +354,28 @@ class ConnectionLogin(LoginWaiter):
     def login_checked(self, verification: Verification, now: int) -> None:
         self._connection.login_checked(verification, now)
 
+    def login_not_checked(self, now: int) -> None:
+        self._connection.login_not_checked(now)
+
+    def is_gone(self) -> bool:
+        return self._connection.ended or self._connection.outgoing.transport.has_hung_up()
+
+    def drop(self) -> None:
+        self._connection.outgoing.transport.abort()
+
+    def peer_host(self) -> str:
+        return self._connection.peer_host
+
+    def connection_number(self) -> int:
+        return self._connection.number
+
 
 class LoginRefusal(Timer):
     """A failed login that waits for its answer."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
+        self.connection = connection.number
         self._connection: Connection = connection
 
     def fire(self, now: int) -> None:

@@ -25,6 +25,7 @@ ANONYMOUS: Final = "ANONYMOUS"
 # Of the SASL outcome.
 LOGGED_IN: Final = 0
 REFUSED: Final = 1
+TRY_AGAIN: Final = 4  # sys-temp: the password was not looked at
 
 # How RabbitMQ names a virtual host in the hostname of an open.
 _VHOST_START: Final = "vhost:"

@@ -55,6 +55,10 @@ class Refused:
     delay_ms: int
 
 
+class Postponed:
+    """A login that was not checked, because too many wait."""
+
+
 class Doorkeeper:
     """Held by the application; every page but health asks it first."""
 
@@ -67,7 +71,18 @@ class Doorkeeper:
         name, password = _credentials(request.headers.get("authorization"))
         check = LoginCheck(self._line.server, self._logins, *peer_of(request))
         self._line.tell(lambda: check.begin(name, password))
-        verdict = await heard(check.verdict)
+        try:
+            verdict = await heard(check.verdict)
+        finally:
+            # Also when the client has gone away.
+            check.is_over = True
+        if isinstance(verdict, Postponed):
+            raise Problem(
+                429,
+                "too many logins wait to be checked; this one was not",
+                "Ask again later.",
+                headers={"Retry-After": "10"},
+            )
         if isinstance(verdict, Refused):
             await asyncio.sleep(verdict.delay_ms / 1000)
             raise _unauthorized("the login was refused")
@@ -84,16 +99,32 @@ class LoginCheck(LoginWaiter):
         self._logins = logins
         self._host = host
         self._is_local = is_local
-        self.verdict: Future[Caller | Refused] = Future()
+        self.verdict: Future[Caller | Refused | Postponed] = Future()
+        # Set by the other thread: nobody waits for the verdict any more.
+        self.is_over = False
 
     def begin(self, name: str, password: bytes) -> None:
         if not self.verdict.set_running_or_notify_cancel():
             return
-        verification = self._server.node.state.users.verifier(name, password)
-        if verification.remembered:
-            self.login_checked(verification, self._server.now())
-        else:
-            self._logins.check(verification, self)
+        now = self._server.now()
+        try:
+            verification = self._server.node.state.begin_login(name, password, self._host, now)
+            if verification.remembered:
+                self.login_checked(verification, now)
+            else:
+                self._logins.check(verification, self)
+        except Exception as error:
+            # Or the request would wait for an answer that never comes.
+            self.verdict.set_exception(error)
+
+    def is_gone(self) -> bool:
+        return self.is_over
+
+    def peer_host(self) -> str:
+        return self._host
+
+    def login_not_checked(self, now: int) -> None:
+        self.verdict.set_result(Postponed())
 
     def login_checked(self, verification: Verification, now: int) -> None:
         state = self._server.node.state
@@ -101,7 +132,9 @@ class LoginCheck(LoginWaiter):
         user = state.users.find(name)
         good = state.users.settle(verification)
         if not good or user is None or not may_connect_from(user, self._is_local):
-            self.verdict.set_result(Refused(state.login_delays.failed(name, self._host, now)))
+            waited = now - verification.asked_at
+            delay = state.login_delays.failed(name, self._host, now, waited)
+            self.verdict.set_result(Refused(delay))
             return
         state.login_delays.succeeded(name, self._host)
         self.verdict.set_result(Caller(name, user.tags))
