@@ -36,13 +36,15 @@ NUMBERS: dict[str, tuple[int, int, int, Reader]] = {
     "data.publishers_wait_below_bytes": (23, 0, INTEGER_MAX, lambda read: read.disk_bytes_min),
 }
 TEXTS: dict[str, Reader] = {
-    "listen.host": lambda read: read.host,
     "data.directory": lambda read: read.data,
     "definitions.file": lambda read: read.definitions,
-    "http.host": lambda read: read.http.host,
     "http.tls_certificate": lambda read: read.http.certificate,
     "http.tls_key": lambda read: read.http.key,
     "http.tls_client_ca": lambda read: read.http.client_authorities,
+}
+HOSTS: dict[str, Reader] = {
+    "listen.host": lambda read: read.hosts,
+    "http.host": lambda read: read.http.hosts,
 }
 PATHS = (
     "data.directory",
@@ -94,7 +96,7 @@ def keys_of(model: type[BaseModel], prefix: str = "") -> set[str]:
 
 
 def test_every_key_is_tried_here() -> None:
-    assert {*NUMBERS, *TEXTS, *OTHERS} == keys_of(ConfigurationFile)
+    assert {*NUMBERS, *TEXTS, *HOSTS, *OTHERS} == keys_of(ConfigurationFile)
 
 
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
@@ -134,8 +136,23 @@ def test_what_is_no_text_is_refused(tmp_path: Path, key: str, value: str) -> Non
     assert f"{key}: Input should be a valid string" in said
 
 
-def test_a_host_reaches_the_server(tmp_path: Path) -> None:
-    assert read_setting(tmp_path, "listen.host", '"::1"').host == "::1"
+@pytest.mark.parametrize("key", HOSTS)
+def test_one_host_or_several_reach_the_server(tmp_path: Path, key: str) -> None:
+    assert HOSTS[key](read_setting(tmp_path, key, '"::1"')) == ("::1",)
+    assert HOSTS[key](read_setting(tmp_path, key, '["::1", "10.0.0.1"]')) == ("::1", "10.0.0.1")
+
+
+@pytest.mark.parametrize("value", ["5672", "true", '{a = "b"}'])
+@pytest.mark.parametrize("key", HOSTS)
+def test_what_is_neither_a_host_nor_a_list_of_them_is_refused(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    assert f"{key}: Input should be a valid list" in refusal(tmp_path, setting(key, value))
+
+
+def test_a_broker_must_listen_somewhere(tmp_path: Path) -> None:
+    said = refusal(tmp_path, setting("listen.host", "[]"))
+    assert "listen.host: List should have at least 1 item" in said
 
 
 @pytest.mark.parametrize("key", OTHERS)

@@ -17,7 +17,11 @@ STORE_REFUSED = 3
 
 def command(
     host: Annotated[
-        str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")
+        list[str] | None,
+        typer.Option(
+            help="Address to listen on; may be given several times. localhost is IPv4 and IPv6. "
+            "[default: localhost]"
+        ),
     ] = None,
     port: Annotated[
         int | None, typer.Option(help="AMQP port; 0 takes a free one. [default: 5672]", min=0)
@@ -59,18 +63,20 @@ def command(
     """Run a broker.
 
     It needs no configuration. When it serves it prints one line, `penstock ready amqp=HOST:PORT
-    http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT.
+    http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT. Further addresses follow as
+    `amqp_also=` and `http_also=`.
     """
     from penstock.broker.definitions import DefinitionsRefused
     from penstock.server.data_directory import DataDirectoryError
-    from penstock.server.http.listener import BadCertificate, CannotListen
+    from penstock.server.http.listener import BadCertificate
     from penstock.server.launch import serve
+    from penstock.server.listening import CannotListen
     from penstock.storage.errors import StorageError
     from penstock.world.disk import DiskError
 
     configuration = _configuration(config)
-    if host is not None:
-        configuration = replace(configuration, host=host)
+    if host:
+        configuration = replace(configuration, hosts=tuple(host))
     if port is not None:
         configuration = replace(configuration, port=port)
     http = chosen_http(configuration.http, http_port, no_http)
@@ -103,13 +109,6 @@ def command(
     except BadCertificate as error:
         typer.echo(f"penstock: {error}", err=True)
         raise typer.Exit(2) from error
-    except OSError as error:
-        typer.echo(
-            f"penstock: cannot listen on {configuration.host}:{configuration.port}: "
-            f"{error.strerror or error}. Another port: --port N; any free one: --port 0.",
-            err=True,
-        )
-        raise typer.Exit(1) from error
     except DefinitionsRefused as error:
         typer.echo(f"penstock: {configuration.definitions}: {error}", err=True)
         raise typer.Exit(2) from error

@@ -1,7 +1,7 @@
 """The configuration file: TOML, every key optional, every mistake named with its place.
 
 [listen]
-host = "127.0.0.1"
+host = "localhost"                 # or a list: ["127.0.0.1", "::1"]
 port = 5672
 
 [limits]
@@ -24,7 +24,7 @@ file = "definitions.json"          # beside this file, if not absolute
 
 [http]
 enabled = true
-host = ""                          # as listen.host
+host = []                          # as listen.host
 port = 15672                       # any free one beside another AMQP port than 5672
 tls_certificate = ""
 tls_key = ""
@@ -36,21 +36,32 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.anonymous import Anonymous
 from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from penstock.server.launch import ServerConfiguration
+from penstock.server.listening import LOCALHOST
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
 _DEFAULTS: Final = Limits()
 _PORT_MAX: Final = 65_535
 # Every one is a page that somebody wrote.
 _ORIGINS_MAX: Final = 1_000
+# Every one is an address of this machine.
+_HOSTS_MAX: Final = 64
+
+
+def _listed(host: object) -> object:
+    """One host may stand without brackets."""
+    return [host] if isinstance(host, str) else host
+
+
+_Hosts = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class ConfigurationError(Exception):
@@ -62,7 +73,7 @@ class _Table(BaseModel):
 
 
 class ListenTable(_Table):
-    host: str = "127.0.0.1"
+    host: _Hosts = Field(default=[LOCALHOST], min_length=1, max_length=_HOSTS_MAX)
     port: int = Field(default=5672, ge=0, le=_PORT_MAX)
 
 
@@ -96,7 +107,7 @@ class DefinitionsTable(_Table):
 
 class HttpTable(_Table):
     enabled: bool = True
-    host: str = ""
+    host: _Hosts = Field(default=[], max_length=_HOSTS_MAX)
     port: int = Field(default=HTTP_PORT, ge=0, le=_PORT_MAX)
     tls_certificate: str = ""
     tls_key: str = ""
@@ -147,7 +158,7 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
     limits = read.limits
     definitions = read.definitions.file
     return ServerConfiguration(
-        host=read.listen.host,
+        hosts=tuple(read.listen.host),
         port=read.listen.port,
         limits=Limits(
             frame_max=limits.frame_bytes,
@@ -173,7 +184,8 @@ def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
     http = read.http
     return HttpConfiguration(
         enabled=http.enabled,
-        host=http.host,
+        # An empty text was the way to say "as listen.host" before it could be a list.
+        hosts=tuple(host for host in http.host if host),
         port=http.port,
         certificate=folder / http.tls_certificate if http.tls_certificate else None,
         key=folder / http.tls_key if http.tls_key else None,

@@ -17,9 +17,11 @@ import structlog
 
 from penstock.server.http.line import BrokerLine
 from penstock.server.http.settings import BACKLOG, STOP_SECONDS, HttpConfiguration
+from penstock.server.listening import CannotListen, address_of, bound
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Sequence
     from pathlib import Path
 
     from penstock.server.logins import ThreadedLoginChecker
@@ -31,10 +33,6 @@ log = structlog.get_logger()
 _JOIN_SECONDS: Final = STOP_SECONDS + 3.0
 
 
-class CannotListen(Exception):
-    """The HTTP port is not to be had; the text says what to do."""
-
-
 class BadCertificate(Exception):
     """TLS was asked for and cannot be had."""
 
@@ -42,22 +40,24 @@ class BadCertificate(Exception):
 class HttpListener:
     """Held by the running broker. Bound when it is made, serving after `start`."""
 
-    def __init__(self, configuration: HttpConfiguration, amqp_host: str, amqp_port: int) -> None:
+    def __init__(
+        self, configuration: HttpConfiguration, amqp_hosts: Sequence[str], amqp_port: int
+    ) -> None:
         """Raises `CannotListen` or `BadCertificate`."""
         self._configuration = configuration
         self._tls = _tls_context(configuration)
-        host = configuration.host or amqp_host
-        port = configuration.port_beside(amqp_port)
+        hosts = configuration.hosts or amqp_hosts
         try:
-            self._sockets = _bound(host, port)
-        except OSError as error:
+            self._sockets = bound(hosts, configuration.port_beside(amqp_port), BACKLOG)
+        except CannotListen as error:
             raise CannotListen(
-                f"cannot listen on {host}:{port} for HTTP: "
-                f"{error.strerror or error}. Another port: --http-port N; any free one: "
-                "--http-port 0; no HTTP: --no-http."
+                f"{error.address} for HTTP",
+                f"{error.reason}. Another port: --http-port N; any free one: --http-port 0; "
+                "no HTTP: --no-http.",
             ) from error
-        name = self._sockets[0].getsockname()
-        self.address: tuple[str, int] = (str(name[0]), int(name[1]))
+        # At least one.
+        self.addresses = [address_of(listening) for listening in self._sockets]
+        self.address = self.addresses[0]
         # An octet written to one end wakes the thread for the last time.
         self._waker, self._wakened = socket.socketpair()
         self._wakened.setblocking(False)
@@ -114,28 +114,6 @@ class HttpListener:
                 selector.register(waited, selectors.EVENT_READ)
             ready = {key.fileobj for key, _ in selector.select()}
         return self._wakened not in ready
-
-
-def _bound(host: str, port: int) -> list[socket.socket]:
-    """One socket for each address of a host; all on the port that the first one has."""
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    try:
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            listening = socket.socket(family, kind, protocol)
-            sockets.append(listening)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            taken = sockets[0].getsockname()[1] if len(sockets) > 1 else address[1]
-            listening.bind((address[0], taken, *address[2:]))
-            listening.listen(BACKLOG)
-            listening.setblocking(False)
-    except OSError:
-        for listening in sockets:
-            listening.close()
-        raise
-    return sockets
 
 
 def _tls_context(configuration: HttpConfiguration) -> ssl.SSLContext | None:

@@ -41,7 +41,7 @@ class HttpConfiguration:
     """Held by the server's configuration."""
 
     enabled: bool = True
-    host: str = ""  # empty is the AMQP listener's
+    hosts: tuple[str, ...] = ()  # empty is the AMQP listeners'
     port: int = HTTP_PORT
     certificate: Path | None = None
     key: Path | None = None  # None: in the certificate's file
