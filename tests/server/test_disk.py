@@ -328,3 +328,134 @@ def test_an_answer_after_the_loop_has_ended_is_dropped(tmp_path: Path) -> None:
     calls.gate.set()
     disks[0].close()
     assert heard[0].tokens == []
+
+
+def descriptors_in(folder: Path) -> int:
+    """How many files of this folder are open."""
+    found = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found += folder in entry.readlink().parents
+        except FileNotFoundError:
+            # The one that lists them.
+            continue
+    return found
+
+
+async def until_open(folder: Path, count: int) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while descriptors_in(folder) != count:
+            await asyncio.sleep(0.005)
+
+
+def test_files_beyond_the_limit_are_put_away_and_opened_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        heard = Heard()
+        loop = asyncio.get_running_loop()
+        disk = MachineDisk(tmp_path, MachineClock(), loop, files_max=3)
+        files = [disk.open(f"f{number}") for number in range(8)]
+        for number, file in enumerate(files):
+            file.append(b"%d" % number)
+        # Nothing is put away that waits for its flush.
+        assert descriptors_in(tmp_path) == 8
+        disk.flush(files, 1, heard)
+        await heard.news(1)
+        disk.open("one more")
+        await until_open(tmp_path, 3)
+        for number, file in enumerate(files):
+            assert file.append(b"!") == 2
+            assert file.read(0, 9) == b"%d!" % number
+        disk.flush(files, 2, heard)
+        await heard.news(2)
+        assert heard.failures == []
+        disk.close()
+        assert descriptors_in(tmp_path) == 0
+
+    asyncio.run(story())
+
+
+def test_all_files_of_one_flush_are_open_when_it_is_done(tmp_path: Path) -> None:
+    async def story() -> None:
+        calls, heard = WatchedCalls(), Heard()
+        loop = asyncio.get_running_loop()
+        disk = MachineDisk(tmp_path, MachineClock(), loop, calls=calls, files_max=1)
+        files = [disk.open(f"f{number}") for number in range(4)]
+        await until_open(tmp_path, 1)
+        disk.flush(files, 1, heard)
+        await heard.news(1)
+        assert heard.failures == []
+        assert {f"f{number}" for number in range(4)} <= set(calls.flushed)
+        disk.close()
+
+    asyncio.run(story())
+
+
+def test_a_file_that_was_put_away_and_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    async def story() -> None:
+        disk = MachineDisk(tmp_path, MachineClock(), asyncio.get_running_loop(), files_max=1)
+        first = disk.open("first")
+        disk.open("second")
+        (tmp_path / "first").unlink()
+        with pytest.raises(DiskError, match="first: No such file"):
+            first.read(0, 1)
+        disk.close()
+
+    asyncio.run(story())
+
+
+class DefectiveCalls(SystemCalls):
+    """Raises what no disk does."""
+
+    def flush_file(self, descriptor: int) -> None:
+        raise ZeroDivisionError("planted")
+
+
+class DefectiveListener(Heard):
+    def flushed(self, token: int, now: int) -> None:
+        super().flushed(token, now)
+        raise ZeroDivisionError("planted")
+
+
+def test_a_flush_is_answered_whatever_goes_wrong_on_the_thread(tmp_path: Path) -> None:
+    async def story() -> None:
+        heard = Heard()
+        with disk_on(tmp_path, DefectiveCalls()) as disk:
+            disk.flush([disk.open("f")], 1, heard)
+            await heard.news(1)
+            assert heard.tokens == []
+            assert "ZeroDivisionError" in heard.failures[0]
+            assert disk.has_thread()
+
+    asyncio.run(story())
+
+
+def test_a_defect_of_who_hears_of_a_flush_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        heard, told = DefectiveListener(), asyncio.Queue[tuple[str, Exception]]()
+        with disk_on(tmp_path) as disk:
+            disk.when_it_fails = lambda doing, error: told.put_nowait((doing, error))
+            disk.flush([disk.open("f")], 1, heard)
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                doing, error = await told.get()
+            assert "flush" in doing
+            assert isinstance(error, ZeroDivisionError)
+
+    asyncio.run(story())
+
+
+def test_it_is_known_since_when_a_flush_runs(tmp_path: Path) -> None:
+    async def story() -> None:
+        calls, heard, clock = WatchedCalls(), Heard(), MachineClock()
+        with disk_on(tmp_path, calls) as disk:
+            file = disk.open("f")
+            assert disk.flushing_since() == -1
+            calls.gate.clear()
+            began = clock.now()
+            disk.flush([file], 1, heard)
+            disk.flush([file], 2, heard)
+            assert 0 <= disk.flushing_since() - began <= DEADLINE_SECONDS * 1000
+            calls.gate.set()
+            await heard.news(2)
+            assert disk.flushing_since() == -1
+
+    asyncio.run(story())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from penstock.server.descriptors import http_below
 from penstock.server.http.settings import FIRST_REQUEST_SECONDS, HEADER_BYTES_MAX, SOCKETS_MAX
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class FileSendingProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > SOCKETS_MAX:
+        descriptor = transport.get_extra_info("socket").fileno()
+        if len(self.connections) > SOCKETS_MAX or descriptor >= http_below():
             transport.abort()
             return
         self._patience = self.loop.call_later(FIRST_REQUEST_SECONDS, self._lose_patience)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
 from starlette.responses import Response
 
+from penstock.server.descriptors import OUT_OF_DESCRIPTORS, files_below
 from penstock.server.http.login import LISTERS, Caller, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem
 from penstock.server.http.ranges import extent_of
@@ -152,11 +153,31 @@ class StreamPages:
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """None when it is gone. What is open can be read to its end, even if it is removed then."""
+    """None when it is gone. What is open can be read to its end, even if it is removed then.
+    Raises a `Problem` with status 503 when there is no descriptor for it.
+    """
     try:
-        return path.open("rb", buffering=0)
+        opened = path.open("rb", buffering=0)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno in OUT_OF_DESCRIPTORS:
+            raise _no_descriptors() from error
+        raise
+    if opened.fileno() >= files_below():
+        # What is left is for the journal.
+        opened.close()
+        raise _no_descriptors()
+    return opened
+
+
+def _no_descriptors() -> Problem:
+    return Problem(
+        503,
+        "the broker has too many files and sockets open",
+        "Ask again later, or raise its limit of open files (ulimit -n, LimitNOFILE).",
+        headers={"Retry-After": "5"},
+    )
 
 
 def _check_if_match(request: Request, segment: SegmentFile) -> None:

@@ -3,6 +3,12 @@
 Appending and reading are plain system calls into the page cache; one thread does what may wait for
 the disk: flushing, and closing files that were removed, which is when their blocks are freed. It
 works in the order it was asked in, so a file is never closed under a flush.
+
+Not every file keeps its descriptor: beyond `files_max` those that were opened longest ago and have
+nothing to flush are closed, and opened again when they are needed.
+
+Invariant: every flush is answered. Whatever goes wrong on the thread is told as a failed flush, or
+to `when_it_fails`; a flush that nobody answers would keep every publisher waiting without a word.
 """
 
 from __future__ import annotations
@@ -11,16 +17,20 @@ import asyncio
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from penstock.server.descriptors import OUT_OF_DESCRIPTORS, SpareDescriptor
 from penstock.world.clock import Clock
 from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
 
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
+# For who does not say how many descriptors there are: tools that read one data directory.
+FILES_MAX: Final = 256
 
 
 def why(name: str, error: OSError) -> DiskError:
@@ -51,14 +61,19 @@ class MachineFile(AppendFile):
         self.name = name
         self._size = os.fstat(descriptor).st_size
         self._write = disk.calls.write
+        # -1 while the disk has put it away.
         self.descriptor = descriptor
+        # Whether something was written that no flush was asked for yet. An error of the disk is
+        # told to the descriptor that was written to, so that one is kept until then.
+        self.is_dirty = False
 
     def size(self) -> int:
         return self._size
 
     def append(self, data: bytes) -> int:
+        self.is_dirty = True
         try:
-            written = self._write(self.descriptor, data)
+            written = self._write(self.opened(), data)
             self._size += written
             if written != len(data):
                 self._append_rest(memoryview(data)[written:])
@@ -77,7 +92,7 @@ class MachineFile(AppendFile):
 
     def read(self, position: int, size: int) -> bytes:
         try:
-            data = os.pread(self.descriptor, size, position)
+            data = os.pread(self.opened(), size, position)
             # Also short: one call reads at most 2 GiB.
             while len(data) < min(size, self._size - position):
                 more = os.pread(self.descriptor, size - len(data), position + len(data))
@@ -89,14 +104,20 @@ class MachineFile(AppendFile):
         return data
 
     def truncate(self, size: int) -> None:
+        self.is_dirty = True
         try:
-            os.ftruncate(self.descriptor, size)
+            os.ftruncate(self.opened(), size)
         except OSError as error:
             raise why(self.name, error) from error
         self._size = size
 
     def close(self) -> None:
         self._disk.close_file(self.name, self)
+
+    def opened(self) -> int:
+        if self.descriptor < 0:
+            self._disk.open_again(self)
+        return self.descriptor
 
 
 class MachineDisk(Disk):
@@ -110,15 +131,25 @@ class MachineDisk(Disk):
         *,
         is_read_only: bool = False,
         calls: SystemCalls | None = None,
+        files_max: int = FILES_MAX,
     ) -> None:
         # Called after each answer to a flush, when set: the server's tick writes what it led to.
         self.after_answer: Callable[[], None] | None = None
+        # Called on the loop with what was being done and what was raised: a defect of ours.
+        self.when_it_fails: Callable[[str, Exception], None] | None = None
+        # When each flush was asked for that was not answered yet.
+        self._asked_at: deque[int] = deque()
         self.calls = calls or SystemCalls()
         self._folder = folder
         self._clock = clock
         self._loop = loop
         self._flags = os.O_RDONLY if is_read_only else os.O_RDWR | os.O_APPEND | os.O_CREAT
         self._files: dict[str, MachineFile] = {}
+        self._files_max = files_max
+        # Files with a descriptor, the one that was opened longest ago first.
+        self._open_files: dict[MachineFile, None] = {}
+        # The journal's next segment must be opened even when sockets have taken all there were.
+        self._spare = SpareDescriptor()
         # Folders in which files came or went since they were last flushed. Those of an earlier
         # process may not be safe either, so each is flushed once at least.
         self._changed_folders: set[Path] = set()
@@ -133,14 +164,60 @@ class MachineDisk(Disk):
             path = self._folder / name
             try:
                 self._make_folder(path.parent)
-                descriptor = os.open(path, self._flags | os.O_CLOEXEC, _FILE_MODE)
+                descriptor = self._descriptor_of(path, self._flags)
             except OSError as error:
                 raise why(name, error) from error
             file = MachineFile(self, name, descriptor)
             self._files[name] = file
+            self._open_files[file] = None
+            self._put_away_some()
             if not file.size():
                 self._changed_folders.add(path.parent)
         return file
+
+    def open_again(self, file: MachineFile) -> None:
+        path = self._folder / file.name
+        try:
+            # It is not made anew: one that is gone has lost what was in it.
+            file.descriptor = self._descriptor_of(path, self._flags & ~os.O_CREAT)
+        except OSError as error:
+            raise why(file.name, error) from error
+        self._open_files[file] = None
+        self._put_away_some()
+
+    def _descriptor_of(self, path: Path, flags: int) -> int:
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS or not self._spare.release():
+                raise
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
+        finally:
+            # Put away what can be, so that there is a spare one again the next time.
+            self._put_away_some(len(self._open_files) // 2)
+
+    def _put_away_some(self, kept_count: int | None = None) -> None:
+        """Close files beyond the limit that have nothing to flush. If there are none, more are
+        open: a limit is better exceeded than a write refused.
+        """
+        excess = len(self._open_files) - (self._files_max if kept_count is None else kept_count)
+        if excess <= 0:
+            self._spare.take_back()
+            return
+        # Not the last one, which is about to be used.
+        for file in list(self._open_files)[:-1]:
+            if excess <= 0:
+                return
+            if not file.is_dirty:
+                self._put_away(file)
+                excess -= 1
+
+    def _put_away(self, file: MachineFile) -> None:
+        """The thread closes it after the flushes that it has been asked for."""
+        descriptor, file.descriptor = file.descriptor, -1
+        del self._open_files[file]
+        self._work.put(partial(os.close, descriptor))
 
     def _make_folder(self, folder: Path) -> None:
         if not folder.exists() and self._flags & os.O_CREAT:
@@ -183,18 +260,33 @@ class MachineDisk(Disk):
     def close_file(self, name: str, file: MachineFile) -> None:
         if self._files.get(name) is file:
             del self._files[name]
-            self._work.put(partial(os.close, file.descriptor))
+            if file.descriptor >= 0:
+                self._put_away(file)
 
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
         descriptors = []
+        flushed: list[MachineFile] = []
         for file in files:
             assert isinstance(file, MachineFile), "every disk has its own kind of file"
-            descriptors.append((file.name, file.descriptor))
+            # Or opening the next one could put it away before the thread is asked.
+            file.is_dirty = True
+            flushed.append(file)
+            descriptors.append((file.name, file.opened()))
         folders = self._changed_folders
         self._changed_folders = set()
         is_first = self._is_first_flush
         self._is_first_flush = False
+        self._asked_at.append(self._clock.now())
         self._work.put(partial(self._flush, descriptors, folders, is_first, token, listener))
+        for machine_file in flushed:
+            machine_file.is_dirty = False
+
+    def flushing_since(self) -> int:
+        """When the oldest flush was asked for that was not answered yet, or -1. From any thread."""
+        try:
+            return self._asked_at[0]
+        except IndexError:
+            return -1
 
     def free_bytes(self) -> int:
         try:
@@ -209,6 +301,7 @@ class MachineDisk(Disk):
             file.close()
         self._work.put(None)
         self._thread.join()
+        self._spare.close()
 
     def has_thread(self) -> bool:
         return self._thread.is_alive()
@@ -217,7 +310,11 @@ class MachineDisk(Disk):
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:
-            work()
+            try:
+                work()
+            except Exception as error:
+                # The thread must live on: without it no flush would ever be answered.
+                self._tell(partial(self._failed, "closing a file", error))
 
     def _flush(
         self,
@@ -227,15 +324,21 @@ class MachineDisk(Disk):
         token: int,
         listener: FlushListener,
     ) -> None:
-        if is_first:
-            folders = {Path(folder) for folder, _, _ in os.walk(self._folder)} | folders
         reason = ""
         try:
+            if is_first:
+                folders = {Path(folder) for folder, _, _ in os.walk(self._folder)} | folders
             self._flush_all(descriptors, folders)
         except DiskError as error:
             reason = str(error)
+        except Exception as error:
+            # No flush that was not seen to succeed has succeeded.
+            reason = f"flushing failed: {error!r}"
+        self._tell(partial(self._answer, token, reason, listener))
+
+    def _tell(self, call: Callable[[], None]) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._answer, token, reason, listener)
+            self._loop.call_soon_threadsafe(call)
         except RuntimeError:
             # The loop is closed: nobody is left to hear of it.
             return
@@ -265,12 +368,21 @@ class MachineDisk(Disk):
     # On the loop again.
 
     def _answer(self, token: int, reason: str, listener: FlushListener) -> None:
-        if reason:
-            listener.flush_failed(reason, self._clock.now())
-        else:
-            listener.flushed(token, self._clock.now())
+        self._asked_at.popleft()
+        try:
+            if reason:
+                listener.flush_failed(reason, self._clock.now())
+            else:
+                listener.flushed(token, self._clock.now())
+        except Exception as error:
+            self._failed("hearing that a flush was done", error)
         if self.after_answer is not None:
             self.after_answer()
+
+    def _failed(self, doing: str, error: Exception) -> None:
+        if self.when_it_fails is None:
+            raise error
+        self.when_it_fails(doing, error)
 
 
 def _raise(error: OSError) -> None:
