@@ -94,3 +94,18 @@ class HandClock(Clock):
 
     def wall(self) -> int:
         return self.milliseconds
+
+
+class PendingTransport(ReadingTransport):
+    """Holds as much as a test says, and whether it was cut off."""
+
+    def __init__(self, pending: int) -> None:
+        super().__init__()
+        self.pending = pending
+        self.is_aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.pending
+
+    def abort(self) -> None:
+        self.is_aborted = True

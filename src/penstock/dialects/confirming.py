@@ -3,6 +3,7 @@
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.message import Publisher
+from penstock.wire.outgoing import Outgoing
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -22,3 +23,9 @@ class Confirming(Publisher):
     def list_again(self) -> None:
         """The journal is safer than before."""
         raise NotImplementedError
+
+    def outgoing_of(self) -> Outgoing | None:
+        """The output of the connection that is answered; None when it is no connection, or gone.
+        A defect met in `flush` is put down to it.
+        """
+        return None

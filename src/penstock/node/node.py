@@ -1,10 +1,13 @@
 """One server, still sans-IO: connections in, actions out, time as a parameter.
 
 The server's event loop and the simulator both drive it the same way: `connected`, `received` on the
-connection, `lost`, then one `flush` per tick; `timers.fire_due` and `sweep` as time passes.
+connection, `lost`, then one `flush` per tick; `fire_due` and `sweep` as time passes.
+
+A defect of ours that one connection has met ends that connection and no other. One that nobody can
+be blamed for is told to the `FailureListener`, and everything else of the tick goes on.
 """
 
-from mypy_extensions import mypyc_attr
+from typing import Final
 
 from penstock.broker.durability import Durability
 from penstock.broker.entry import QueueEntry
@@ -23,12 +26,17 @@ from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.logins import LoginChecker
 from penstock.dialects.translate import DialectTranslator
 from penstock.node.configuration import NodeConfiguration
+from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
 from penstock.node.stored import StorageOwner, StoredState
 from penstock.wire.outgoing import Outgoing
 from penstock.world.disk import Disk, DiskError
 from penstock.world.entropy import Entropy
 from penstock.world.network import Transport
+
+# So many timers may fail one after the other before the rest of them waits for the next tick: one
+# that arms itself again for the same moment must not keep us here for ever.
+FAILED_TIMERS_MAX: Final = 100
 
 
 class Node:
@@ -55,8 +63,6 @@ class Node:
         )
         self.container.translator = DialectTranslator()
         self.container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
-        # Who gives a connection what it has kept for its next turn; the server puts its own here.
-        self.receiver: Receiver = Receiver()
         decoder = DialectDecoder(self.container)
         self.state.streams.decoder = decoder
         self.links: LinkRegistry = LinkRegistry(
@@ -73,6 +79,11 @@ class Node:
         self._waiting: dict[Confirming, None] = {}
         # Why the disk cannot be trusted any more; the server stops when this is not empty.
         self.storage_failure: str = ""
+        # Why no tick can be stored any more, though the disk is fine: a defect of ours has left
+        # what is to be written half done. Nothing is promised from then on.
+        self.breakdown: str = ""
+        # None lets every exception through to the caller.
+        self.failure_listener: FailureListener | None = None
         self.stored: StoredState | None = None
         if disk is None:
             put_defaults(self.state, now)
@@ -118,8 +129,51 @@ class Node:
 
     def lost(self, connection: Connection, now: int) -> None:
         """The transport of a connection is gone."""
-        connection.lost(now)
         self.connections.pop(connection.number, None)
+        connection.lost(now)
+
+    def connection_failed(
+        self, connection: Connection, doing: str, error: Exception, now: int
+    ) -> None:
+        """A defect of ours was met while this connection was served: it ends, and no other."""
+        if isinstance(error, DiskError):
+            # A message that was paged out cannot be read back: nobody may go on as if it could.
+            self.storage_failed(str(error))
+            return
+        listener = self.failure_listener
+        if listener is None:
+            raise error
+        listener.connection_failed(connection, doing, error)
+        try:
+            connection.failed(now)
+        except Exception as second:
+            # What it held may not have gone back to where others wait for it.
+            connection.outgoing.transport.abort()
+            self.failed("ending a connection that had failed", second)
+
+    def failed(self, doing: str, error: Exception) -> None:
+        """A defect of ours that no single connection is to blame for."""
+        if isinstance(error, DiskError):
+            self.storage_failed(str(error))
+            return
+        listener = self.failure_listener
+        if listener is None:
+            raise error
+        listener.failed(doing, error)
+
+    def break_down(self, reason: str) -> None:
+        """No later tick may promise anything."""
+        if not self.breakdown:
+            self.breakdown = reason
+
+    def _of(self, outgoing: Outgoing | None) -> Connection | None:
+        """Whose output it is."""
+        if outgoing is None:
+            return None
+        for connection in self.connections.values():
+            if connection.outgoing is outgoing:
+                return connection
+        return None
 
     # Ticks.
 
@@ -137,54 +191,51 @@ class Node:
     def flush(self, now: int) -> None:
         """End of a tick: dispatch what arrived, confirm it, write every connection's output.
 
-        When the disk failed nobody hears of this tick, nor of any later one.
+        When the disk failed nobody hears of this tick, nor of any later one. Raises when the tick
+        could not be stored for a defect of ours; then no later one is either.
         """
-        if self.storage_failure:
+        if self._has_disk_failed():
+            return
+        if self.breakdown:
+            raise RuntimeError(self.breakdown)
+        self._take_turns(now)
+        if self._has_disk_failed():
+            return
+        self._dispatch(now)
+        if self._has_disk_failed():
             return
         self.state.discarded.step()
         try:
-            if not self._take_turns(now):
-                return
-            self._dispatch(now)
             if self.stored is not None:
                 self._store(self.stored)
             else:
                 # Nothing is written, so nobody waits for it.
                 self.container.gate_list.clear()
-            if self.ledger is not None:
-                self.ledger.end_of_tick(now + self.state.wall.offset_ms)
         except DiskError as error:
             self.storage_failed(str(error))
+        except Exception as error:
+            self.break_down(f"an earlier tick could not be stored: {error}")
+            raise
+        if self.ledger is not None:
+            try:
+                self.ledger.end_of_tick(now + self.state.wall.offset_ms)
+            except Exception as error:
+                self.failed("writing the ledger", error)
+        if self._has_disk_failed():
             return
-        confirm_list = self.container.confirm_list
-        if confirm_list:
-            answering = confirm_list[:]
-            # Cleared first: one that has to look again lists itself for the next tick.
-            confirm_list.clear()
-            for confirms in answering:
-                confirms.flush()
-                if confirms.is_waiting():
-                    self._waiting[confirms] = None
-        flush_list = self.container.flush_list
-        if flush_list:
-            pending = flush_list[:]
-            flush_list.clear()
-            safe = self.durability.safe
-            for outgoing in pending:
-                if outgoing.gate > safe:
-                    self._gated.append(outgoing)
-                else:
-                    outgoing.flush()
+        self._confirm(now)
+        self._write(now)
 
-    def _take_turns(self, now: int) -> bool:
-        """Connections that have spent what a tick may cost go on with what they said then. False
-        when the disk failed meanwhile.
-        """
+    def _has_disk_failed(self) -> bool:
+        return bool(self.storage_failure)
+
+    def _take_turns(self, now: int) -> None:
+        """Connections that have spent what a tick may cost go on with what they said then."""
         turns = self.container.turns
         turns.tick += 1
         turns.spent = 0
         if not turns.waiting:
-            return True
+            return
         waiting = turns.waiting
         turns.waiting = []
         for index, turn in enumerate(waiting):
@@ -195,11 +246,13 @@ class Node:
             turn.begin()
             connection = self.connections.get(turn.number)
             if connection is not None:
-                self.receiver.received(connection, b"", now)
+                try:
+                    connection.received(b"", now)
+                except Exception as error:
+                    self.connection_failed(connection, "hearing what its client said", error, now)
                 turn.rest()
         turns.tick += 1
         turns.spent = 0
-        return not self.storage_failure
 
     def _dispatch(self, now: int) -> None:
         touched = self.state.touched
@@ -207,7 +260,49 @@ class Node:
             queues = touched[:]
             touched.clear()
             for queue in queues:
-                queue.dispatch(now)
+                try:
+                    queue.dispatch(now)
+                except Exception as error:
+                    self.failed(f"dispatching the messages of queue '{queue.name}'", error)
+
+    def _confirm(self, now: int) -> None:
+        confirm_list = self.container.confirm_list
+        if not confirm_list:
+            return
+        answering = confirm_list[:]
+        # Cleared first: one that has to look again lists itself for the next tick.
+        confirm_list.clear()
+        for confirms in answering:
+            try:
+                confirms.flush()
+                if confirms.is_waiting():
+                    self._waiting[confirms] = None
+            except Exception as error:
+                connection = self._of(confirms.outgoing_of())
+                if connection is None:
+                    self.failed("answering what a tick brought", error)
+                else:
+                    self.connection_failed(connection, "confirming its messages", error, now)
+
+    def _write(self, now: int) -> None:
+        flush_list = self.container.flush_list
+        if not flush_list:
+            return
+        pending = flush_list[:]
+        flush_list.clear()
+        safe = self.durability.safe
+        for outgoing in pending:
+            if outgoing.gate > safe:
+                self._gated.append(outgoing)
+                continue
+            try:
+                outgoing.flush()
+            except Exception as error:
+                connection = self._of(outgoing)
+                if connection is None:
+                    self.failed("writing what a tick brought", error)
+                else:
+                    self.connection_failed(connection, "writing its output", error, now)
 
     def _store(self, stored: "StoredState") -> None:
         """Write what the tick brought, before anybody hears of it."""
@@ -261,11 +356,29 @@ class Node:
         self.last_held_bytes = held_bytes(self.state, self.connections.values(), self.links)
         return self.last_held_bytes
 
+    def fire_due(self, now: int) -> None:
+        """Everything whose time has come."""
+        for _ in range(FAILED_TIMERS_MAX):
+            try:
+                self.timers.fire_due(now)
+            except Exception as error:
+                fired = self.timers.fired
+                connection = None if fired is None else self.connections.get(fired.connection)
+                if connection is None:
+                    self.failed("a timer", error)
+                else:
+                    self.connection_failed(connection, "a timer of it", error, now)
+            else:
+                return
+
     def sweep(self, now: int, wall: int) -> None:
         """A few times a second: heartbeats, handshake time-outs, the wall clock."""
         self.state.set_wall_offset(wall - now)
         for connection in list(self.connections.values()):
-            connection.tick(now)
+            try:
+                connection.tick(now)
+            except Exception as error:
+                self.connection_failed(connection, "looking at its time-outs", error, now)
         self._sweep_ledger(wall, False)
 
     def _sweep_ledger(self, wall: int, is_last: bool) -> None:
@@ -305,7 +418,10 @@ class Node:
             return
         self.container.alarm = alarm
         for connection in list(self.connections.values()):
-            connection.alarm_changed(now)
+            try:
+                connection.alarm_changed(now)
+            except Exception as error:
+                self.connection_failed(connection, "telling it about an alarm", error, now)
 
     def intercept_publishes(self, interceptor: PublishInterceptor | None) -> None:
         self.container.interceptor = interceptor
@@ -317,16 +433,11 @@ class Node:
         self.is_stopping = True
         reason = "broker forced connection closure with reason 'shutdown'"
         for connection in list(self.connections.values()):
-            connection.stop(reason, now)
+            try:
+                connection.stop(reason, now)
+            except Exception as error:
+                self.connection_failed(connection, "stopping it", error, now)
         self._sweep_ledger(now + self.state.wall.offset_ms, True)
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Receiver:
-    """Gives octets to a connection. A world that has more to do then subclasses it."""
-
-    def received(self, connection: Connection, data: bytes, now: int) -> None:
-        connection.received(data, now)
 
 
 class NodeStorage(StorageOwner):

@@ -10,6 +10,7 @@ can be asked for: connections dropped, confirms delayed, publishes refused, publ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -51,6 +52,12 @@ CALL_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 0.25
 
 
+class BrokerFailed(RuntimeError):
+    """The broker ended by itself: its disk failed, or it met a defect of its own twice in a row.
+    Where `penstock serve` would exit, this is raised by every later call.
+    """
+
+
 class Broker:
     """A broker inside this process. Start it as a context manager, or with `start` and `stop`."""
 
@@ -73,7 +80,7 @@ class Broker:
         to a bare name creates a queue.
         """
         self._configuration = ServerConfiguration(
-            host=host,
+            hosts=(host,),
             port=port,
             limits=limits or Limits(),
             connections_max=connections_max,
@@ -87,6 +94,8 @@ class Broker:
         self._running: Running | None = None
         self._stop: asyncio.Event | None = None
         self._faults: FaultyPublishing | None = None
+        # Why it ended by itself; empty while it has not.
+        self._failure = ""
         self.host = host
         self.port = port
         # 0 without HTTP.
@@ -118,11 +127,21 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Close all connections and end the thread. Stopping twice does nothing."""
+        """Close all connections and end the thread. Stopping twice does nothing. Raises
+        `BrokerFailed` when it has ended by itself before.
+        """
+        self._end()
+        if self._failure:
+            failure, self._failure = self._failure, ""
+            raise BrokerFailed(failure)
+
+    def _end(self) -> None:
         thread, loop, stop = self._thread, self._loop, self._stop
         if thread is None or loop is None or stop is None:
             return
-        loop.call_soon_threadsafe(stop.set)
+        with contextlib.suppress(RuntimeError):
+            # Closed, when it has ended by itself.
+            loop.call_soon_threadsafe(stop.set)
         thread.join()
         self._thread = None
         self._loop = None
@@ -136,11 +155,19 @@ class Broker:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        if exc is None:
+            self.stop()
+        else:
+            # What went wrong first is what is to be seen.
+            self._end()
 
     def _run(self, ready: Future[None]) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._serve(ready))
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve(ready))
+        except Exception as error:
+            # Or the thread would end without a word, and every call would wait for its answer.
+            self._failure = f"its thread ended: {error!r}"
 
     async def _serve(self, ready: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -155,13 +182,20 @@ class Broker:
             self.http_port = self._running.http.address[1]
             self._running.start_http(self._configuration.data)
         self._faults = FaultyPublishing(self._running.node.timers)
+        server = self._running.server
+        server.when_storage_fails = self._stop.set
+        server.when_broken = self._stop.set
         ready.set_result(None)
         await self._stop.wait()
-        await self._running.stop(ANSWER_SECONDS)
+        self._failure = server.breakdown or self._running.node.storage_failure
+        # Clients of a broker that has failed hear nothing that it may not be able to keep.
+        await self._running.stop(0.0 if self._failure else ANSWER_SECONDS)
 
     def _call(self, function: Callable[[Node, int], T]) -> T:
         """Run a function on the broker's own thread, where alone its state may be touched."""
         loop, running = self._loop, self._running
+        if self._failure:
+            raise BrokerFailed(self._failure)
         if loop is None or running is None:
             raise RuntimeError("the broker is not running; use it as a context manager")
         result: Future[T] = Future()
@@ -173,8 +207,13 @@ class Broker:
                 result.set_exception(error)
             running.server.schedule_flush()
 
-        loop.call_soon_threadsafe(run)
-        return result.result(CALL_SECONDS)
+        try:
+            loop.call_soon_threadsafe(run)
+            return result.result(CALL_SECONDS)
+        except (RuntimeError, TimeoutError):
+            if self._failure:
+                raise BrokerFailed(self._failure) from None
+            raise
 
     # Faults on demand.
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import uvloop
@@ -24,16 +24,21 @@ from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
 from penstock.server.anonymous import Anonymous, allows_anonymous
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
+from penstock.server.descriptors import files_max, limit, sockets_below
 from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
 from penstock.server.http.listener import HttpListener
 from penstock.server.http.settings import HttpConfiguration
+from penstock.server.listening import LOCALHOST, CannotListen, address_of, bound, shown
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes, flood_bytes
-from penstock.server.server import STOP_SECONDS, Server
+from penstock.server.server import BACKLOG, STOP_SECONDS, Server
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
 from penstock.wire.amqp091.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 log = structlog.get_logger()
 
@@ -42,13 +47,15 @@ log = structlog.get_logger()
 GC_THRESHOLDS: Final = (200_000, 50, 50)
 # Exit code when the disk failed while the broker ran.
 STORAGE_FAILED: Final = 4
+# Exit code when a defect of ours has kept two ticks in a row from being completed.
+BROKEN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfiguration:
     """What `penstock serve` was told. Defaults are meant to serve as they are."""
 
-    host: str = "127.0.0.1"
+    hosts: tuple[str, ...] = (LOCALHOST,)
     port: int = 5672
     name: str = ""
     limits: Limits = field(default_factory=Limits)
@@ -72,20 +79,36 @@ class Running:
         server: Server,
         logins: ThreadedLoginChecker,
         storage: Storage | None,
-        address: tuple[str, int],
     ) -> None:
         self.node = node
         self.server = server
-        self.address = address
+        # Where it listens; all on the same port unless that was not to be had.
+        self.addresses: list[tuple[str, int]] = []
         # None when it was not asked for.
         self.http: HttpListener | None = None
         self._logins = logins
         self._storage = storage
 
-    def listen_for_http(self, configuration: ServerConfiguration) -> None:
-        """Bound from now on, served from `start_http` on. Raises what `HttpListener` does."""
+    @property
+    def address(self) -> tuple[str, int]:
+        """The first of them."""
+        return self.addresses[0]
+
+    def listen(self, configuration: ServerConfiguration) -> None:
+        """HTTP is bound from now on and served from `start_http` on. Raises `CannotListen`, or
+        what `HttpListener` does.
+        """
+        try:
+            sockets = bound(configuration.hosts, configuration.port, BACKLOG)
+        except CannotListen as error:
+            raise CannotListen(
+                error.address,
+                f"{error.reason}. Another port: --port N; any free one: --port 0.",
+            ) from error
+        self.addresses = [address_of(listening) for listening in sockets]
+        self.server.accept_on(sockets)
         if configuration.http.enabled:
-            self.http = HttpListener(configuration.http, configuration.host, configuration.port)
+            self.http = HttpListener(configuration.http, configuration.hosts, configuration.port)
 
     def start_http(self, data: Path | None) -> None:
         if self.http is not None:
@@ -107,7 +130,8 @@ class Storage:
     def __init__(self, path: Path, clock: MachineClock, entropy: MachineEntropy) -> None:
         self._directory = open_data_directory(path, clock, entropy)
         self.store_id = self._directory.store_id
-        self.disk = MachineDisk(path, clock, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self.disk = MachineDisk(path, clock, loop, files_max=files_max())
 
     def close(self) -> None:
         self.disk.close()
@@ -133,26 +157,22 @@ async def start(configuration: ServerConfiguration) -> Running:
     server = Server(node, clock)
     logins.attach(server)
     if can_watch():
-        limit = configuration.memory_bytes_max or default_limit_bytes()
-        memory = MemoryWatcher(node, limit)
+        memory_bytes_max = configuration.memory_bytes_max or default_limit_bytes()
+        memory = MemoryWatcher(node, memory_bytes_max)
         server.watchers.append(memory)
-        server.flood_bytes = flood_bytes(limit)
+        server.flood_bytes = flood_bytes(memory_bytes_max)
         server.when_flooded = memory
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
+        storage.disk.when_it_fails = server.disk_failed
+        server.health.flushing_since = storage.disk.flushing_since
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
+    running = Running(node, server, logins, storage)
     try:
         for watcher in server.watchers:
             # Before anybody can publish.
             watcher(clock.now())
-        address = await server.listen(configuration.host, configuration.port)
-    except Exception:
-        if storage is not None:
-            storage.close()
-        raise
-    running = Running(node, server, logins, storage, address)
-    try:
-        running.listen_for_http(configuration)
+        running.listen(configuration)
     except Exception:
         await running.stop()
         raise
@@ -172,7 +192,7 @@ def _make_node(
             f"Python {platform.python_version()} ({build_mode()})",
             configuration.name or f"penstock@{platform.node()}",
             configuration.limits,
-            configuration.connections_max,
+            min(configuration.connections_max, sockets_below()),
             StoreLimits(store_id=b"" if storage is None else storage.store_id),
             ledger=configuration.ledger,
             amqp10=Amqp10Settings(
@@ -218,31 +238,52 @@ def _import_definitions(node: Node, path: Path, now: int) -> None:
         log.warning("definitions", file=str(path), note=warning)
 
 
-def serve(configuration: ServerConfiguration) -> int:
+def serve(
+    configuration: ServerConfiguration, when_started: Callable[[Running], None] | None = None
+) -> int:
     """Run a broker until SIGTERM or SIGINT; says on one line when it is ready. Returns the exit
-    code: 0, or STORAGE_FAILED.
+    code: 0, STORAGE_FAILED or BROKEN. `when_started` is called on the loop before that line.
     """
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     raise_open_files_limit()
     gc.set_threshold(*GC_THRESHOLDS)
-    return uvloop.run(_serve(configuration))
+    return uvloop.run(_serve(configuration, when_started))
 
 
-async def _serve(configuration: ServerConfiguration) -> int:
+async def _serve(
+    configuration: ServerConfiguration, when_started: Callable[[Running], None] | None
+) -> int:
     running = await start(configuration)
+    if when_started is not None:
+        when_started(running)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     gc.freeze()
-    amqp = _shown(running.address)
-    http = "" if running.http is None else f" http={_shown(running.http.address)}"
-    sys.stdout.write(f"penstock ready amqp={amqp}{http} pid={os.getpid()}\n")
+    connections_max = running.node.configuration.connections_max
+    if connections_max < configuration.connections_max:
+        log.info(
+            "fewer connections than configured, because of the limit of open files",
+            connections=connections_max,
+            configured=configuration.connections_max,
+            open_files=limit(),
+        )
+    sys.stdout.write(ready_line(running))
     sys.stdout.flush()
-    log.info("ready", build=build_mode(), host=running.address[0], port=running.address[1])
+    addresses = [shown(address) for address in running.addresses]
+    log.info("ready", build=build_mode(), addresses=addresses)
     running.start_http(configuration.data)
     running.server.when_storage_fails = stopped.set
+    running.server.when_broken = stopped.set
     await stopped.wait()
+    if running.server.breakdown:
+        # No orderly end either: what is in memory may be damaged. The journal is not.
+        log.critical(
+            "exiting after a defect; start the broker again to restore what is durable",
+            reason=running.server.breakdown,
+        )
+        return BROKEN
     if running.node.storage_failure:
         # No orderly end: nothing may be said any more that the disk does not hold.
         log.critical("storage failed, stopping", reason=running.node.storage_failure)
@@ -252,9 +293,19 @@ async def _serve(configuration: ServerConfiguration) -> int:
     return 0
 
 
-def _shown(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def ready_line(running: Running) -> str:
+    """Facts as NAME=VALUE. The first address of each kind has a fact of its own, the others one
+    together, so that who wants any address reads one word.
+    """
+    kinds = {"amqp": running.addresses}
+    if running.http is not None:
+        kinds["http"] = running.http.addresses
+    facts = [f"{kind}={shown(addresses[0])}" for kind, addresses in kinds.items()]
+    facts.append(f"pid={os.getpid()}")
+    for kind, addresses in kinds.items():
+        if len(addresses) > 1:
+            facts.append(f"{kind}_also={','.join(shown(address) for address in addresses[1:])}")
+    return f"penstock ready {' '.join(facts)}\n"
 
 
 def raise_open_files_limit() -> None:

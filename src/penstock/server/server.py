@@ -2,6 +2,10 @@
 
 One tick: everything that was readable is given to the node, then one `flush` dispatches the
 touched queues, confirms publishes and writes each connection's output once.
+
+A defect of ours ends the connection that met it. One that no connection is to blame for is logged
+and makes the broker unhealthy; when the next tick, or the next sweep, fails as well, the broker is
+broken: nothing more is done, and its owner ends the process. The journal restores everything.
 """
 
 from __future__ import annotations
@@ -13,12 +17,17 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.broker.timers import NEVER
-from penstock.node.node import Receiver
+from penstock.node.failures import FailureListener
+from penstock.server.accepting import Acceptor, Refusals
+from penstock.server.health import FAILURE_SHOWN_MS, Health
+from penstock.server.lingering import Lingering
+from penstock.server.listening import address_of, bound
 from penstock.server.sockets import SocketOwner, SocketProtocol, SocketTransport
 from penstock.world.disk import DiskError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import socket
+    from collections.abc import Callable, Iterable
 
     from penstock.dialects.connection import Connection
     from penstock.node.node import Node
@@ -33,6 +42,10 @@ SWEEP_SECONDS: Final = 0.25
 BACKLOG: Final = 4096
 # How long clients have to answer connection.close when the server stops.
 STOP_SECONDS: Final = 5.0
+# Failures remembered as logged; at the limit all are forgotten and may be logged in full again.
+TOLD_MAX: Final = 100
+# Of an exception's text, which may hold what a client has sent.
+REASON_CHARACTERS_MAX: Final = 500
 
 
 class Server(SocketOwner):
@@ -40,9 +53,15 @@ class Server(SocketOwner):
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self.node = node
+        self.health = Health(clock)
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._listeners: list[asyncio.Server] = []
+        self._loop.set_exception_handler(self._callback_failed)
+        self._acceptors: list[Acceptor] = []
+        self._refusals = Refusals()
+        self._lingering = Lingering()
+        # Connections whose sockets linger; the node forgets them at the end of the tick.
+        self._parting: list[Connection] = []
         self._flush_scheduled = False
         # When the tick began: a message that may only be delivered at once (time to live 0) is
         # still on time at its end.
@@ -58,31 +77,55 @@ class Server(SocketOwner):
         self.flood_bytes: int = 0
         self.when_flooded: Callable[[int], None] | None = None
         self._received_bytes = 0
-        node.receiver = ServerReceiver(self)
+        # Those that could not look last time: said once, not with every sweep.
+        self._blind: set[Callable[[int], None]] = set()
         # Called once when the disk cannot be trusted any more.
         self.when_storage_fails: Callable[[], None] | None = None
+
+        # What has failed since the last tick that was completed, and in the last sweep.
+        self._has_failed = False
+        self._has_sweep_failed = False
+        # When each kind of failure was last logged with its traceback.
+        self._told: dict[str, int] = {}
+        # Set when the broker must not go on: what its owner says in its last words.
+        self.breakdown = ""
+        self.when_broken: Callable[[], None] | None = None
+        node.failure_listener = NodeFailures(self)
 
     def now(self) -> int:
         return self._clock.now()
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Listen and return the address that was really taken."""
-        listener = await self._loop.create_server(
-            lambda: SocketProtocol(self),
-            host,
-            port,
-            backlog=BACKLOG,
-            reuse_address=True,
-        )
-        self._listeners.append(listener)
-        name = listener.sockets[0].getsockname()
-        return str(name[0]), int(name[1])
+        """Listen and return the address that was really taken, the first one if there are more."""
+        sockets = bound((host,), port, BACKLOG)
+        self.accept_on(sockets)
+        return address_of(sockets[0])
+
+    def accept_on(self, sockets: Iterable[socket.socket]) -> None:
+        """Take connections from sockets that listen."""
+        for listening in sockets:
+            self._acceptors.append(
+                Acceptor(listening, self._protocol, self._refusals, self._lingering.cut_oldest)
+            )
+
+    def _protocol(self) -> SocketProtocol:
+        return SocketProtocol(self)
 
     # What sockets say.
 
     def accepted(self, transport: SocketTransport, peer: tuple[str, int]) -> Connection | None:
         host = peer[0]
-        connection = self.node.connected(transport, host, is_loopback(host), self._clock.now())
+        try:
+            connection = self.node.connected(transport, host, is_loopback(host), self._clock.now())
+        except Exception:
+            # It has no connection yet that could be ended with a reason.
+            log.exception("a new connection failed", peer=host)
+            connection = None
+        else:
+            if connection is None and not self.node.is_stopping:
+                most = self.node.configuration.connections_max
+                reason = f"there are {most} connections, and no more are allowed"
+                self._refusals.add(reason, self._loop.time())
         self.schedule_flush()
         return connection
 
@@ -90,13 +133,8 @@ class Server(SocketOwner):
         now = self._clock.now()
         try:
             connection.received(data, now)
-        except DiskError as error:
-            # A message that was paged out cannot be read back: nobody may go on as if it could.
-            self.node.storage_failed(str(error))
-        except Exception:
-            # A defect of ours must not take the other connections down with this one.
-            log.exception("connection failed", connection=connection.number)
-            connection.failed(now)
+        except Exception as error:
+            self.node.connection_failed(connection, "hearing what its client said", error, now)
         self._received_bytes += len(data)
         if self._received_bytes >= self.flood_bytes and self.when_flooded is not None:
             self._received_bytes = 0
@@ -108,12 +146,32 @@ class Server(SocketOwner):
 
     def let_rest(self, transport: SocketTransport) -> None:
         self._resting.append(transport)
+        self.schedule_flush()
+
+    def writable(self, connection: Connection, is_writable: bool) -> None:
+        try:
+            connection.outgoing.set_writable(is_writable)
+        except Exception as error:
+            now = self._clock.now()
+            self.node.connection_failed(connection, "going on with deliveries to it", error, now)
+        if is_writable:
+            self.schedule_flush()
+
+    def finished(self, transport: SocketTransport, connection: Connection | None) -> None:
+        self._lingering.add(transport, self._clock.now())
+        if connection is not None:
+            self._parting.append(connection)
+            self.schedule_flush()
+
+    def gone(self, transport: SocketTransport) -> None:
+        self._lingering.discard(transport)
 
     def lost(self, connection: Connection) -> None:
         try:
             self.node.lost(connection, self._clock.now())
-        except DiskError as error:
-            self.node.storage_failed(str(error))
+        except Exception as error:
+            # What it held may not have gone back to where others wait for it.
+            self.node.failed("giving back what a lost connection held", error)
         self.schedule_flush()
 
     # Ticks.
@@ -126,21 +184,43 @@ class Server(SocketOwner):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
+        if self.breakdown:
+            return
         node = self.node
-        node.flush(self._tick_began)
+        # Failures of timers and of lost connections count as the tick's before.
+        had_failed, self._has_failed = self._has_failed, False
+        try:
+            node.flush(self._tick_began)
+            if self._parting:
+                self._part()
+        except Exception as error:
+            node.failed("ending a tick", error)
         if self._resting:
-            for transport in self._resting:
+            resting, self._resting = self._resting, []
+            for transport in resting:
                 transport.go_on()
-            self._resting.clear()
         if node.storage_failure:
             if self.when_storage_fails is not None:
                 self.when_storage_fails()
             return
+        if self._has_failed:
+            if had_failed:
+                self._break("two ticks in a row have failed")
+                return
+            # The next one shows whether there is a way on.
+            self.schedule_flush()
+        else:
+            self.health.tick_completed(self._clock.now())
         if node.has_work():
             self.schedule_flush()
         due = node.timers.next_due()
         if due != self._timer_due:
             self._arm(due)
+
+    def _part(self) -> None:
+        parting, self._parting = self._parting, []
+        for connection in parting:
+            self.lost(connection)
 
     def _arm(self, due: int) -> None:
         if self._timer is not None:
@@ -155,38 +235,104 @@ class Server(SocketOwner):
         self._timer = None
         self._timer_due = NEVER
         try:
-            self.node.timers.fire_due(self._clock.now())
-        except DiskError as error:
-            self.node.storage_failed(str(error))
+            self.node.fire_due(self._clock.now())
+        except Exception as error:
+            self.node.failed("firing timers", error)
         self.schedule_flush()
 
     def _sweep(self) -> None:
-        now = self._clock.now()
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        if self.breakdown:
+            return
+        now = self._clock.now()
+        had_failed, self._has_sweep_failed = self._has_sweep_failed, False
+        for watcher in self.watchers:
+            self._watch(watcher, now)
         try:
-            for watcher in self.watchers:
-                watcher(now)
             self.node.sweep(now, self._clock.wall())
-        except DiskError as error:
-            # Its folder is gone, or cannot be asked.
-            self.node.storage_failed(str(error))
+            self._lingering.sweep(now)
+        except Exception as error:
+            self._has_sweep_failed = True
+            self.node.failed("sweeping", error)
+        if had_failed and self._has_sweep_failed:
+            self._break("two sweeps in a row have failed")
         self.schedule_flush()
+
+    def _watch(self, watcher: Callable[[int], None], now: int) -> None:
+        """One that cannot look must not keep time-outs from being looked at."""
+        try:
+            watcher(now)
+        except OSError as error:
+            if watcher not in self._blind:
+                self._blind.add(watcher)
+                log.warning("cannot watch", watcher=type(watcher).__name__, reason=str(error))
+        except Exception as error:
+            self._has_sweep_failed = not isinstance(error, DiskError)
+            self.node.failed("watching memory or disk", error)
+        else:
+            self._blind.discard(watcher)
+
+    # Defects of ours.
+
+    def failed(self, doing: str, error: Exception) -> None:
+        """One that no single connection is to blame for."""
+        now = self._clock.now()
+        self._has_failed = True
+        self.health.failed(doing, now)
+        # The same one again and again must not fill the disk with tracebacks.
+        text = f"{doing}: {error!r}"
+        told_at = self._told.get(text)
+        is_known = told_at is not None and now - told_at < FAILURE_SHOWN_MS
+        if not is_known:
+            if len(self._told) >= TOLD_MAX:
+                self._told.clear()
+            self._told[text] = now
+        log.critical(
+            "the broker met a defect of its own",
+            doing=doing,
+            reason=repr(error)[:REASON_CHARACTERS_MAX],
+            exc_info=None if is_known else error,
+        )
+
+    def disk_failed(self, doing: str, error: Exception) -> None:
+        """The disk's word could not be taken in: what waits for it would wait for ever."""
+        if isinstance(error, OSError):
+            self.node.storage_failed(f"{doing}: {error.strerror or error}")
+        else:
+            self.node.break_down(f"{doing}: {error!r}")
+            self.node.failed(doing, error)
+        self.schedule_flush()
+
+    def _break(self, reason: str) -> None:
+        self.breakdown = reason
+        for acceptor in self._acceptors:
+            acceptor.close()
+        if self.when_broken is not None:
+            self.when_broken()
+
+    def _callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """What nobody has caught, by whomever the event loop was asked for it."""
+        del loop
+        error = context.get("exception")
+        what = str(context.get("message", ""))
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self.node.failed(f"running a callback of the event loop ({what})", error)
+            self.schedule_flush()
+        else:
+            # A socket that failed in an unusual way; its protocol is told as well.
+            log.warning("event loop", what=what, reason=str(error))
 
     async def stop(self, answer_seconds: float = STOP_SECONDS) -> None:
         """Accept nobody any more, tell clients, wait a moment for their answers, leave."""
-        for listener in self._listeners:
-            listener.close()
-        self.node.stop(self._clock.now())
-        self.schedule_flush()
-        began = self._loop.time()
-        waited = 0.0
-        while (self.node.connections and waited < answer_seconds) or (
-            not self.node.is_all_safe() and waited < STOP_SECONDS
-        ):
-            await asyncio.sleep(0.005)
-            waited = self._loop.time() - began
+        for acceptor in self._acceptors:
+            acceptor.close()
+        if not self.breakdown:
+            self.node.stop(self._clock.now())
+            self.schedule_flush()
+            await self._answers(answer_seconds)
         for connection in list(self.node.connections.values()):
             connection.outgoing.transport.abort()
+        self._lingering.abort_all()
         self._sweeper.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -194,7 +340,7 @@ class Server(SocketOwner):
     async def note_clean_stop(self) -> None:
         """Write down where the store ends; comes after `stop`, when nothing more is written."""
         stored = self.node.stored
-        if stored is None or self.node.storage_failure:
+        if stored is None or self.node.storage_failure or self.breakdown:
             return
         began = self._loop.time()
         try:
@@ -207,15 +353,34 @@ class Server(SocketOwner):
                 "the clean stop could not be noted in the data directory", reason=str(error)
             )
 
+    async def _answers(self, answer_seconds: float) -> None:
+        began = self._loop.time()
+        waited = 0.0
+        while (
+            ((self.node.connections or len(self._lingering)) and waited < answer_seconds)
+            or (not self.node.is_all_safe() and waited < STOP_SECONDS)
+        ) and not self.breakdown:
+            await asyncio.sleep(0.005)
+            waited = self._loop.time() - began
 
-class ServerReceiver(Receiver):
-    """Lets connections go on with what they kept, with what the server does about failures."""
+
+class NodeFailures(FailureListener):
+    """The server as its node sees it."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def received(self, connection: Connection, data: bytes, now: int) -> None:
-        self._server.received(connection, data)
+    def connection_failed(self, connection: Connection, doing: str, error: Exception) -> None:
+        log.error(
+            "connection failed",
+            connection=connection.number,
+            peer=connection.peer_host,
+            doing=doing,
+            exc_info=error,
+        )
+
+    def failed(self, doing: str, error: Exception) -> None:
+        self._server.failed(doing, error)
 
 
 def is_loopback(host: str) -> bool:

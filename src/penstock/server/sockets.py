@@ -3,6 +3,9 @@
 Back-pressure goes both ways. What we cannot write makes the socket's buffer grow past its mark;
 the connection then stops delivering. What we do not want to read (a memory alarm, a login that is
 being checked) stays in the kernel, and the peer's own writes stop.
+
+A socket is closed in two steps: first it is shut down for writing and read on, everything being
+discarded, until the peer closes it as well; see `lingering`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from typing import TYPE_CHECKING, Final, cast
 from penstock.world.network import Transport
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.dialects.connection import Connection
 
 # Above the first mark a connection gets no more deliveries until the second is reached. One mark
@@ -27,6 +32,8 @@ WRITE_BYTES_LOW: Final = 256 * 1024
 WRITE_BYTES_MAX: Final = 64 * 1024 * 1024
 # A read of this size means that more is waiting.
 READ_BYTES_FULL: Final = 128 * 1024
+# The peer has closed its side, or the connection is broken. The first of them is Linux's own.
+_HUNG_UP: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 
 class SocketOwner(ABC):
@@ -44,24 +51,39 @@ class SocketOwner(ABC):
         """Call `go_on` when this tick is over."""
 
     @abstractmethod
-    def lost(self, connection: Connection) -> None: ...
+    def writable(self, connection: Connection, is_writable: bool) -> None:
+        """The socket holds more than it can send, or takes more again."""
 
     @abstractmethod
-    def schedule_flush(self) -> None: ...
+    def finished(self, transport: SocketTransport, connection: Connection | None) -> None:
+        """Everything was said to this peer; the socket lingers, without its connection."""
+
+    @abstractmethod
+    def lost(self, connection: Connection) -> None:
+        """The socket of this connection is gone, and it has not lingered."""
+
+    @abstractmethod
+    def gone(self, transport: SocketTransport) -> None:
+        """This socket is, whether it has lingered or not."""
 
 
 class SocketTransport(Transport):
     """Held by the node's connection; the node writes through it."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, when_finished: Callable[[], None] | None = None
+    ) -> None:
         self._transport = transport
+        # Called once, when the node has closed it.
+        self._when_finished = when_finished
+        self._is_finished = False
         # Reading stops for either reason and goes on when there is none.
         self._is_paused = False
         self._is_resting = False
 
     def write(self, data: bytes) -> None:
         transport = self._transport
-        if transport.is_closing():
+        if self._is_finished or transport.is_closing():
             return
         transport.write(data)
         if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
@@ -79,10 +101,35 @@ class SocketTransport(Transport):
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        self._transport.close()
+        """Nothing more is said; what the peer still says is read and discarded."""
+        transport = self._transport
+        if self._is_finished or transport.is_closing():
+            return
+        self._is_finished = True
+        # Or its end would never be noticed.
+        self._is_paused = False
+        self._apply()
+        # After what is pending.
+        transport.write_eof()
+        if self._when_finished is not None:
+            self._when_finished()
+
+    def pending_bytes(self) -> int:
+        """What was written and has not left."""
+        return self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         self._transport.abort()
+
+    def is_gone(self) -> bool:
+        transport = self._transport
+        raw: socket.socket | None = transport.get_extra_info("socket")
+        if transport.is_closing() or raw is None:
+            return True
+        # While we do not read, the event loop does not notice; the kernel knows.
+        poll = select.poll()
+        poll.register(raw.fileno(), _HUNG_UP)
+        return bool(poll.poll(0))
 
     def pause_reading(self) -> None:
         self._is_paused = True
@@ -128,33 +175,40 @@ class SocketProtocol(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self._transport = SocketTransport(socket_transport)
+        self._transport = SocketTransport(socket_transport, self._finished)
         self._connection = self._server.accepted(self._transport, peer)
         if self._connection is None:
-            socket_transport.abort()
+            # Not aborted: its first words are under way, and it is to see an end, not a reset.
+            self._transport.close()
 
     def data_received(self, data: bytes) -> None:
         if self._connection is not None:
             self._server.received(self._connection, data)
-            if len(data) >= READ_BYTES_FULL and self._transport is not None:
-                # The event loop would read on while there is more, up to thirty times, before
-                # anybody else has a turn: one busy publisher would starve all consumers.
-                self._transport.rest()
-                self._server.let_rest(self._transport)
+        if len(data) >= READ_BYTES_FULL and self._transport is not None:
+            # The event loop would read on while there is more, up to thirty times, before
+            # anybody else has a turn: one busy publisher would starve all consumers.
+            self._transport.rest()
+            self._server.let_rest(self._transport)
 
     def pause_writing(self) -> None:
         if self._connection is not None:
-            self._connection.outgoing.set_writable(False)
+            self._server.writable(self._connection, False)
 
     def resume_writing(self) -> None:
         if self._connection is not None:
-            self._connection.outgoing.set_writable(True)
-            self._server.schedule_flush()
+            self._server.writable(self._connection, True)
 
     def eof_received(self) -> bool:
         return False
 
+    def _finished(self) -> None:
+        connection, self._connection = self._connection, None
+        if self._transport is not None:
+            self._server.finished(self._transport, connection)
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._connection is not None:
-            self._server.lost(self._connection)
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._server.lost(connection)
+        if self._transport is not None:
+            self._server.gone(self._transport)

@@ -43,6 +43,13 @@ async function getSoon(channel, queue) {
   }
 }
 
+// A frame of a body on channel 1, of 60,000 octets.
+const late = Buffer.concat([
+  Buffer.from([3, 0, 1, 0, 0, 0xea, 0x60]),
+  Buffer.alloc(60_000),
+  Buffer.from([0xce]),
+]);
+
 const scenarios = {
   async routes_through_exchanges_to_a_consumer_with_prefetch(url) {
     await withConnection(url, async (connection) => {
@@ -235,6 +242,28 @@ const scenarios = {
       await new Promise((resolve) => setTimeout(resolve, 3200));
       assert.ok((await channel.assertQueue("", { exclusive: true })).queue);
     });
+  },
+
+  // What is still in the client's buffers when the close is answered must not break the socket.
+  async closes_while_it_publishes(url) {
+    for (let round = 0; round < 30; round++) {
+      const connection = await amqp.connect(url);
+      const errors = [];
+      connection.on("error", (error) => errors.push(error));
+      const socket = connection.connection.stream;
+      socket.on("error", (error) => errors.push(error));
+      const channel = await connection.createChannel();
+      const { queue } = await channel.assertQueue("", { exclusive: true });
+      const body = Buffer.alloc(50_000);
+      for (let count = 0; count < 40; count++) channel.sendToQueue(queue, body);
+      const closed = connection.close();
+      // Frames of channels that did not know of the close yet: complete, and too late.
+      for (let count = 0; count < 40; count++) socket.write(late);
+      const ended = once(socket, "close");
+      await closed;
+      await ended;
+      assert.deepEqual(errors, [], `round ${round}`);
+    }
   },
 
   async hears_of_a_dropped_connection(url) {

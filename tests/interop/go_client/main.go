@@ -6,10 +6,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -29,6 +32,8 @@ var scenarios = map[string]func(url string){
 	"is_refused_with_a_wrong_password_or_vhost":            isRefused,
 	"survives_idle_heartbeats":                             idles,
 	"hears_of_a_dropped_connection":                        isDropped,
+	"closes_from_many_goroutines_at_once":                  closesAtOnce,
+	"closes_while_it_publishes":                            closesWhilePublishing,
 }
 
 func main() {
@@ -300,4 +305,52 @@ func isDropped(url string) {
 	check(connection.IsClosed())
 	again, _ := connect(url)
 	must(again.Close())
+}
+
+// The client's own TestConcurrentClose, as often as it takes to meet a race: every close is the
+// first one, or finds the connection closed. None may hear that the broker broke the socket.
+func closesAtOnce(url string) {
+	for round := 0; round < 30; round++ {
+		connection, err := amqp.Dial(url)
+		must(err)
+		var closers sync.WaitGroup
+		for closer := 0; closer < 32; closer++ {
+			closers.Add(1)
+			go func() {
+				defer closers.Done()
+				err := connection.Close()
+				// One that writes while another has closed the client's own socket is told so.
+				isLate := err == amqp.ErrClosed || errors.Is(err, net.ErrClosed)
+				check(err == nil || isLate, "round ", round, ": ", err)
+			}()
+		}
+		closers.Wait()
+	}
+}
+
+// What other goroutines have written when the close is answered must not break the socket.
+func closesWhilePublishing(url string) {
+	for round := 0; round < 30; round++ {
+		connection, channel := connect(url)
+		queue := exclusiveQueue(channel, "", nil)
+		var publishers sync.WaitGroup
+		for publisher := 0; publisher < 4; publisher++ {
+			publishers.Add(1)
+			channel := open(connection)
+			go func() {
+				defer publishers.Done()
+				body := amqp.Publishing{Body: make([]byte, 50000)}
+				for {
+					err := channel.PublishWithContext(context.Background(), "", queue, false, false, body)
+					if err != nil {
+						isLate := err == amqp.ErrClosed || errors.Is(err, net.ErrClosed)
+						check(isLate, "round ", round, ": ", err)
+						return
+					}
+				}
+			}()
+		}
+		must(connection.Close())
+		publishers.Wait()
+	}
 }

@@ -61,6 +61,10 @@ class HearingServer:
     def schedule_flush(self) -> None:
         pass
 
+    def writable(self, connection: Connection, is_writable: bool) -> None:
+        connection.outgoing.set_writable(is_writable)
+        self.schedule_flush()
+
     def received(self, connection: Connection, data: bytes) -> None:
         self.heard.append(data)
 

@@ -78,6 +78,9 @@ class Confirms(Confirming):
         """Whether the journal has to become safer before more can be answered."""
         return bool(self._gates)
 
+    def outgoing_of(self) -> Outgoing | None:
+        return self._outgoing
+
     def list_again(self) -> None:
         """The journal is safer than before."""
         if not self._is_listed:

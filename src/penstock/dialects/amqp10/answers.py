@@ -22,6 +22,7 @@ from penstock.wire.amqp10.link import RCV_FIRST, RCV_SECOND
 from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite
+from penstock.wire.outgoing import Outgoing
 
 # What a producer may send ahead. Twice the window of a thousand that clients often use; a flow
 # is due when half of it is used, so flows are rare and the sender never waits for one.
@@ -117,6 +118,9 @@ class Answers(Confirming):
         """The message was written down: its answer, and all later ones, wait for the flush."""
         if self._first_journalled == 0:
             self._first_journalled = sequence
+
+    def outgoing_of(self) -> Outgoing | None:
+        return self._session.outgoing if self._is_bound else None
 
     def is_waiting(self) -> bool:
         return bool(self._gates)

@@ -20,6 +20,7 @@ from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
+from penstock.wire.outgoing import Outgoing
 
 
 class BrowsingEnd(LinkEnd):
@@ -111,6 +112,9 @@ class Browsing(Confirming):
             self._link.send_settled(head, message.body)
         else:
             self._link.send(Sent(), head, message.body)
+
+    def outgoing_of(self) -> Outgoing | None:
+        return self._context.outgoing
 
     def is_waiting(self) -> bool:
         return False

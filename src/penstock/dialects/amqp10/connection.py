@@ -292,8 +292,7 @@ class Connection(ConnectionListener):
         self._context.now = now
         if self.ended:
             return
-        self.outgoing.transport.resume_reading()
-        self.wire.send_sasl(SaslOutcome(login.TRY_AGAIN))
+        self._deny(login.TRY_AGAIN)
 
     def refuse_login(self, now: int) -> None:
         """The delay after a failed login is over."""

@@ -263,6 +263,9 @@ class LinkConsumer(Consumer):
             or (self.link.credit > 0 and self._session.room() <= 0)
         )
 
+    def outgoing_of(self) -> Outgoing:
+        return self._context.outgoing
+
     def cancelled(self) -> None:
         fault = LinkFault(RESOURCE_DELETED, f"queue '{self.queue.name}' was deleted")
         self._context.wire.detach(self._session, self.link, fault, True)
@@ -296,6 +299,9 @@ class DrainWatch(Confirming):
             return
         link.available = consumer.queue.message_count
         link.drained()
+
+    def outgoing_of(self) -> Outgoing | None:
+        return self._consumer.outgoing_of()
 
     def is_waiting(self) -> bool:
         return False

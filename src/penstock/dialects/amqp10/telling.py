@@ -11,6 +11,7 @@ from penstock.wire.amqp10.link import RCV_FIRST
 from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
+from penstock.wire.outgoing import Outgoing
 
 _NO_ID: Final = -1
 _MASK: Final = 0xFFFF_FFFF
@@ -53,6 +54,9 @@ class Telling(Confirming):
 
     def _say(self, first: int, last: int, state: Composite) -> None:
         raise NotImplementedError
+
+    def outgoing_of(self) -> Outgoing | None:
+        return self._session.outgoing
 
     def is_waiting(self) -> bool:
         return False

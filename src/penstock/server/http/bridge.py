@@ -129,8 +129,7 @@ class WebSocketBridge(Transport):
     def _drained(self) -> None:
         self._is_writable = True
         if self._connection is not None:
-            self._connection.outgoing.set_writable(True)
-            self._line.server.schedule_flush()
+            self._line.server.writable(self._connection, True)
 
     def _lost(self) -> None:
         connection = self._connection

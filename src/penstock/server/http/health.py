@@ -16,28 +16,36 @@ if TYPE_CHECKING:
 
 
 class HealthPages:
-    """Held by the application. A broker whose loop does not answer is refused with 503 there."""
+    """Held by the application. What healthy means is said in `server.health`."""
 
     def __init__(self, line: BrokerLine) -> None:
         self._line = line
 
     async def live(self, request: Request) -> Response:
         del request
-        await self._line.ask(lambda node, now: now)
+        self._check()
         return JsonAnswer({"status": "live"})
 
     async def ready(self, request: Request) -> Response:
         """Takes connections. Publishers may have to wait all the same; metrics say so."""
         del request
-        hindrance = await self._line.ask(_hindrance)
+        self._check()
+        hindrance = _hindrance(self._line.server.node)
         if hindrance:
             raise Problem(503, hindrance, headers={"Retry-After": "5"})
         return JsonAnswer({"status": "ready"})
 
+    def _check(self) -> None:
+        """Without asking the broker's loop: it may be what hangs."""
+        problem = self._line.server.health.problem()
+        if problem:
+            raise Problem(503, problem, headers={"Retry-After": "5"})
 
-def _hindrance(node: Node, now: int) -> str:
-    """Why no connections are taken; empty when they are."""
-    del now
+
+def _hindrance(node: Node) -> str:
+    """Why no connections are taken; empty when they are. Reads single values only: the node
+    belongs to another thread.
+    """
     if node.storage_failure:
         return "the disk failed"
     if node.is_stopping:

@@ -89,7 +89,10 @@ class BrokerLine:
             if answer.set_running_or_notify_cancel():
                 now = self.server.now()
                 until = now + int(seconds * 1000)
-                Awaited(self.server.node, has_come, answer.set_result, until).fire(now)
+                try:
+                    Awaited(self.server.node, has_come, answer.set_result, until).fire(now)
+                except Exception as error:
+                    answer.set_exception(error)
                 self.server.schedule_flush()
 
         self.tell(run)
