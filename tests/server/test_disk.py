@@ -357,7 +357,7 @@ def test_files_beyond_the_limit_are_put_away_and_opened_again(tmp_path: Path) ->
         for number, file in enumerate(files):
             file.append(b"%d" % number)
         # Nothing is put away that waits for its flush.
-        assert descriptors_in(tmp_path) == 8
+        await until_open(tmp_path, 8)
         disk.flush(files, 1, heard)
         await heard.news(1)
         disk.open("one more")
