@@ -40,6 +40,8 @@ class FailingFile(AppendFile):
         return self.kept.size()
 
     def append(self, data: bytes) -> int:
+        if self._disk.is_defective:
+            raise ZeroDivisionError("planted")
         return self.kept.append(data)
 
     def read(self, position: int, size: int) -> bytes:
@@ -60,6 +62,8 @@ class FailingDisk(Disk):
 
     def __init__(self) -> None:
         self.fails = False
+        # Then writing raises what no disk does: a defect of ours.
+        self.is_defective = False
         self._kept = MemoryDisk()
 
     def check(self, name: str) -> None:

@@ -144,6 +144,26 @@ def test_a_disk_that_cannot_even_be_asked_for_its_room_is_a_failed_disk() -> Non
     play(story)
 
 
+def test_a_tick_that_cannot_be_stored_for_a_defect_of_ours_promises_nothing() -> None:
+    async def story(stage: Stage, client: RawConnection) -> None:
+        broken = asyncio.Event()
+        stage.server.when_broken = broken.set
+        declare = spec.Queue.Declare(queue="durable", durable=True)
+        await asyncio.to_thread(client.call, 1, declare, spec.Queue.DeclareOk)
+        stage.disk.is_defective = True
+        client.publish(1, "", "durable", b"never confirmed", PERSISTENT)
+        await broken.wait()
+        assert "two ticks" in stage.server.breakdown
+        assert stage.server.health.problem()
+        await asyncio.to_thread(check_silence, client)
+        # Nor by a tick that would have nothing to store.
+        stage.disk.is_defective = False
+        stage.server.schedule_flush()
+        await asyncio.to_thread(check_silence, client)
+
+    play(story)
+
+
 def drain(channel: BlockingChannel, queue: str) -> None:
     while channel.basic_get(queue, auto_ack=True)[0]:
         pass
