@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue
 from penstock.client.events import ChannelClosed, ConnectionClosed
+from penstock.dialects.connection import Connection
 from penstock.dialects.turn import (
     COMPARED_PER_UNIT,
     ENQUEUED_PER_UNIT,
     METHOD_UNITS,
     TOPOLOGY_UNITS,
+    PendingWork,
 )
-from penstock.node.node import Receiver
+from penstock.node.failures import FailureListener
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from penstock.wire.amqp10.performatives_generated import Attach, Source, Target
+from penstock.world.disk import DiskError
 from tests.dialects.amqp10.doubles import House as House10
 from tests.dialects.amqp10.doubles import KeepingSender
 from tests.seeds.doubles import NOW, House, Peer
@@ -143,27 +146,6 @@ def test_a_refusal_in_a_later_turn_closes_its_channel() -> None:
     assert "no queue 'missing'" in str(closed[0].error)
 
 
-class CountingReceiver(Receiver):
-    """Notes what the node gives to connections by itself."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def received(self, connection: object, data: bytes, now: int) -> None:
-        self.count += 1
-        super().received(connection, data, now)  # type: ignore[arg-type]
-
-
-def test_what_was_kept_goes_through_the_receiver_of_the_world() -> None:
-    house = small_house()
-    receiver = CountingReceiver()
-    house.node.receiver = receiver
-    peer = house.client()
-    declare_all(peer, 100)
-    house.settle()
-    assert receiver.count >= 5
-
-
 def test_a_publish_to_very_many_queues_ends_a_turn() -> None:
     house = House()
     width = 400
@@ -224,24 +206,54 @@ def test_pipelined_attaches_are_spread_over_ticks() -> None:
     assert len(peer.attached) == 40
 
 
-class FailingReceiver(Receiver):
-    """The disk fails while a connection goes on, as the server would hear of it."""
+class FailingWork(PendingWork):
+    """Fails when the connection goes on."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, error: Exception) -> None:
+        self._error = error
 
-    def received(self, connection: object, data: bytes, now: int) -> None:
-        self._house.node.storage_failed("the disk is gone")
+    def prepare(self, now: int) -> bool:
+        raise self._error
+
+
+class Failures(FailureListener):
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def connection_failed(self, connection: Connection, doing: str, error: Exception) -> None:
+        self.numbers.append(connection.number)
+
+    def failed(self, doing: str, error: Exception) -> None:
+        raise error
+
+
+def fail_in_a_later_turn(house: House, peer: Peer, error: Exception) -> None:
+    declare_all(peer, 100)
+    peer.deliver_to_node()
+    peer.connection.amqp091.turn.work = FailingWork(error)
 
 
 def test_when_the_disk_fails_in_a_later_turn_nobody_hears_of_the_tick() -> None:
     house = small_house()
     peer, other = house.client(), house.client()
     other.call(m.QueueDeclare("other"))
-    declare_all(peer, 100)
-    peer.deliver_to_node()
-    house.node.receiver = FailingReceiver(house)
+    fail_in_a_later_turn(house, peer, DiskError("the disk is gone"))
     other.conversation.call(1, m.QueueDeclare("other", passive=True))
     other.deliver_to_node()
     house.node.flush(NOW)
+    assert house.node.storage_failure == "the disk is gone"
     assert other.transport.writes == []
+
+
+def test_a_defect_in_a_later_turn_ends_its_connection_and_no_other() -> None:
+    house = small_house()
+    failures = Failures()
+    house.node.failure_listener = failures
+    peer, other = house.client(), house.client()
+    fail_in_a_later_turn(house, peer, RuntimeError("a defect"))
+    house.node.flush(NOW)
+    assert failures.numbers == [peer.connection.number]
+    other.call(m.QueueDeclare("other"))
+    house.settle()
+    closed = [event for event in peer.events if isinstance(event, ConnectionClosed)]
+    assert "541" in str(closed[0].error)

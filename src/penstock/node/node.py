@@ -88,18 +88,11 @@ class Node:
         if disk is None:
             put_defaults(self.state, now)
         else:
+            storage = NodeStorage(self)
             self.stored = StoredState(
-                NodeStorage(self),
-                disk,
-                self.state,
-                decoder,
-                entropy,
-                now,
-                configuration.store,
+                storage, disk, self.state, decoder, entropy, now, configuration.store
             )
-            self.durability.written = self.stored.journal.position
-            self.durability.safe = self.stored.journal.durable_position
-            self.durability.definitions = self.durability.written
+            self.stored.begin(self.durability)
         self.ledger: Ledger | None = None
         if disk is not None and configuration.ledger:
             self.ledger = Ledger(self.state, disk, wall)

@@ -2,6 +2,7 @@
 
 from mypy_extensions import mypyc_attr
 
+from penstock.broker.durability import Durability
 from penstock.broker.leases import resume_leases
 from penstock.broker.message import MessageDecoder
 from penstock.broker.sinks import resume_sinks
@@ -92,6 +93,12 @@ class StoredState:
             if recovered.torn_tail is not None:
                 # The cut itself must be safe, or what was cut off may come back.
                 self.journal.request_flush()
+
+    def begin(self, durability: Durability) -> None:
+        """What was recovered counts as written, and as safe as far as the disk is known to have it."""
+        durability.written = self.journal.position
+        durability.safe = self.journal.durable_position
+        durability.definitions = durability.written
 
     def has_work(self) -> bool:
         return self.store.has_pending() or self._reclaims or self._streams.is_dirty()

@@ -223,10 +223,9 @@ def _make_node(
 
 def _hosts(configuration: ServerConfiguration) -> list[str]:
     """All that the server listens on."""
-    hosts = [configuration.host]
-    if configuration.http.enabled and configuration.http.host:
-        hosts.append(configuration.http.host)
-    return hosts
+    if configuration.http.enabled:
+        return [*configuration.hosts, *configuration.http.hosts]
+    return list(configuration.hosts)
 
 
 def _import_definitions(node: Node, path: Path, now: int) -> None:

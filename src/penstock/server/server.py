@@ -138,7 +138,7 @@ class Server(SocketOwner):
         self._received_bytes += len(data)
         if self._received_bytes >= self.flood_bytes and self.when_flooded is not None:
             self._received_bytes = 0
-            self.when_flooded(now)
+            self._watch(self.when_flooded, now)
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._tick_began = now

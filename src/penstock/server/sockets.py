@@ -93,11 +93,13 @@ class SocketTransport(Transport):
         return self._transport.get_write_buffer_size()
 
     def has_hung_up(self) -> bool:
-        raw: socket.socket | None = self._transport.get_extra_info("socket")
-        if raw is None or self._transport.is_closing():
-            return False
+        transport = self._transport
+        raw: socket.socket | None = transport.get_extra_info("socket")
+        if transport.is_closing() or raw is None:
+            return True
+        # While we do not read, the event loop does not notice; the kernel knows.
         poll = select.poll()
-        poll.register(raw.fileno(), select.POLLRDHUP)
+        poll.register(raw.fileno(), _HUNG_UP)
         return bool(poll.poll(0))
 
     def close(self) -> None:
@@ -120,16 +122,6 @@ class SocketTransport(Transport):
 
     def abort(self) -> None:
         self._transport.abort()
-
-    def is_gone(self) -> bool:
-        transport = self._transport
-        raw: socket.socket | None = transport.get_extra_info("socket")
-        if transport.is_closing() or raw is None:
-            return True
-        # While we do not read, the event loop does not notice; the kernel knows.
-        poll = select.poll()
-        poll.register(raw.fileno(), _HUNG_UP)
-        return bool(poll.poll(0))
 
     def pause_reading(self) -> None:
         self._is_paused = True
