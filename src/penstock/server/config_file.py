@@ -29,6 +29,7 @@ port = 15672                       # any free one beside another AMQP port than 
 tls_certificate = ""
 tls_key = ""
 tls_client_ca = ""                 # clients must show a certificate that this one has signed
+allowed_hosts = []                 # names in the Host header, beside the broker's own
 websocket_origins = []
 """
 
@@ -50,7 +51,7 @@ from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
 _DEFAULTS: Final = Limits()
 _PORT_MAX: Final = 65_535
-# Every one is a page that somebody wrote.
+# Every one is a page that somebody wrote, or a name that somebody gave.
 _ORIGINS_MAX: Final = 1_000
 # Every one is an address of this machine.
 _HOSTS_MAX: Final = 64
@@ -112,6 +113,7 @@ class HttpTable(_Table):
     tls_certificate: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""
+    allowed_hosts: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
     websocket_origins: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
 
 
@@ -190,6 +192,7 @@ def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
         certificate=folder / http.tls_certificate if http.tls_certificate else None,
         key=folder / http.tls_key if http.tls_key else None,
         client_authorities=folder / http.tls_client_ca if http.tls_client_ca else None,
+        hosts=tuple(http.allowed_hosts),
         origins=tuple(http.websocket_origins),
         is_port_named="port" in http.model_fields_set,
     )

@@ -12,8 +12,10 @@ from websockets.sync.client import ClientConnection, connect
 
 from penstock.dialects.connection import Connection
 from penstock.node.node import Node
+from penstock.server.health import Health
 from penstock.server.http.line import BrokerLine
 from penstock.server.server import Server
+from penstock.world.clock import Clock
 from penstock.world.network import Transport
 
 AMQP: Final = (Subprotocol("amqp"),)
@@ -114,3 +116,39 @@ def _carry_back(line: ClientConnection, client: socket.socket) -> None:
             assert isinstance(data, bytes)
             client.sendall(data)
         client.shutdown(socket.SHUT_RDWR)
+
+
+class QuietConfiguration:
+    connections_max = 10
+
+
+class QuietNode:
+    """What health looks at."""
+
+    def __init__(self) -> None:
+        self.storage_failure = ""
+        self.is_stopping = False
+        self.connections: dict[int, object] = {}
+        self.configuration = QuietConfiguration()
+
+
+class StoppedClock(Clock):
+    """Stands until a test moves it."""
+
+    def __init__(self) -> None:
+        self.time = 0
+
+    def now(self) -> int:
+        return self.time
+
+    def wall(self) -> int:
+        return self.time
+
+
+class StillServer:
+    """Has completed a tick at 0, and none since."""
+
+    def __init__(self) -> None:
+        self.clock = StoppedClock()
+        self.health = Health(self.clock)
+        self.node = QuietNode()

@@ -279,7 +279,7 @@ def test_a_large_segment_goes_to_a_slow_reader_whole(tmp_path: Path) -> None:
         # A reader that leaves in the middle harms nobody.
         with socket.create_connection(("127.0.0.1", broker.http_port), 20) as raw:
             raw.sendall(
-                b"GET /api/streams/%2F/s/segments/0/log HTTP/1.1\r\nHost: x\r\n"
+                b"GET /api/streams/%2F/s/segments/0/log HTTP/1.1\r\nHost: localhost\r\n"
                 b"Authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n"
             )
             assert raw.recv(12) == b"HTTP/1.1 200"

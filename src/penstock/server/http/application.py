@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 import penstock
 from penstock.broker.errors import Refusal
-from penstock.server.http.health import HealthPages
+from penstock.server.http.health import (
+    LIVE_PATH,
+    READY_PATH,
+    RETRY_SECONDS,
+    HealthAnswers,
+    answer_body,
+)
+from penstock.server.http.hosts import changes_something
 from penstock.server.http.lease_pages import LeasePages
 from penstock.server.http.line import BrokerSilent
 from penstock.server.http.login import Doorkeeper
 from penstock.server.http.metrics import MetricsPages
 from penstock.server.http.problems import JsonAnswer, Problem, problem_of
-from penstock.server.http.settings import HEADER_BYTES_MAX, REQUESTS_MAX
+from penstock.server.http.protocol import protocol_of
+from penstock.server.http.settings import REQUESTS_MAX, WRITE_SECONDS
 from penstock.server.http.sink_pages import SinkPages
 from penstock.server.http.stream_pages import StreamPages
 from penstock.server.http.websocket import WebSocketDoor
@@ -27,8 +39,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from penstock.server.http.hosts import Hosts
     from penstock.server.http.line import BrokerLine
     from penstock.server.logins import ThreadedLoginChecker
 
@@ -37,15 +50,22 @@ log = structlog.get_logger()
 _STREAM: Final = "/api/streams/{vhost}/{name}"
 _OWNER: Final = "/api/leases/{vhost}/{queue}/{owner}"
 _SINK: Final = "/api/sinks/{vhost}/{sink}"
+_WEBSOCKETS: Final = ("/", "/ws")
+_HELP: Final = "docs/HTTP.md lists the paths."
 
 
 def make_application(
-    line: BrokerLine, logins: ThreadedLoginChecker, data: Path | None, origins: tuple[str, ...]
+    line: BrokerLine,
+    logins: ThreadedLoginChecker,
+    data: Path | None,
+    hosts: Hosts,
+    health: HealthAnswers,
 ) -> Gate:
     door = Doorkeeper(line, logins)
     application = Starlette(
-        routes=_routes(line, door, data, origins),
+        routes=_routes(line, door, data),
         exception_handlers={
+            ClientDisconnect: _gone,
             Problem: _problem,
             Refusal: _refusal,
             BrokerSilent: _silence,
@@ -54,20 +74,15 @@ def make_application(
         },
     )
     application.router.redirect_slashes = False
-    return Gate(application)
+    return Gate(application, hosts, health)
 
 
-def _routes(
-    line: BrokerLine, door: Doorkeeper, data: Path | None, origins: tuple[str, ...]
-) -> list[BaseRoute]:
-    health = HealthPages(line)
+def _routes(line: BrokerLine, door: Doorkeeper, data: Path | None) -> list[BaseRoute]:
     metrics = MetricsPages(line, door)
     streams = StreamPages(line, door, data)
-    sockets = WebSocketDoor(line, origins)
+    sockets = WebSocketDoor(line)
     return [
         Route("/", _front),
-        Route("/health/live", health.live),
-        Route("/health/ready", health.ready),
         Route("/metrics", metrics.totals),
         Route("/metrics/per-queue", metrics.per_queue),
         Route("/api/streams/{vhost}", streams.list),
@@ -79,8 +94,7 @@ def _routes(
         Route(f"{_STREAM}/cursors/{{cursor}}", streams.delete_cursor, methods=["DELETE"]),
         *_lease_routes(LeasePages(line, door)),
         *_sink_routes(SinkPages(line, door)),
-        WebSocketRoute("/", sockets.serve),
-        WebSocketRoute("/ws", sockets.serve),
+        *(WebSocketRoute(path, sockets.serve) for path in _WEBSOCKETS),
     ]
 
 
@@ -108,29 +122,47 @@ def _sink_routes(sinks: SinkPages) -> list[BaseRoute]:
 
 
 class Gate:
-    """In front of the application: bounds the requests at once and leaves paths as they came, so
-    that the virtual host %2F is one part of a path.
+    """In front of the application: answers questions about health, bounds the requests at once,
+    looks at who is addressed, and leaves paths as they came, so that the virtual host %2F is one
+    part of a path.
     """
 
-    def __init__(self, application: ASGIApp) -> None:
+    def __init__(self, application: ASGIApp, hosts: Hosts, health: HealthAnswers) -> None:
         self._application = application
+        self._hosts = hosts
+        self._health = health
         self._request_count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if "raw_path" in scope:
-            scope["path"] = scope["raw_path"].decode("ascii", "replace")
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
+        scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        elif scope["path"] in {LIVE_PATH, READY_PATH} and not changes_something(scope["method"]):
+            # Whatever else is under way. The front door answers most of these itself.
+            await self._health_answer(scope["path"])(scope, receive, send)
+        else:
+            await self._request(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         problem = self._objection(scope)
         if problem is not None:
             await problem.response()(scope, receive, send)
             return
         self._request_count += 1
         try:
-            await self._application(scope, receive, send)
+            await self._application(scope, receive, Sending(scope, send).send)
         finally:
             self._request_count -= 1
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        problem = self._hosts.objection(headers) or self._hosts.origin_objection(headers)
+        if problem is None and scope["path"] not in _WEBSOCKETS:
+            problem = _nothing_at(scope["path"])
+        if problem is not None:
+            await WebSocket(scope, receive, send).send_denial_response(problem.response())
+            return
+        await self._application(scope, receive, send)
 
     def _objection(self, scope: Scope) -> Problem | None:
         if self._request_count >= REQUESTS_MAX:
@@ -140,15 +172,43 @@ class Gate:
                 "Ask again later.",
                 headers={"Retry-After": "1"},
             )
-        # h11 counts only what it must keep while a request is not whole.
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES_MAX:
-            return Problem(431, f"headers have at most {HEADER_BYTES_MAX} octets")
-        return None
+        headers = Headers(scope=scope)
+        problem = self._hosts.objection(headers)
+        if problem is None and changes_something(scope["method"]):
+            # A browser sends along a password that somebody once typed, whatever page asks.
+            problem = self._hosts.origin_objection(headers)
+        return problem
+
+    def _health_answer(self, path: str) -> Response:
+        objection = self._health.objection(path)
+        headers = {"Retry-After": str(RETRY_SECONDS)} if objection else {}
+        return JsonAnswer(answer_body(path, objection), 503 if objection else 200, headers)
+
+
+class Sending:
+    """One answer on its way to a peer that may not take it. Held by its request."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        try:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await self._send(message)
+        except TimeoutError:
+            await protocol_of(self._scope).give_up()
 
 
 async def _front(request: Request) -> Response:
     del request
     return JsonAnswer({"product": "Penstock", "version": penstock.__version__})
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """The client left before it had sent its request, or was too slow; nobody hears this."""
+    del request, error
+    return Response(status_code=400)
 
 
 async def _problem(request: Request, error: Exception) -> Response:
@@ -171,17 +231,18 @@ async def _silence(request: Request, error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """Starlette's own: no such path, or a method that it does not have."""
     assert isinstance(error, HTTPException)
-    reason = error.detail
     if error.status_code == 404:
-        reason = f"there is nothing at {request.scope['path'][:200]}"
-    return Problem(
-        error.status_code,
-        reason,
-        "docs/HTTP.md lists the paths.",
-        headers=dict(error.headers or {}),
-    ).response()
+        return _nothing_at(request.scope["path"]).response()
+    headers = dict(error.headers or {})
+    return Problem(error.status_code, error.detail, _HELP, headers=headers).response()
+
+
+def _nothing_at(path: str) -> Problem:
+    return Problem(404, f"there is nothing at {path[:200]}", _HELP)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
-    log.error("request failed", path=request.scope["path"], exc_info=error)
-    return Problem(500, "a defect of the broker", "See its log.").response()
+    log.error("an HTTP request failed", path=request.scope["path"][:200], exc_info=error)
+    return Problem(
+        500, "the broker has a defect", "Its log says more; please report it."
+    ).response()

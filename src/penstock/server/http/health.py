@@ -1,55 +1,52 @@
-"""Whether the broker is alive and whether it serves. Nobody needs a login to ask."""
+"""Whether the broker is alive and whether it serves. Nobody needs a login to ask.
+
+What healthy means is said in `server.health`. The verdict is read from what the broker's thread keeps
+up to date; it is never waited for. So the answer takes as long with a broker that is busy, or that
+hangs, as with an idle one. Light to import: the front door answers before the HTTP libraries are
+there.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from starlette.responses import Response
-
-from penstock.server.http.problems import JsonAnswer, Problem
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from penstock.server.server import Server
 
-    from penstock.node.node import Node
-    from penstock.server.http.line import BrokerLine
-
-
-class HealthPages:
-    """Held by the application. What healthy means is said in `server.health`."""
-
-    def __init__(self, line: BrokerLine) -> None:
-        self._line = line
-
-    async def live(self, request: Request) -> Response:
-        del request
-        self._check()
-        return JsonAnswer({"status": "live"})
-
-    async def ready(self, request: Request) -> Response:
-        """Takes connections. Publishers may have to wait all the same; metrics say so."""
-        del request
-        self._check()
-        hindrance = _hindrance(self._line.server.node)
-        if hindrance:
-            raise Problem(503, hindrance, headers={"Retry-After": "5"})
-        return JsonAnswer({"status": "ready"})
-
-    def _check(self) -> None:
-        """Without asking the broker's loop: it may be what hangs."""
-        problem = self._line.server.health.problem()
-        if problem:
-            raise Problem(503, problem, headers={"Retry-After": "5"})
+LIVE_PATH: Final = "/health/live"
+READY_PATH: Final = "/health/ready"
+# When to ask again after a 503.
+RETRY_SECONDS: Final = 5
 
 
-def _hindrance(node: Node) -> str:
-    """Why no connections are taken; empty when they are. Reads single values only: the node
-    belongs to another thread.
-    """
-    if node.storage_failure:
-        return "the disk failed"
-    if node.is_stopping:
-        return "the broker is stopping"
-    if len(node.connections) >= node.configuration.connections_max:
-        return "all connections are taken"
-    return ""
+class HealthAnswers:
+    """Held by the HTTP listener; asked on the HTTP server's threads."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def objection(self, path: str) -> str:
+        """Why the answer to this path is 503; empty for 200."""
+        reason = self._server.health.problem()
+        if not reason and path == READY_PATH:
+            reason = self._why_not_ready()
+        return reason
+
+    def _why_not_ready(self) -> str:
+        """Why no connections are taken. Publishers may have to wait all the same; metrics say so.
+        Reads single values only: the node belongs to another thread.
+        """
+        node = self._server.node
+        if node.storage_failure:
+            return "the disk failed"
+        if node.is_stopping:
+            return "the broker is stopping"
+        if len(node.connections) >= node.configuration.connections_max:
+            return "all connections are taken"
+        return ""
+
+
+def answer_body(path: str, objection: str) -> dict[str, object]:
+    if objection:
+        return {"error": "service_unavailable", "reason": objection}
+    return {"status": path.rpartition("/")[2]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from penstock.broker.carried_rows import encode_rows
@@ -36,6 +37,7 @@ from penstock.server.http.request_parts import (
     named,
     numbered,
     object_in,
+    text_in,
 )
 from penstock.server.http.stream_facts import STEP_COUNT
 from penstock.server.http.vhost_access import enter
@@ -105,8 +107,8 @@ class LeasePages:
             return leased(lease, first, min(end, MESSAGES_MAX)), taken_at(lease)
 
         entries, wall = await self._look(request, caller, look)
-        # Off the broker's loop: what stands in a lease does not change.
-        rows = encode_rows(entries, wall)
+        # Off the broker's loop, and off ours: what stands in a lease does not change.
+        rows = await run_in_threadpool(encode_rows, entries, wall)
         return Response(rows, media_type="application/octet-stream")
 
     async def settle(self, request: Request) -> Response:
@@ -155,9 +157,9 @@ def _permitted(
 
 def _wanted(queue: str, body: bytes) -> LeaseRequest:
     read = object_in(body, _FORM)
-    owner = read.get("owner")
-    if not isinstance(owner, str) or not _KEYS.issuperset(read):
+    if not isinstance(read.get("owner"), str) or not _KEYS.issuperset(read):
         raise Problem(400, "the body does not say whose lease is wanted", f"Send {_FORM}.")
+    owner = text_in(read, "owner", _FORM)
     return LeaseRequest(
         queue,
         owner,

@@ -1,27 +1,30 @@
-"""The HTTP server's sockets and its thread.
+"""The HTTP server's sockets and its threads.
 
-The sockets are bound before the broker says that it is ready. The thread waits for the first
-connection before it imports the HTTP libraries, so that a broker which nobody asks over HTTP
-neither starts later nor grows for it; the first request waits a moment for that.
+The sockets are bound before the broker says that it is ready. One thread is the front door, which
+accepts connections and answers questions about health. Another one serves everything else; it
+begins with the first request, so that a broker which nobody asks over HTTP neither starts later nor
+grows for the HTTP libraries. The first request waits a moment for that.
 """
 
 from __future__ import annotations
 
 import asyncio
-import selectors
 import socket
 import threading
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from penstock.server.http.front_door import FrontDoor
+from penstock.server.http.handover import Handover
+from penstock.server.http.health import HealthAnswers
 from penstock.server.http.line import BrokerLine
 from penstock.server.http.settings import BACKLOG, STOP_SECONDS, HttpConfiguration
 from penstock.server.listening import CannotListen, address_of, bound
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from penstock.server.logins import ThreadedLoginChecker
@@ -61,25 +64,24 @@ class HttpListener:
         # An octet written to one end wakes the thread for the last time.
         self._waker, self._wakened = socket.socketpair()
         self._wakened.setblocking(False)
-        self._thread: threading.Thread | None = None
+        # Under which the broker may be addressed, beside what everybody may say.
+        self._hosts = (host, *configuration.hosts)
+        self._threads: list[threading.Thread] = []
 
     def start(self, server: Server, logins: ThreadedLoginChecker, data: Path | None) -> None:
         """Called on the broker's loop."""
         line = BrokerLine(server, asyncio.get_running_loop())
-        self._thread = threading.Thread(
-            target=self._run, args=(line, logins, data), name="penstock-http", daemon=True
-        )
-        self._thread.start()
+        health = HealthAnswers(server)
+        handover = Handover(lambda: self._begin(self._serve, line, logins, data, health, handover))
+        self._begin(self._open, health, handover)
 
     async def stop(self) -> None:
-        """Called on the broker's loop, which goes on answering while the thread ends."""
+        """Called on the broker's loop, which goes on answering while the threads end."""
         self._waker.send(b"\0")
-        thread = self._thread
-        if thread is not None:
-            loop = asyncio.get_running_loop()
-            deadline = loop.time() + _JOIN_SECONDS
-            while thread.is_alive() and loop.time() < deadline:
-                await asyncio.sleep(0.005)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _JOIN_SECONDS
+        while any(thread.is_alive() for thread in self._threads) and loop.time() < deadline:
+            await asyncio.sleep(0.005)
         self.close()
 
     def close(self) -> None:
@@ -88,32 +90,44 @@ class HttpListener:
         self._waker.close()
         self._wakened.close()
 
-    # On the thread.
+    def _begin(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, name="penstock-http", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
-    def _run(self, line: BrokerLine, logins: ThreadedLoginChecker, data: Path | None) -> None:
+    # On the threads.
+
+    def _open(self, health: HealthAnswers, handover: Handover) -> None:
+        is_encrypted = self._tls is not None
         try:
-            if self._is_wanted():
-                from penstock.server.http.serving import serve
-
-                serve(
-                    self._sockets,
-                    self._wakened,
-                    self._tls,
-                    line,
-                    logins,
-                    data,
-                    self._configuration.origins,
-                )
+            FrontDoor(self._sockets, self._wakened, health, handover, is_encrypted).run()
         except Exception:
-            log.exception("the HTTP server ended")
+            log.exception("the HTTP listener failed; nobody is accepted over HTTP any more")
+        finally:
+            handover.end()
 
-    def _is_wanted(self) -> bool:
-        """Wait for a first connection; False when the broker stops before."""
-        with selectors.DefaultSelector() as selector:
-            for waited in [*self._sockets, self._wakened]:
-                selector.register(waited, selectors.EVENT_READ)
-            ready = {key.fileobj for key, _ in selector.select()}
-        return self._wakened not in ready
+    def _serve(
+        self,
+        line: BrokerLine,
+        logins: ThreadedLoginChecker,
+        data: Path | None,
+        health: HealthAnswers,
+        handover: Handover,
+    ) -> None:
+        try:
+            from penstock.server.http.application import make_application
+            from penstock.server.http.hosts import Hosts, host_names
+            from penstock.server.http.serving import serve
+
+            hosts = Hosts(host_names(*self._hosts), self._configuration.origins)
+            frame_max = line.server.node.configuration.limits.frame_max
+            serve(
+                handover, self._tls, make_application(line, logins, data, hosts, health), frame_max
+            )
+        except Exception:
+            log.exception("the HTTP server failed; only health is answered from now on")
+        finally:
+            handover.end()
 
 
 def _tls_context(configuration: HttpConfiguration) -> ssl.SSLContext | None:

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import h11
+import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.server.descriptors import http_below
-from penstock.server.http.settings import FIRST_REQUEST_SECONDS, HEADER_BYTES_MAX, SOCKETS_MAX
+from penstock.server.http.careful_parser import CarefulParser
+from penstock.server.http.problems import Problem
+from penstock.server.http.settings import (
+    FIRST_REQUEST_SECONDS,
+    HEADER_BYTES_MAX,
+    HEADER_LINES_MAX,
+    SOCKETS_MAX,
+    WRITE_SECONDS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -25,9 +36,14 @@ if TYPE_CHECKING:
 
 # Under which name of the scope's state a response finds the protocol.
 PROTOCOL: Final = "penstock.protocol"
-# A reader that does not take a piece in this time is cut off: it holds a file open.
+# A reader that does not take a piece in `WRITE_SECONDS` is cut off: it holds a file open.
 PIECE_BYTES: Final = 16 * 1024 * 1024
-PIECE_SECONDS: Final = 60.0
+# For a peer to take a refusal, before the connection is cut.
+LAST_WORDS_SECONDS: Final = 5.0
+# Of an error's text that is sent back.
+REASON_LENGTH_MAX: Final = 300
+
+log = structlog.get_logger()
 
 
 class _Octets:
@@ -49,54 +65,129 @@ class FileSendingProtocol(H11Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        said: bytes = b"",
     ) -> None:
+        """`said` is what was read from the socket before."""
         super().__init__(config, server_state, {**app_state, PROTOCOL: self}, _loop)
+        self.conn = CarefulParser()
+        self._said = said
+        # Ends the connection unless the whole head of a request comes before.
         self._patience: asyncio.TimerHandle | None = None
-        # Whether a whole request has come.
-        self._has_begun = False
+        # Since when it has had no request under way; for choosing one to close.
+        self.idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.idle_since = self.loop.time()
         descriptor = transport.get_extra_info("socket").fileno()
         if len(self.connections) > SOCKETS_MAX or descriptor >= http_below():
-            transport.abort()
-            return
-        self._patience = self.loop.call_later(FIRST_REQUEST_SECONDS, self._lose_patience)
+            self._make_room()
+        self._wait_for_head()
+        if self._said:
+            self.data_received(self._said)
+
+    def _make_room(self) -> None:
+        idle = [one for one in self.connections if isinstance(one, FileSendingProtocol)]
+        idle = [one for one in idle if not one.is_busy()]
+        if idle:
+            min(idle, key=_idle_since).transport.abort()
+        else:
+            self.transport.abort()
+
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return bool(self.cycle) and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
+        self._end_patience()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.is_busy() and self._patience is None:
+            self._wait_for_head()
+        try:
+            super().data_received(data)
+        except Exception:
+            # A defect of ours or of the libraries; only this connection meets it.
+            log.exception("an HTTP connection failed", peer=self.client)
+            self.transport.abort()
 
     def handle_events(self) -> None:
         super().handle_events()
-        self._has_begun = self._has_begun or bool(self.cycle)
+        if self.is_busy():
+            self._end_patience()
+
+    def on_response_complete(self) -> None:
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    # Patience.
+
+    def _wait_for_head(self) -> None:
+        self._patience = self.loop.call_later(FIRST_REQUEST_SECONDS, self._lose_patience)
+
+    def _end_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def _lose_patience(self) -> None:
+        self._patience = None
         # A WebSocket has taken the transport over when it has another protocol.
-        if not self._has_begun and self.transport.get_protocol() is self:
+        if self.is_busy() or self.transport.get_protocol() is not self:
+            return
+        seconds = int(FIRST_REQUEST_SECONDS)
+        self.end_with(408, f"no whole request came in {seconds} s", "Send it again, quicker.")
+
+    def timeout_keep_alive_handler(self) -> None:
+        # A name of uvicorn's.
+        if self.transport.get_write_buffer_size():
+            # It does not take its answer either.
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        try:
+            super().shutdown()
+        except h11.LocalProtocolError:
+            # In the middle of something that had gone wrong already.
             self.transport.abort()
 
+    # Ends.
+
     def send_400_response(self, msg: str) -> None:
-        """As uvicorn's, in our form."""
-        body = {
-            "error": "bad_request",
-            "reason": msg,
-            "what_to_do": f"Speak HTTP/1.1, with headers of at most {HEADER_BYTES_MAX} octets.",
-        }
-        octets = json.dumps(body).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(octets)).encode()),
-            (b"connection", b"close"),
-        ]
-        for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(data=octets),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+        """As uvicorn's, in our form. Called while the error of the parser is being handled."""
+        error = sys.exc_info()[1]
+        status = 400
+        if isinstance(error, h11.RemoteProtocolError):
+            status = error.error_status_hint
+            # h11 appends what it could not read.
+            text = str(error).partition(": bytearray")[0]
+            msg = f"this is not a valid HTTP/1.1 request: {text}"
+        self.end_with(
+            status,
+            msg[:REASON_LENGTH_MAX],
+            f"Send HTTP/1.1 with headers of at most {HEADER_BYTES_MAX} octets and "
+            f"{HEADER_LINES_MAX} lines.",
+        )
+
+    def end_with(self, status: int, reason: str, what_to_do: str) -> None:
+        """The last words on this connection, if they can still be said."""
+        cycle = self.cycle
+        if self.is_busy():
+            is_answered = cycle.response_started
+            # Nobody is told any more what comes of the request.
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if is_answered:
+                # The peer must not take what it has for the whole answer.
+                self.transport.abort()
+                return
+        if not self.transport.is_closing():
+            self.transport.write(plain_answer(status, reason, what_to_do))
+            self.transport.close()
+            self.loop.call_later(LAST_WORDS_SECONDS, self.transport.abort)
 
     async def send_file(self, file: BinaryIO, start: int, count: int) -> bool:
         """Send a part of a file after the response's headers; False when the peer is gone."""
@@ -106,7 +197,7 @@ class FileSendingProtocol(H11Protocol):
             self.conn.send_with_data_passthrough(h11.Data(data=cast(bytes, _Octets(size))))
             try:
                 sent = await asyncio.wait_for(
-                    self.loop.sendfile(self.transport, file, start, size), PIECE_SECONDS
+                    self.loop.sendfile(self.transport, file, start, size), WRITE_SECONDS
                 )
             except (OSError, RuntimeError, TimeoutError):
                 # RuntimeError is what the loop says of a transport that is closing.
@@ -128,3 +219,19 @@ def protocol_of(scope: MutableMapping[str, Any]) -> FileSendingProtocol:
     found = scope["state"][PROTOCOL]
     assert isinstance(found, FileSendingProtocol)
     return found
+
+
+def plain_answer(status: int, reason: str, what_to_do: str) -> bytes:
+    """A problem as octets, for where there is no request to answer."""
+    body = json.dumps(Problem(status, reason, what_to_do).body()).encode()
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+        "content-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _idle_since(connection: FileSendingProtocol) -> float:
+    return connection.idle_since

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from penstock.server.http.problems import Problem
-from penstock.server.http.settings import BODY_BYTES_MAX
+from penstock.server.http.settings import (
+    BODY_BYTES_MAX,
+    BODY_BYTES_PER_SECOND,
+    BODY_SECONDS,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 NUMBER_MAX: Final = 2**63 - 1
+# Of a parser's text that is sent back.
+REASON_LENGTH_MAX: Final = 300
 
 
 def named(request: Request, part: str) -> str:
@@ -37,30 +44,70 @@ def number(text: str, form: str) -> int:
     return int(text)
 
 
-async def body_of(request: Request, bytes_max: int = BODY_BYTES_MAX) -> bytes:
+async def body_of(
+    request: Request, bytes_max: int = BODY_BYTES_MAX, seconds: float = BODY_SECONDS
+) -> bytes:
+    """Raises a `Problem` for a body that is too large or comes too slowly."""
     pieces: list[bytes] = []
-    room = bytes_max
-    async for piece in request.stream():
-        pieces.append(piece)
-        room -= len(piece)
-        if room < 0:
-            raise Problem(
-                413,
-                f"a body has at most {bytes_max} octets here",
-                headers={"Connection": "close"},
-            )
+    size = 0
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        async with asyncio.timeout(seconds) as patience:
+            async for piece in request.stream():
+                pieces.append(piece)
+                size += len(piece)
+                if size > bytes_max:
+                    break
+                patience.reschedule(began + seconds + size / BODY_BYTES_PER_SECOND)
+    except TimeoutError:
+        raise Problem(
+            408,
+            f"the body came too slowly: {size} octets in {loop.time() - began:.0f} s",
+            "Send it again, quicker.",
+            headers={"Connection": "close"},
+        ) from None
+    if size > bytes_max:
+        raise Problem(
+            413, f"a body has at most {bytes_max} octets here", headers={"Connection": "close"}
+        )
     return b"".join(pieces)
 
 
 def object_in(body: bytes, form: str) -> dict[str, object]:
     """`form` is how the JSON object should look, for whoever sent something else."""
+    reason = "the body is not a JSON object"
     try:
-        read = json.loads(body)
-    except ValueError:
-        read = None
-    if not isinstance(read, dict):
-        raise Problem(400, "the body is not a JSON object", f"Send {form}.")
-    return read
+        read = json.loads(body, parse_constant=_no_number)
+    except RecursionError:
+        reason = "the body is nested too deeply"
+    except ValueError as error:
+        reason = f"the body is not JSON: {error}"[:REASON_LENGTH_MAX]
+    else:
+        if isinstance(read, dict):
+            return read
+    raise Problem(400, reason, f"Send {form}.")
+
+
+def _no_number(word: str) -> float:
+    """NaN and the infinities are not JSON, though Python reads them."""
+    raise ValueError(f"{word} is not JSON")
+
+
+def text_in(read: dict[str, object], key: str, form: str) -> str:
+    """A name. One with half a surrogate pair cannot be written down."""
+    value = read.get(key)
+    if not isinstance(value, str) or not is_writable(value):
+        raise Problem(400, f"'{key}' is not a text of whole characters", f"Send {form}.")
+    return value
+
+
+def is_writable(text: str) -> bool:
+    try:
+        text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def integer_in(read: dict[str, object], key: str, default: int | None, form: str) -> int:

@@ -10,24 +10,29 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+import structlog
 import uvicorn
 
-from penstock.server.http.application import make_application
 from penstock.server.http.protocol import FileSendingProtocol
 from penstock.server.http.settings import (
-    BACKLOG,
+    FIRST_REQUEST_SECONDS,
     HEADER_BYTES_MAX,
     KEEP_ALIVE_SECONDS,
+    SOCKETS_MAX,
     STOP_SECONDS,
 )
+from penstock.server.http.websocket_protocol import CarefulWebSocketProtocol
 
 if TYPE_CHECKING:
     import socket
     import ssl
-    from pathlib import Path
+    from collections.abc import Mapping
 
-    from penstock.server.http.line import BrokerLine
-    from penstock.server.logins import ThreadedLoginChecker
+    from starlette.types import ASGIApp
+
+    from penstock.server.http.handover import Handover
+
+log = structlog.get_logger()
 
 # A WebSocket message that a client sends: holds a frame of any size that we agree to, at least.
 MESSAGE_BYTES_MIN: Final = 1024 * 1024
@@ -36,15 +41,29 @@ DATE_SECONDS: Final = 1.0
 
 
 class QuietServer(uvicorn.Server):
-    """Waits for its end instead of looking for it ten times a second."""
+    """Takes sockets that others accepted, and waits for its end instead of looking for it ten times
+    a second.
+    """
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(
+        self, config: uvicorn.Config, handover: Handover, tls: ssl.SSLContext | None
+    ) -> None:
         super().__init__(config)
+        self._handover = handover
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
+        # Sockets whose TLS handshake is under way, mostly.
+        self._beginnings: set[asyncio.Task[None]] = set()
 
-    def stop(self) -> None:
-        self.should_exit = True
-        self._stopped.set()
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.servers = []
+        self.started = True
+        self._handover.attend(self._ring)
+
+    def _ring(self) -> None:
+        """On any thread."""
+        self._loop.call_soon_threadsafe(self._take)
 
     async def main_loop(self) -> None:
         while not self.should_exit:
@@ -52,27 +71,49 @@ class QuietServer(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), DATE_SECONDS)
 
+    def _take(self) -> None:
+        for accepted, said in self._handover.take():
+            if len(self._beginnings) >= SOCKETS_MAX:
+                accepted.close()
+                continue
+            task = self._loop.create_task(self._begin(accepted, said))
+            self._beginnings.add(task)
+            task.add_done_callback(self._beginnings.discard)
+        if self._handover.is_over:
+            self.should_exit = True
+            self._stopped.set()
+
+    async def _begin(self, accepted: socket.socket, said: bytes) -> None:
+        def protocol() -> FileSendingProtocol:
+            return FileSendingProtocol(
+                self.config, self.server_state, self.lifespan.state, self._loop, said
+            )
+
+        try:
+            await self._loop.connect_accepted_socket(
+                protocol,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=None if self._tls is None else FIRST_REQUEST_SECONDS,
+            )
+        except OSError:
+            # It is gone already, or does not speak TLS as it should.
+            accepted.close()
+
 
 def serve(
-    sockets: list[socket.socket],
-    wakened: socket.socket,
-    tls: ssl.SSLContext | None,
-    line: BrokerLine,
-    logins: ThreadedLoginChecker,
-    data: Path | None,
-    origins: tuple[str, ...],
+    handover: Handover, tls: ssl.SSLContext | None, application: ASGIApp, frame_max: int
 ) -> None:
-    """Until an octet comes out of `wakened`."""
+    """Until nothing more is handed over."""
     config = uvicorn.Config(
-        make_application(line, logins, data, origins),
+        application,
         http=FileSendingProtocol,
-        ws="websockets-sansio",
-        ws_max_size=max(MESSAGE_BYTES_MIN, line.server.node.configuration.limits.frame_max + 8),
+        ws=CarefulWebSocketProtocol,
+        ws_max_size=max(MESSAGE_BYTES_MIN, frame_max + 8),
         # AMQP has heartbeats of its own, and a publisher who waits for an alarm to end is not read.
         ws_ping_interval=None,
         # Bodies are compressed by who knows them.
         ws_per_message_deflate=False,
-        ssl_context_factory=None if tls is None else lambda *_: tls,
         lifespan="off",
         log_config=None,
         # What goes wrong is in our own log already.
@@ -81,22 +122,24 @@ def serve(
         # Whom a proxy speaks for is not believed: it would open the default user to the world.
         proxy_headers=False,
         server_header=False,
-        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
     )
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-        runner.run(_serve(config, sockets, wakened))
+        runner.run(_serve(config, handover, tls))
 
 
-async def _serve(
-    config: uvicorn.Config, sockets: list[socket.socket], wakened: socket.socket
-) -> None:
-    server = QuietServer(config)
-    loop = asyncio.get_running_loop()
-    loop.add_reader(wakened, server.stop)
-    try:
-        await server.serve(sockets)
-    finally:
-        loop.remove_reader(wakened)
+async def _serve(config: uvicorn.Config, handover: Handover, tls: ssl.SSLContext | None) -> None:
+    asyncio.get_running_loop().set_exception_handler(_stray)
+    await QuietServer(config, handover, tls).serve([])
+
+
+def _stray(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
+    """What nobody caught. It has no request to answer."""
+    del loop
+    error = context.get("exception")
+    if isinstance(error, OSError):
+        # A peer that went away.
+        return
+    log.error("the HTTP server met a defect", what=context.get("message"), exc_info=error)

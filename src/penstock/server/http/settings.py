@@ -11,14 +11,21 @@ AMQP_PORT: Final = 5672
 # The kernel's queue of connections not yet accepted. It also holds those that come before the
 # thread has imported what it needs.
 BACKLOG: Final = 512
-# Sockets at once, WebSockets included; further ones are closed without a word. Beside the AMQP
-# port's connections this is the small door.
+# Sockets at once, WebSockets included. For a further one the one is closed that has waited longest
+# between two requests; when all have a request under way, the new one. Beside the AMQP port's
+# connections this is the small door.
 SOCKETS_MAX: Final = 4096
 # Requests at once; further ones hear 503 and when to come again. A refused login waits for seconds
 # and counts, so guessing passwords in parallel ends here.
 REQUESTS_MAX: Final = 256
-# Headers of a request; more is refused with 431, or with 400 when they come in pieces.
+# The head of a request, its first line and headers; more is refused with 431.
 HEADER_BYTES_MAX: Final = 32 * 1024
+# Lines of it. Parsing thousands of empty headers would take the HTTP server's loop long.
+HEADER_LINES_MAX: Final = 256
+# A body may come in so many chunks of any size; when there are more, they must have this many
+# octets on average. Parsing a chunk takes as long for one octet as for a thousand.
+CHUNKS_FREE: Final = 64
+CHUNK_BYTES_MEAN: Final = 512
 # Bodies are small JSON objects; more is refused with 413.
 BODY_BYTES_MAX: Final = 64 * 1024
 # But for those that bring rows for a sink. They are journalled as one batch, and decoded on the
@@ -28,8 +35,14 @@ ROWS_BYTES_MAX: Final = 8 * 1024 * 1024
 ROWS_AT_ONCE: Final = 8
 # A commit's body names every partition: as many as a sink has, in digits.
 COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
-# A socket that has not said a whole request by then is closed.
+# A socket that has not said the whole head of a request by then is answered with 408 and closed.
 FIRST_REQUEST_SECONDS: Final = 15.0
+# A body must keep up with this: so long for nothing, and so many octets in every further second.
+# What is slower is refused with 408, because it holds one of the requests at once.
+BODY_SECONDS: Final = 15.0
+BODY_BYTES_PER_SECOND: Final = 64 * 1024
+# A peer that does not take what is sent to it for this long is cut off: it holds memory.
+WRITE_SECONDS: Final = 60.0
 # An idle connection is kept this long for the next request.
 KEEP_ALIVE_SECONDS: Final = 30
 # How long requests under way may take when the broker stops.
@@ -47,6 +60,8 @@ class HttpConfiguration:
     key: Path | None = None  # None: in the certificate's file
     # Who signs the certificates that clients must show; None asks for none.
     client_authorities: Path | None = None
+    # Names by which clients may address the server in the Host header, beside its own.
+    hosts: tuple[str, ...] = ()
     # Pages of these origins may open WebSockets, beside those that come from this server itself.
     origins: tuple[str, ...] = ()
     # Whether somebody chose the port, so that another AMQP port does not change it.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.sinks import census_of, check_owner, commit, is_committed
 from penstock.server.http.problems import Problem
-from penstock.server.http.request_parts import object_in
+from penstock.server.http.request_parts import NUMBER_MAX, object_in
 from penstock.server.http.staging import check_reach, check_room
 from penstock.server.http.vhost_access import enter
 
@@ -108,11 +108,15 @@ def _word_in(read: Facts, key: str, words: tuple[str, ...]) -> str:
     return str(word)
 
 
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 <= value <= NUMBER_MAX
+
+
 def _attempts_in(read: Facts) -> list[tuple[int, int, int]]:
     rows = read.get("attempts")
     attempts: list[tuple[int, int, int]] = []
     for row in rows if isinstance(rows, list) else [None]:
-        if not isinstance(row, list) or len(row) != 3 or any(type(n) is not int for n in row):
+        if not isinstance(row, list) or len(row) != 3 or not all(map(_is_number, row)):
             raise Problem(400, "the body does not name the attempts that count", f"Send {_FORM}.")
         attempts.append((row[0], row[1], row[2]))
     if len({partition for partition, _, _ in attempts}) != len(attempts):

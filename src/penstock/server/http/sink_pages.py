@@ -10,6 +10,7 @@ import asyncio
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from penstock.broker.errors import NotFound
@@ -96,7 +97,7 @@ class SinkPages:
                 rows,
                 request.query_params.get("exchange"),
                 bool(asked(request, "mandatory", 0)),
-                not _is_checked(request, rows),
+                not await run_in_threadpool(_is_checked, request, rows),
             )
             found = await self._line.walk(staging.checked)
             if not found.count:
@@ -116,7 +117,9 @@ class SinkPages:
         caller = await self._door.let_in(request)
         vhost, sink = named(request, "vhost"), named(request, "sink")
         body = await body_of(request, COMMIT_BYTES_MAX)
-        asked_for = SinkCommit(caller, vhost, sink, numbered(request, "batch"), body)
+        batch = numbered(request, "batch")
+        # In a thread: megabytes of JSON take a while to read.
+        asked_for = await run_in_threadpool(SinkCommit, caller, vhost, sink, batch, body)
         if asked_for.is_empty():
             # There is nothing to publish, so there is nothing to remember either.
             return JsonAnswer(asked_for.answer(published=True))

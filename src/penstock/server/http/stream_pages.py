@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 
@@ -12,7 +11,14 @@ from penstock.server.descriptors import OUT_OF_DESCRIPTORS, files_below
 from penstock.server.http.login import LISTERS, Caller, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem
 from penstock.server.http.ranges import extent_of
-from penstock.server.http.request_parts import asked, body_of, named, number
+from penstock.server.http.request_parts import (
+    asked,
+    body_of,
+    integer_in,
+    named,
+    number,
+    object_in,
+)
 from penstock.server.http.segment_response import SegmentResponse, etag
 from penstock.server.http.stream_facts import (
     Facts,
@@ -194,15 +200,8 @@ def _check_if_match(request: Request, segment: SegmentFile) -> None:
 
 def _offset_in(body: bytes) -> int:
     """Raises a `Problem` for anything but {"offset": N}."""
-    try:
-        read = json.loads(body)
-    except ValueError:
-        read = None
-    offset = read.get("offset") if isinstance(read, dict) and len(read) == 1 else None
-    if isinstance(offset, bool) or not isinstance(offset, int):
-        raise Problem(
-            400,
-            'the body is not {"offset": N}',
-            "The offset is where a reader goes on; everything before it is done.",
-        )
-    return offset
+    form = '{"offset": N}, where a reader goes on; everything before it is done'
+    read = object_in(body, form)
+    if set(read) != {"offset"}:
+        raise Problem(400, 'the body is not {"offset": N}', f"Send {form}.")
+    return integer_in(read, "offset", None, form)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -29,17 +28,22 @@ UNSUPPORTED_DATA: Final = 1003
 TRY_AGAIN_LATER: Final = 1013
 
 
+_WRONG_SUBPROTOCOL: Final = Problem(
+    400,
+    f"this WebSocket speaks the subprotocol '{SUBPROTOCOL}' and no other",
+    f"Send the header Sec-WebSocket-Protocol: {SUBPROTOCOL}.",
+)
+
+
 class WebSocketDoor:
     """Held by the application. The login is AMQP's own, inside the connection."""
 
-    def __init__(self, line: BrokerLine, origins: tuple[str, ...]) -> None:
+    def __init__(self, line: BrokerLine) -> None:
         self._line = line
-        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
     async def serve(self, socket: WebSocket) -> None:
-        problem = self._objection(socket)
-        if problem is not None:
-            await socket.send_denial_response(problem.response())
+        if SUBPROTOCOL not in socket.scope["subprotocols"]:
+            await socket.send_denial_response(_WRONG_SUBPROTOCOL.response())
             return
         bridge = WebSocketBridge(self._line)
         host, is_local = peer_of(socket)
@@ -54,29 +58,11 @@ class WebSocketDoor:
                 await socket.close(TRY_AGAIN_LATER, "the broker takes no more connections")
         except BrokerSilent as silence:
             await socket.send_denial_response(Problem(503, str(silence)).response())
-        except Exception:
-            log.exception("WebSocket failed")
+        except Exception as error:
+            if not _is_an_end(error):
+                log.exception("a WebSocket failed")
         finally:
             bridge.lost()
-
-    def _objection(self, socket: WebSocket) -> Problem | None:
-        if SUBPROTOCOL not in socket.scope["subprotocols"]:
-            return Problem(
-                400,
-                f"this WebSocket speaks the subprotocol '{SUBPROTOCOL}' and no other",
-                f"Send the header Sec-WebSocket-Protocol: {SUBPROTOCOL}.",
-            )
-        origin = socket.headers.get("origin")
-        if origin is None or origin.lower() in self._origins:
-            return None
-        if urlsplit(origin.lower()).netloc == socket.headers.get("host", "").lower():
-            return None
-        # Any page that somebody on this machine looks at could log in as the default user else.
-        return Problem(
-            403,
-            f"pages of {origin[:100]!r} may not open WebSockets here",
-            "Add the origin to http.websocket_origins in the configuration file.",
-        )
 
 
 async def _carry(socket: WebSocket, bridge: WebSocketBridge) -> None:

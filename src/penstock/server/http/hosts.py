@@ -1,0 +1,103 @@
+"""By which names the server may be addressed, and whose pages may use it.
+
+A page of evil.example can have its own name resolve to 127.0.0.1 and then talk to a server there as
+if it came from it (DNS rebinding). The browser says the name in the Host header, so a server that
+insists on names of its own is out of reach. An address cannot be rebound: whoever says one has
+connected to it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from penstock.server.http.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# In the list of names: the Host header is not looked at.
+ANY_HOST: Final = "*"
+_LOCALHOST: Final = "localhost"
+# Methods that change nothing.
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# Of a name, in a text for who sent it.
+_SHOWN_MAX: Final = 100
+
+
+def host_names(*names: str) -> tuple[str, ...]:
+    """Names as they are compared, with the machine's own."""
+    return tuple(sorted({_plain(name) for name in (*names, socket.gethostname()) if name}))
+
+
+class Hosts:
+    """Held by the application and by the WebSocket's door."""
+
+    def __init__(self, names: tuple[str, ...], origins: tuple[str, ...]) -> None:
+        """`names` come from `host_names`."""
+        self._names = frozenset(names)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+
+    def objection(self, headers: Mapping[str, str]) -> Problem | None:
+        """To the name by which the server is addressed."""
+        host = headers.get("host")
+        # Only HTTP/1.0 may leave it out, which no browser speaks.
+        if host is None or self._is_ours(host):
+            return None
+        return Problem(
+            421,
+            f"{host[:_SHOWN_MAX]!r} in the Host header is not a name of this broker",
+            "Address the broker by its IP address, or add the name to http.allowed_hosts in the "
+            "configuration file.",
+            headers={"Connection": "close"},
+        )
+
+    def _is_ours(self, host: str) -> bool:
+        if ANY_HOST in self._names:
+            return True
+        name = _plain(_without_port(host))
+        if name == _LOCALHOST or name.endswith("." + _LOCALHOST) or name in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name.partition("%")[0])
+        except ValueError:
+            return False
+        return True
+
+    def origin_objection(self, headers: Mapping[str, str]) -> Problem | None:
+        """To the page that a browser says it acts for."""
+        origin = headers.get("origin")
+        if origin is None or origin.lower() in self._origins:
+            return None
+        if _place_of(origin) == headers.get("host", "").lower():
+            return None
+        # Any page that somebody on this machine looks at could log in as the default user else.
+        return Problem(
+            403,
+            f"pages of {origin[:_SHOWN_MAX]!r} may not open WebSockets or change anything here",
+            "Add the origin to http.websocket_origins in the configuration file.",
+        )
+
+
+def changes_something(method: str) -> bool:
+    return method not in _READING
+
+
+def _place_of(origin: str) -> str:
+    try:
+        return urlsplit(origin.lower()).netloc
+    except ValueError:
+        return ""
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().rstrip(".")
+
+
+def _without_port(host: str) -> str:
+    """Without the brackets of an IPv6 address, too."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if ":" in host else host
