@@ -28,6 +28,7 @@ from penstock.broker.topology import (
     Result,
     SetPermissions,
 )
+from penstock.broker.totals import Totals
 from penstock.broker.users import (
     ADMINISTRATOR,
     DEFAULT_USER,
@@ -64,6 +65,7 @@ class BrokerState:
         self.ready_lists: ReadyLists | None = None
         self.streams: StreamStore = StreamStore()
         self._watcher: QueueWatcher | None = None
+        self.totals: Totals = Totals()
 
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
@@ -108,6 +110,7 @@ class BrokerState:
         vhost.ready_lists = self.ready_lists
         vhost.streams = self.streams
         vhost.watcher = self._watcher
+        vhost.totals = self.totals
         self.vhosts[name] = vhost
 
     def _vhost_of(self, user: str, vhost: str) -> VirtualHost:

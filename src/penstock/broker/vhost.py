@@ -52,6 +52,7 @@ from penstock.broker.topology import (
     UnbindQueue,
     VhostCommand,
 )
+from penstock.broker.totals import Totals
 from penstock.broker.vhost_view import Sink
 
 
@@ -65,6 +66,8 @@ class VirtualHost(BoundExchanges):
         self.max_connections: int = -1
         # Who sees every queue; None when nobody does.
         self.watcher: QueueWatcher | None = None
+        # Shared by all virtual hosts of a broker.
+        self.totals: Totals = Totals()
         self._exclusive: dict[int, dict[str, Queue]] = {}
 
     def apply(self, command: VhostCommand, now: int) -> Result:
@@ -203,6 +206,7 @@ class VirtualHost(BoundExchanges):
                 now,
             )
         self.queues[command.name] = queue
+        self.totals.declared()
         if self.watcher is not None:
             self.watcher.watch(queue)
         if command.exclusive:
@@ -251,6 +255,7 @@ class VirtualHost(BoundExchanges):
         self.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
         queue.deleted(now)
+        self.totals.deleted(queue)
         if self.watcher is not None:
             self.watcher.forget(queue)
 

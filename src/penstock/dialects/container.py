@@ -39,6 +39,8 @@ class Container:
         self.alarm: str = ""
         self.principals: dict[tuple[str, str], Principal] = {}
         self.connection_counts: dict[str, int] = {}
+        # Since the process started.
+        self.channels_opened: int = 0
         self.translator: Translator = Translator()
         # What this tick has spent on costly things, and who waits for the next one.
         self.turns: Turns = Turns()

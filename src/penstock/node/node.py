@@ -100,7 +100,7 @@ class Node:
         # What `held_bytes` found last.
         self.last_held_bytes: int = 0
         self.connections: dict[int, Connection] = {}
-        self._connections_accepted: int = 0
+        self.connections_accepted: int = 0
         self.is_stopping: bool = False
 
     # Connections.
@@ -111,8 +111,8 @@ class Node:
         """A peer has connected; None when no more are taken."""
         if self.is_stopping or len(self.connections) >= self.configuration.connections_max:
             return None
-        self._connections_accepted += 1
-        number = self._connections_accepted
+        self.connections_accepted += 1
+        number = self.connections_accepted
         outgoing = Outgoing(self.container.flush_list, transport)
         connection = Connection(
             self.container, self.links, outgoing, number, peer_host, peer_is_loopback, now

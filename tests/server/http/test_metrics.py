@@ -1,5 +1,7 @@
 """Prometheus' pages say what the broker holds, and do not fall when a queue goes."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -111,3 +113,69 @@ def test_streams_and_the_journal_show_how_far_they_are(tmp_path: Path) -> None:
         assert total(found, "journal_bytes") > 0
         assert total(found, "journal_written_bytes_total") > 0
         assert total(found, "messages_ready") == 0
+
+
+COUNTERS = (
+    "messages_published_total",
+    "messages_delivered_total",
+    "messages_acknowledged_total",
+    "messages_redelivered_total",
+    "connections_opened_total",
+    "connections_closed_total",
+    "channels_opened_total",
+    "queues_declared_total",
+    "queues_deleted_total",
+)
+
+
+def test_what_came_and_went_between_two_questions_is_counted(pages: Pages) -> None:
+    before = series(pages)
+    assert {name: total(before, name) for name in COUNTERS} == dict.fromkeys(COUNTERS, 0)
+    channel = pika_connection(pages.broker.url).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q")
+    for _ in range(5):
+        channel.basic_publish("", "q", b"x")
+    method, _, _ = channel.basic_get("q")
+    channel.basic_nack(method.delivery_tag)
+    for method, _, _ in channel.consume("q"):
+        channel.basic_ack(method.delivery_tag)
+        if method.delivery_tag == 6:
+            break
+    channel.cancel()
+    channel.queue_delete("q")
+    channel.connection.close()
+    wait_for(lambda: pages.broker.connection_count == 0)
+    after = series(pages)
+    assert {name: total(after, name) for name in COUNTERS} == {
+        "messages_published_total": 5,
+        "messages_delivered_total": 6,
+        "messages_acknowledged_total": 5,
+        "messages_redelivered_total": 1,
+        "connections_opened_total": 1,
+        "connections_closed_total": 1,
+        "channels_opened_total": 1,
+        "queues_declared_total": 1,
+        "queues_deleted_total": 1,
+    }
+
+
+def test_a_deleted_virtual_host_takes_nothing_from_the_counters(pages: Pages) -> None:
+    pages.broker.add_vhost("other")
+    pages.broker.set_permissions("guest", "other")
+    channel = pika_connection(pages.broker.url_for(vhost="other")).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"x")
+    pages.broker.delete_vhost("other")
+    found = series(pages)
+    assert total(found, "messages_published_total") == 1
+    assert total(found, "queues_deleted_total") == 1
+    assert total(found, "queues") == 0
+
+
+def wait_for(has_come: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not has_come():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

@@ -237,6 +237,7 @@ class Connection(ConnectionListener):
         )
         channel.connection_name = login.connection_name(self.client_properties)
         self._channels[number] = channel
+        self.container.channels_opened += 1
         self.wire.send_method(number, ChannelOpenOk())
 
     def channel_ended(self, channel: int, fault: ChannelFault | None) -> None:

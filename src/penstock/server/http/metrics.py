@@ -99,6 +99,11 @@ class FiguresCollector(Collector):
             ("messages_delivered", "Messages given to consumers", figures.delivered),
             ("messages_acknowledged", "Messages acknowledged", figures.acknowledged),
             ("messages_redelivered", "Messages given again", figures.redelivered),
+            ("connections_opened", "Connections that were accepted", figures.connections_opened),
+            ("connections_closed", "Connections that ended", figures.connections_closed),
+            ("channels_opened", "AMQP 0-9-1 channels that were opened", figures.channels_opened),
+            ("queues_declared", "Queues and streams that came to be", figures.queues_declared),
+            ("queues_deleted", "Queues and streams that went", figures.queues_deleted),
         ):
             yield CounterMetricFamily(f"penstock_{name}", text, value=value)
         yield from self._journal()

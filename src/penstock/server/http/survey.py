@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock.broker.queues.queue import Queue
+    from penstock.broker.totals import Totals
     from penstock.node.node import Node
 
 # Queues or connections in one step on the broker's loop: about a millisecond.
@@ -19,6 +20,10 @@ STEP_COUNT: Final = 500
 # per queue alone.
 STREAMS_MAX: Final = 1_000
 CURSORS_MAX: Final = 10_000
+
+
+# Published, delivered, acknowledged and redelivered.
+Counts = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
@@ -55,11 +60,16 @@ class Figures:
     ready: int = 0
     unacknowledged: int = 0
     consumers: int = 0
-    # Since the broker started.
+    # Since the process started; these never fall.
     published: int = 0
     delivered: int = 0
     acknowledged: int = 0
     redelivered: int = 0
+    queues_declared: int = 0
+    queues_deleted: int = 0
+    connections_opened: int = 0
+    connections_closed: int = 0
+    channels_opened: int = 0
     alarm: str = ""
     held_bytes: int = 0
     # None without a data directory.
@@ -72,15 +82,15 @@ class Figures:
 class Surveyor:
     """Held by the metrics page and used on the broker's loop only.
 
-    Queues count since they were declared, and their counts go with them; a sum of those would fall.
-    So each survey adds what has come since the last one. Of queues that came and went between two
-    surveys nothing is seen.
+    A sum is that of the queues there are and of those that are gone, which the broker keeps. It is
+    put together when the last queue was looked at: a queue that went in between is then among those
+    that are gone, with everything it counted, and no longer among the others.
     """
 
     def __init__(self) -> None:
-        # Counts of each queue at the last survey.
-        self._last: dict[Queue, tuple[int, int, int, int]] = {}
-        self._totals: list[int] = [0, 0, 0, 0]
+        # The highest sums that were told. Two surveys may be under way at once, and the one that
+        # ends first may have looked at a queue later than the other.
+        self._told: Counts = (0, 0, 0, 0)
 
     def survey(
         self, node: Node, is_per_queue: bool, vhost: str | None
@@ -94,6 +104,7 @@ class Surveyor:
         )
         yield from _count_channels(node, figures)
         cursor_count = 0
+        seen: list[tuple[Queue, Counts]] = []
         for host in list(node.state.vhosts.values()):
             is_shown = is_per_queue and vhost in {None, host.name}
             for queue in list(host.queues.values()):
@@ -101,7 +112,7 @@ class Surveyor:
                     continue
                 figures.queues += 1
                 _add_levels(queue, figures)
-                self._count(queue)
+                seen.append((queue, _counts_of(queue)))
                 if is_shown:
                     figures.per_queue.append(_queue_figures(host.name, queue))
                 if isinstance(queue, Stream):
@@ -114,33 +125,51 @@ class Surveyor:
                         figures.streams_left_out += 1
                 if figures.queues % STEP_COUNT == 0:
                     yield
-        self._forget_deleted()
         _take_journal(node, figures)
-        figures.published, figures.delivered, figures.acknowledged, figures.redelivered = (
-            self._totals
-        )
+        self._told = _highest(self._told, _sums(node.state.totals, seen))
+        figures.published, figures.delivered, figures.acknowledged, figures.redelivered = self._told
+        _take_totals(node, figures)
         return figures
 
-    def _count(self, queue: Queue) -> None:
-        """Add what has come since the last time. Noted at once, because another survey may be
-        under way.
-        """
-        counts = (
-            queue.published_total,
-            queue.delivered_total,
-            queue.acknowledged_total,
-            queue.redelivered_total,
-        )
-        last = self._last.get(queue, (0, 0, 0, 0))
-        if counts != last:
-            self._last[queue] = counts
-            for at in range(4):
-                self._totals[at] += counts[at] - last[at]
 
-    def _forget_deleted(self) -> None:
-        for queue in [queue for queue in self._last if queue.is_deleted]:
-            self._count(queue)
-            del self._last[queue]
+def _counts_of(queue: Queue) -> Counts:
+    return (
+        queue.published_total,
+        queue.delivered_total,
+        queue.acknowledged_total,
+        queue.redelivered_total,
+    )
+
+
+def _sums(gone: Totals, seen: list[tuple[Queue, Counts]]) -> Counts:
+    """In one step, so that no queue goes meanwhile."""
+    published, delivered = gone.published, gone.delivered
+    acknowledged, redelivered = gone.acknowledged, gone.redelivered
+    for queue, counts in seen:
+        if not queue.is_deleted:
+            published += counts[0]
+            delivered += counts[1]
+            acknowledged += counts[2]
+            redelivered += counts[3]
+    return published, delivered, acknowledged, redelivered
+
+
+def _highest(one: Counts, other: Counts) -> Counts:
+    return (
+        max(one[0], other[0]),
+        max(one[1], other[1]),
+        max(one[2], other[2]),
+        max(one[3], other[3]),
+    )
+
+
+def _take_totals(node: Node, figures: Figures) -> None:
+    totals = node.state.totals
+    figures.queues_declared = totals.queues_declared
+    figures.queues_deleted = totals.queues_deleted
+    figures.connections_opened = node.connections_accepted
+    figures.connections_closed = node.connections_accepted - len(node.connections)
+    figures.channels_opened = node.container.channels_opened
 
 
 def _add_levels(queue: Queue, figures: Figures) -> None:
