@@ -59,6 +59,9 @@ OTHERS: dict[str, tuple[str, object, Reader]] = {
     "amqp10.anonymous": ('"never"', "never", lambda read: read.anonymous),
     "amqp10.create_queues": ("false", False, lambda read: read.creates_queues),
     "http.enabled": ("false", False, lambda read: read.http.enabled),
+    "http.allowed_hosts": ('["a"]', ("a",), lambda read: read.http.allowed_hosts),
+    "log.level": ('"error"', "error", lambda read: read.log.level),
+    "log.format": ('"json"', "json", lambda read: read.log.format),
     "http.websocket_origins": ('["http://a"]', ("http://a",), lambda read: read.http.origins),
 }
 

@@ -175,6 +175,17 @@ def loopback_refusal(name: str) -> str:
     return f"user '{name}' can only connect via localhost"
 
 
+def why_refused(user: User | None, good: bool, peer_is_loopback: bool) -> str:
+    """Why a login fails, for the log alone; empty when it does not."""
+    if user is None:
+        return "there is no such user"
+    if not good:
+        return "the password is wrong" if user.password_hash else "the user has no password"
+    if not may_connect_from(user, peer_is_loopback):
+        return loopback_refusal(user.name)
+    return ""
+
+
 def hash_password(password: bytes, entropy: Entropy) -> str:
     # Imported late, here and below: it takes about 30 ms, and most starts hash nothing.
     from argon2.low_level import Type, hash_secret

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.server.log_settings import LogFormat, LogLevel
+
 if TYPE_CHECKING:
     from penstock.server.http.settings import HttpConfiguration
     from penstock.server.launch import ServerConfiguration
@@ -59,6 +61,13 @@ def command(
         Path | None,
         typer.Option(help="Definitions in RabbitMQ's JSON form, imported before it serves."),
     ] = None,
+    log_level: Annotated[
+        LogLevel | None,
+        typer.Option(help="Least important lines of the log. [default: info]"),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(help="Form of the log. [default: text]")
+    ] = None,
 ) -> None:
     """Run a broker.
 
@@ -79,6 +88,13 @@ def command(
         configuration = replace(configuration, hosts=tuple(host))
     if port is not None:
         configuration = replace(configuration, port=port)
+    log = configuration.log
+    log = replace(
+        log,
+        level=log.level if log_level is None else log_level.value,
+        format=log.format if log_format is None else log_format.value,
+    )
+    configuration = replace(configuration, log=log)
     http = chosen_http(configuration.http, http_port, no_http)
     configuration = replace(configuration, http=http)
     if definitions is not None:

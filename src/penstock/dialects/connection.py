@@ -42,6 +42,10 @@ class Connection:
         # Set, and the other one done with, when the client speaks AMQP 1.0.
         self.amqp10: Connection10 | None = None
 
+    def came_from(self, peer_port: int) -> None:
+        """For the log; 0 where peers have no port."""
+        self.amqp091.noting.peer_port = peer_port
+
     def received(self, data: bytes, now: int) -> None:
         if self._is_decided:
             if self.amqp10 is None:
@@ -63,6 +67,7 @@ class Connection:
                 self._peer_is_loopback,
                 now,
             )
+            self.amqp10.noting.peer_port = self.amqp091.noting.peer_port
         self._is_decided = True
         first = self._first
         self._first = b""

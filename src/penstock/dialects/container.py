@@ -7,6 +7,7 @@ In this case, a message broker/queue."
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.durability import Durability
+from penstock.broker.events import EventLog
 from penstock.broker.permissions import Access
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.state import BrokerState
@@ -41,6 +42,7 @@ class Container:
         self.connection_counts: dict[str, int] = {}
         # Since the process started.
         self.channels_opened: int = 0
+        self.events: EventLog = EventLog()
         self.translator: Translator = Translator()
         # What this tick has spent on costly things, and who waits for the next one.
         self.turns: Turns = Turns()

@@ -9,8 +9,10 @@ be blamed for is told to the `FailureListener`, and everything else of the tick 
 
 from typing import Final
 
+from penstock.broker.command_events import event_of, vhost_event_of
 from penstock.broker.durability import Durability
 from penstock.broker.entry import QueueEntry
+from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
 from penstock.broker.ledger.ledger import Ledger
 from penstock.broker.publishing import PublishInterceptor
 from penstock.broker.queues.queue import Queue
@@ -50,6 +52,7 @@ class Node:
         now: int,
         wall: int,
         disk: Disk | None = None,
+        events: EventLog | None = None,
     ) -> None:
         self.configuration: NodeConfiguration = configuration
         self.state: BrokerState = BrokerState(entropy)
@@ -63,6 +66,8 @@ class Node:
         )
         self.container.translator = DialectTranslator()
         self.container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
+        if events is not None:
+            self.container.events = events
         decoder = DialectDecoder(self.container)
         self.state.streams.decoder = decoder
         self.links: LinkRegistry = LinkRegistry(
@@ -106,9 +111,14 @@ class Node:
     # Connections.
 
     def connected(
-        self, transport: Transport, peer_host: str, peer_is_loopback: bool, now: int
+        self,
+        transport: Transport,
+        peer_host: str,
+        peer_is_loopback: bool,
+        now: int,
+        peer_port: int = 0,
     ) -> Connection | None:
-        """A peer has connected; None when no more are taken."""
+        """A peer has connected; None when no more are taken. The port is for the log."""
         if self.is_stopping or len(self.connections) >= self.configuration.connections_max:
             return None
         self.connections_accepted += 1
@@ -117,6 +127,7 @@ class Node:
         connection = Connection(
             self.container, self.links, outgoing, number, peer_host, peer_is_loopback, now
         )
+        connection.came_from(peer_port)
         self.connections[number] = connection
         return connection
 
@@ -384,9 +395,11 @@ class Node:
 
     # Operations.
 
-    def apply(self, command: BrokerCommand, now: int) -> Result:
+    def apply(self, command: BrokerCommand, now: int, is_told: bool = True) -> Result:
         """Users, permissions and virtual hosts. What connections have resolved is forgotten."""
         result = self.state.apply(command, now)
+        if is_told:
+            self.container.events.record(event_of(command))
         for principal in self.container.principals.values():
             principal.targets.clear()
         if isinstance(command, DeleteVhost):
@@ -395,9 +408,15 @@ class Node:
                     connection.stop(f"vhost '{command.name}' is deleted", now)
         return result
 
-    def apply_to_vhost(self, vhost: str, command: VhostCommand, now: int) -> Result:
+    def apply_to_vhost(
+        self, vhost: str, command: VhostCommand, now: int, is_told: bool = True
+    ) -> Result:
         """Topology and policies, on behalf of an operator."""
-        return self.state.vhost(vhost).apply(command, now)
+        result = self.state.vhost(vhost).apply(command, now)
+        event = vhost_event_of(vhost, command) if is_told else None
+        if event is not None:
+            self.container.events.record(event)
+        return result
 
     def set_alarm(self, source: str, reason: str, now: int) -> None:
         """Block publishers for this reason of this source (memory, disk); an empty reason takes it
@@ -410,6 +429,10 @@ class Node:
         if alarm == self.container.alarm:
             return
         self.container.alarm = alarm
+        kind = EventKind.ALARM_RAISED if reason else EventKind.ALARM_CLEARED
+        severity = Severity.WARNING if reason else Severity.INFO
+        facts: dict[str, object] = {"source": source, "publishers": alarm or "go on"}
+        self.container.events.record(Event(kind, severity, Party(), reason, facts))
         for connection in list(self.connections.values()):
             try:
                 connection.alarm_changed(now)

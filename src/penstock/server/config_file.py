@@ -22,6 +22,10 @@ create_queues = true
 [definitions]
 file = "definitions.json"          # beside this file, if not absolute
 
+[log]
+level = "info"                     # or debug, warning, error
+format = "text"                    # or json
+
 [http]
 enabled = true
 host = []                          # as listen.host
@@ -37,7 +41,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -47,6 +51,7 @@ from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from penstock.server.launch import ServerConfiguration
 from penstock.server.listening import LOCALHOST
+from penstock.server.log_settings import LogConfiguration
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
 _DEFAULTS: Final = Limits()
@@ -106,6 +111,11 @@ class DefinitionsTable(_Table):
     file: str = ""
 
 
+class LogTable(_Table):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
 class HttpTable(_Table):
     enabled: bool = True
     host: _Hosts = Field(default=[], max_length=_HOSTS_MAX)
@@ -126,6 +136,7 @@ class ConfigurationFile(_Table):
     data: DataTable = DataTable()
     amqp10: Amqp10Table = Amqp10Table()
     definitions: DefinitionsTable = DefinitionsTable()
+    log: LogTable = LogTable()
     http: HttpTable = HttpTable()
 
 
@@ -179,6 +190,7 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         # A service does not know the folder it is started in.
         definitions=folder / definitions if definitions else None,
         http=_http(read, folder),
+        log=LogConfiguration(read.log.level, read.log.format),
     )
 
 
@@ -192,7 +204,7 @@ def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
         certificate=folder / http.tls_certificate if http.tls_certificate else None,
         key=folder / http.tls_key if http.tls_key else None,
         client_authorities=folder / http.tls_client_ca if http.tls_client_ca else None,
-        hosts=tuple(http.allowed_hosts),
+        allowed_hosts=tuple(http.allowed_hosts),
         origins=tuple(http.websocket_origins),
         is_port_named="port" in http.model_fields_set,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.definitions import Definitions, DefinitionsRefused, VhostStep, read
 from penstock.broker.definitions_export import export, export_vhost
+from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.broker.rehearsal import rehearse
 from penstock.server.world.entropy import MachineEntropy
 
@@ -35,13 +36,21 @@ def prepare(definitions: object, vhost: str | None = None) -> Definitions:
     return read(definitions, vhost, MachineEntropy())
 
 
-def apply(node: Node, definitions: Definitions, now: int) -> list[str]:
-    """Apply all of it, or raise `DefinitionsRefused` with nothing changed. Returns warnings."""
+def apply(node: Node, definitions: Definitions, now: int, origin: str = "") -> list[str]:
+    """Apply all of it, or raise `DefinitionsRefused` with nothing changed. Returns warnings. The
+    log has one line for all of it; `origin` is where it came from.
+    """
+    count = 0
     for step in rehearse(definitions, node.state, now):
         if isinstance(step, VhostStep):
-            node.apply_to_vhost(step.vhost, step.command, now)
+            node.apply_to_vhost(step.vhost, step.command, now, is_told=False)
         else:
-            node.apply(step.command, now)
+            node.apply(step.command, now, is_told=False)
+        count += 1
+    facts: dict[str, object] = {"file": origin, "definitions": count}
+    node.container.events.record(
+        Event(EventKind.DEFINITIONS_IMPORTED, Severity.INFO, Party(), "", facts)
+    )
     return definitions.warnings
 
 

@@ -26,9 +26,13 @@ from penstock.server.anonymous import Anonymous, allows_anonymous
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
 from penstock.server.descriptors import files_max, limit, sockets_below
 from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
+from penstock.server.event_lines import EventLines
 from penstock.server.http.listener import HttpListener
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.listening import LOCALHOST, CannotListen, address_of, bound, shown
+from penstock.server.log_file import LogFile
+from penstock.server.log_lines import configure
+from penstock.server.log_settings import LogConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes, flood_bytes
 from penstock.server.server import BACKLOG, STOP_SECONDS, Server
@@ -68,6 +72,7 @@ class ServerConfiguration:
     anonymous: Anonymous = "loopback"  # AMQP 1.0 clients that name no user
     creates_queues: bool = True  # AMQP 1.0: attaching to a bare name creates a queue
     http: HttpConfiguration = field(default_factory=HttpConfiguration)
+    log: LogConfiguration = field(default_factory=LogConfiguration)
 
 
 class Running:
@@ -86,6 +91,8 @@ class Running:
         self.addresses: list[tuple[str, int]] = []
         # None when it was not asked for.
         self.http: HttpListener | None = None
+        # None when events are not written to the log.
+        self.events: EventLines | None = None
         self._logins = logins
         self._storage = storage
 
@@ -122,6 +129,8 @@ class Running:
         if self._storage is not None:
             await self.server.note_clean_stop()
             self._storage.close()
+        if self.events is not None:
+            self.events.end()
 
 
 class Storage:
@@ -138,24 +147,27 @@ class Storage:
         self._directory.close()
 
 
-async def start(configuration: ServerConfiguration) -> Running:
+async def start(configuration: ServerConfiguration, writes_events: bool = False) -> Running:
     """Build a node on the real world and let it listen; `start_http` is the caller's, when it has
-    nothing more urgent to do.
+    nothing more urgent to do. Connections, logins and the like are written to the log if asked for.
     """
     clock = MachineClock()
+    events = EventLines(clock) if writes_events else None
     entropy = MachineEntropy()
     logins = ThreadedLoginChecker()
     storage = None
     if configuration.data is not None:
         storage = Storage(configuration.data, clock, entropy)
     try:
-        node = _make_node(configuration, clock, entropy, logins, storage)
+        node = _make_node(configuration, clock, entropy, logins, storage, events)
     except Exception:
         if storage is not None:
             storage.close()
         raise
     server = Server(node, clock)
     logins.attach(server)
+    if events is not None:
+        server.watchers.append(events)
     if can_watch():
         memory_bytes_max = configuration.memory_bytes_max or default_limit_bytes()
         memory = MemoryWatcher(node, memory_bytes_max)
@@ -168,6 +180,7 @@ async def start(configuration: ServerConfiguration) -> Running:
         server.health.flushing_since = storage.disk.flushing_since
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
     running = Running(node, server, logins, storage)
+    running.events = events
     try:
         for watcher in server.watchers:
             # Before anybody can publish.
@@ -185,6 +198,7 @@ def _make_node(
     entropy: MachineEntropy,
     logins: ThreadedLoginChecker,
     storage: Storage | None,
+    events: EventLines | None,
 ) -> Node:
     node = Node(
         NodeConfiguration(
@@ -205,6 +219,7 @@ def _make_node(
         clock.now(),
         clock.wall(),
         None if storage is None else storage.disk,
+        events,
     )
     if node.stored is not None and storage is not None:
         if node.stored.store_id != storage.store_id:
@@ -233,7 +248,7 @@ def _import_definitions(node: Node, path: Path, now: int) -> None:
     # Imported only for a file, as most starts have none.
     from penstock.server.definitions import apply, prepare, read_file
 
-    for warning in apply(node, prepare(read_file(path)), now):
+    for warning in apply(node, prepare(read_file(path)), now, str(path)):
         log.warning("definitions", file=str(path), note=warning)
 
 
@@ -243,7 +258,7 @@ def serve(
     """Run a broker until SIGTERM or SIGINT; says on one line when it is ready. Returns the exit
     code: 0, STORAGE_FAILED or BROKEN. `when_started` is called on the loop before that line.
     """
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    configure(configuration.log, LogFile(sys.stderr.fileno()))
     raise_open_files_limit()
     gc.set_threshold(*GC_THRESHOLDS)
     return uvloop.run(_serve(configuration, when_started))
@@ -252,7 +267,7 @@ def serve(
 async def _serve(
     configuration: ServerConfiguration, when_started: Callable[[Running], None] | None
 ) -> int:
-    running = await start(configuration)
+    running = await start(configuration, writes_events=True)
     if when_started is not None:
         when_started(running)
     stopped = asyncio.Event()

@@ -115,8 +115,9 @@ class Server(SocketOwner):
 
     def accepted(self, transport: SocketTransport, peer: tuple[str, int]) -> Connection | None:
         host = peer[0]
+        now = self._clock.now()
         try:
-            connection = self.node.connected(transport, host, is_loopback(host), self._clock.now())
+            connection = self.node.connected(transport, host, is_loopback(host), now, peer[1])
         except Exception:
             # It has no connection yet that could be ended with a reason.
             log.exception("a new connection failed", peer=host)

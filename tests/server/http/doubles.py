@@ -44,7 +44,7 @@ class OneConnectionNode:
         self.connection = HeldConnection() if takes else None
 
     def connected(
-        self, transport: Transport, host: str, local: bool, now: int
+        self, transport: Transport, host: str, local: bool, now: int, port: int
     ) -> Connection | None:
         return cast("Connection | None", self.connection)
 

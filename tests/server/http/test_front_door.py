@@ -13,7 +13,7 @@ from penstock.node.node import Node
 from penstock.server.http.front_door import WAITING_MAX, FrontDoor
 from penstock.server.http.handover import Handover
 from penstock.server.health import TICK_MS_MAX
-from penstock.server.http.health import HealthAnswers
+from penstock.server.http.health import HealthPages
 from penstock.server.server import Server
 from tests.server.http.asking import serving
 from tests.server.http.doubles import StillServer
@@ -42,7 +42,7 @@ class Opened:
         self.port: int = self._listening.getsockname()[1]
         self.handover = Handover(self.begun.set)
         self._waker, self._wakened = socket.socketpair()
-        health = HealthAnswers(cast("Server", server))
+        health = HealthPages(cast("Server", server))
         door = FrontDoor(
             [self._listening], self._wakened, health, self.handover, is_encrypted=False
         )

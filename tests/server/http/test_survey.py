@@ -48,9 +48,11 @@ def test_what_a_virtual_host_counted_stays_when_it_goes() -> None:
 
 
 def finished(steps: Generator[None, None, Figures]) -> Figures:
-    while True:
-        try:
+    found: object = None
+    try:
+        while True:
             next(steps)
-        except StopIteration as end:
-            assert isinstance(end.value, Figures)
-            return end.value
+    except StopIteration as end:
+        found = end.value
+    assert isinstance(found, Figures)
+    return found

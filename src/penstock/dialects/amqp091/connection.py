@@ -9,18 +9,20 @@ whatever means, all its channels end, then its exclusive queues go.
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
+from penstock.broker.events import EventKind
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timer
-from penstock.broker.users import Verification, may_connect_from
+from penstock.broker.users import Verification, may_connect_from, why_refused
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.commit import Commit
 from penstock.dialects.amqp091.container import Container
-from penstock.dialects.amqp091.faults import fault_of
+from penstock.dialects.amqp091.faults import fault_of, kind_of
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
-from penstock.dialects.logins import LoginWaiter
+from penstock.dialects.logins import TOO_MANY_LOGINS, LoginWaiter
+from penstock.dialects.noting import Noting
 from penstock.dialects.principal import Principal
 from penstock.dialects.reading import ALARM, LOGIN, Reading
 from penstock.dialects.turn import ConnectionTurn, PendingWork
@@ -63,6 +65,7 @@ class Connection(ConnectionListener):
         self.number: int = number
         self.outgoing: Outgoing = outgoing
         self.peer_host: str = peer_host
+        self.noting: Noting = Noting(container.events, "AMQP 0-9-1", number, peer_host)
         self._peer_is_loopback: bool = peer_is_loopback
         outgoing.listener = ConnectionDrain(self)
         self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, container.limits)
@@ -129,6 +132,7 @@ class Connection(ConnectionListener):
     def lost(self, now: int) -> None:
         """The transport is gone."""
         self._now = now
+        self.noting.is_lost = True
         self.wire.lost()
 
     def failed(self, now: int) -> None:
@@ -241,6 +245,8 @@ class Connection(ConnectionListener):
         self.wire.send_method(number, ChannelOpenOk())
 
     def channel_ended(self, channel: int, fault: ChannelFault | None) -> None:
+        if fault is not None:
+            self.noting.warn(kind_of(fault), str(fault), {"channel": channel})
         ended = self._channels.pop(channel, None)
         if ended is not None:
             ended.ended(self._now)
@@ -249,6 +255,7 @@ class Connection(ConnectionListener):
         if self.ended:
             return
         self.ended = True
+        self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         # What was being prepared is rolled back: nobody has seen it.
         self.turn.work = None
         if self._blocked:
@@ -307,12 +314,14 @@ class Connection(ConnectionListener):
         user = state.users.find(name)
         good = state.users.settle(verification)
         if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
+            self.noting.login_refused(name, why_refused(user, good, self._peer_is_loopback))
             waited = now - verification.asked_at
             delay = state.login_delays.failed(name, self.peer_host, now, waited)
             state.timers.schedule(LoginRefusal(self), now + delay)
             return
         state.login_delays.succeeded(name, self.peer_host)
         self.user = name
+        self.noting.login_accepted(name, self._mechanism)
         limits = self.container.limits
         self.wire.send_method(
             0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
@@ -324,6 +333,7 @@ class Connection(ConnectionListener):
         self._now = now
         if self.ended:
             return
+        self.noting.login_refused("", TOO_MANY_LOGINS)
         self.reading.go_on(LOGIN)
         if login.client_capability(self.client_properties, "authentication_failure_close"):
             self.wire.close(login.postponement())
@@ -347,10 +357,12 @@ class Connection(ConnectionListener):
         try:
             vhost, access = self.container.state.open_vhost(name, self.user, counts.get(name, 0))
         except Refusal as refusal:
+            self.noting.warn(EventKind.ACCESS_DENIED, refusal.text, {"vhost": name})
             # Whatever the reason, the client cannot go on without a virtual host.
             raise fault_of(NotAllowed(refusal.text)) from refusal
         counts[name] = counts.get(name, 0) + 1
         self.principal = self.container.principal(self.user, vhost, access)
+        self.noting.opened(self.principal, login.connection_name(self.client_properties))
         self.wire.send_method(0, ConnectionOpenOk())
 
 

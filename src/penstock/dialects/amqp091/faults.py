@@ -11,6 +11,7 @@ from penstock.broker.errors import (
     ResourceError,
     ResourceLocked,
 )
+from penstock.broker.events import EventKind
 from penstock.wire.amqp091 import reply_codes_generated as codes
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
 
@@ -35,3 +36,10 @@ def fault_of(refusal: Refusal) -> Fault:
     if isinstance(refusal, ResourceError):
         return ConnectionFault(codes.RESOURCE_ERROR, text)
     return ConnectionFault(codes.INTERNAL_ERROR, text)
+
+
+def kind_of(fault: ChannelFault) -> EventKind:
+    """What the log calls the end of a channel."""
+    if fault.code == codes.ACCESS_REFUSED and not fault.from_peer:
+        return EventKind.ACCESS_DENIED
+    return EventKind.CHANNEL_ERROR

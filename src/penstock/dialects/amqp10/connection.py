@@ -9,17 +9,19 @@ whatever means, all its links end or are suspended, then its exclusive queues go
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
+from penstock.broker.events import EventKind
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timer
-from penstock.broker.users import DEFAULT_USER, Verification, may_connect_from
+from penstock.broker.users import DEFAULT_USER, Verification, may_connect_from, why_refused
 from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
-from penstock.dialects.amqp10.faults import link_fault_of
+from penstock.dialects.amqp10.faults import kind_of, link_fault_of
 from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.link_registry import LinkRegistry
 from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
-from penstock.dialects.logins import LoginWaiter
+from penstock.dialects.logins import TOO_MANY_LOGINS, LoginWaiter
+from penstock.dialects.noting import Noting
 from penstock.dialects.principal import Principal
 from penstock.dialects.reading import ALARM, LOGIN
 from penstock.dialects.turn import TOPOLOGY_UNITS
@@ -66,6 +68,7 @@ class Connection(ConnectionListener):
         self.outgoing: Outgoing = outgoing
         self.number: int = number
         self.peer_host: str = peer_host
+        self.noting: Noting = Noting(container.events, "AMQP 1.0", number, peer_host)
         self._peer_is_loopback: bool = peer_is_loopback
         outgoing.listener = ConnectionDrain(self)
         allows_anonymous = self._allows_anonymous()
@@ -75,10 +78,12 @@ class Connection(ConnectionListener):
         self._context: ConnectionContext = ConnectionContext(
             container, self.wire, number, links.container_id, now
         )
+        self._context.noting = self.noting
         self._sessions: dict[Session, SessionLinks] = {}
         self.user: str = ""
         # The open of a client without a SASL layer, while its login is checked.
         self._held_open: Open | None = None
+        self._mechanism: str = ""
         self.ended: bool = False
         self._has_hung_up: bool = False
 
@@ -118,6 +123,7 @@ class Connection(ConnectionListener):
     def lost(self, now: int) -> None:
         """The transport is gone."""
         self._context.now = now
+        self.noting.is_lost = True
         self.wire.lost()
 
     def failed(self, now: int) -> None:
@@ -183,6 +189,7 @@ class Connection(ConnectionListener):
             self._open(opened)
             return
         self._held_open = opened
+        self._mechanism = "none"
         self._check(login.ANONYMOUS_LOGIN)
 
     def session_begun(self, session: Session, begin: Begin) -> None:
@@ -201,11 +208,15 @@ class Connection(ConnectionListener):
     def link_ended(
         self, session: Session, link: Link, fault: LinkFault | None, closed: bool
     ) -> None:
+        if fault is not None:
+            self.noting.warn(kind_of(fault), str(fault), {"link": link.name})
         links = self._sessions.get(session)
         if links is not None:
             links.detached(link, closed, self._context.now)
 
     def session_ended(self, session: Session, fault: SessionFault | None) -> None:
+        if fault is not None:
+            self.noting.warn(EventKind.SESSION_ERROR, str(fault), {})
         links = self._sessions.pop(session, None)
         if links is not None:
             links.ended(Parting.SESSION_ENDED, self._context.now)
@@ -214,6 +225,7 @@ class Connection(ConnectionListener):
         if self.ended:
             return
         self.ended = True
+        self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         now = self._context.now
         self._context.transactions.rollback_all(now)
         sessions = list(self._sessions.values())
@@ -245,8 +257,11 @@ class Connection(ConnectionListener):
         )
 
     def _log_in(self, init: SaslInit) -> None:
+        self._mechanism = init.mechanism
         claimed = login.credentials(init, self._allows_anonymous())
         if claimed is None:
+            why = f"mechanism {init.mechanism} is not offered, or its response is malformed"
+            self.noting.login_refused("", why)
             self.wire.send_sasl(SaslOutcome(login.REFUSED))
             return
         self._check(claimed)
@@ -270,12 +285,14 @@ class Connection(ConnectionListener):
         user = state.users.find(name)
         good = state.users.settle(verification)
         if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
+            self.noting.login_refused(name, why_refused(user, good, self._peer_is_loopback))
             waited = now - verification.asked_at
             delay = state.login_delays.failed(name, self.peer_host, now, waited)
             state.timers.schedule(LoginRefusal(self), now + delay)
             return
         state.login_delays.succeeded(name, self.peer_host)
         self.user = name
+        self.noting.login_accepted(name, self._mechanism)
         self._context.reading.go_on(LOGIN)
         opened = self._held_open
         if opened is None:
@@ -292,6 +309,7 @@ class Connection(ConnectionListener):
         self._context.now = now
         if self.ended:
             return
+        self.noting.login_refused("", TOO_MANY_LOGINS)
         self._deny(login.TRY_AGAIN)
 
     def refuse_login(self, now: int) -> None:
@@ -319,6 +337,7 @@ class Connection(ConnectionListener):
             raise ConnectionFault(NOT_FOUND, f"vhost '{name}' not found")
         if state.access.find(self.user, name) is None:
             text = f"access to vhost '{name}' refused for user '{self.user}'"
+            self.noting.warn(EventKind.ACCESS_DENIED, text, {"vhost": name})
             raise ConnectionFault(UNAUTHORIZED_ACCESS, text)
         counts = self.container.connection_counts
         try:
@@ -327,7 +346,9 @@ class Connection(ConnectionListener):
             raise ConnectionFault(RESOURCE_LIMIT_EXCEEDED, refusal.text) from refusal
         counts[name] = counts.get(name, 0) + 1
         self._context.container_id = opened.container_id
-        self._context.principal = self.container.principal(self.user, vhost, access)
+        principal = self.container.principal(self.user, vhost, access)
+        self._context.principal = principal
+        self.noting.opened(principal, opened.container_id)
         properties: dict[str, object] | None = self.links.properties
         if self.wire.outgoing_frame_max < login.FRAME_SIZE_FOR_PROPERTIES:
             properties = None

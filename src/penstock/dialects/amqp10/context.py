@@ -1,7 +1,10 @@
 """One connection as its sessions and links see it."""
 
+from penstock.broker.errors import AccessRefused, Refusal
+from penstock.broker.events import EventKind
 from penstock.dialects.amqp10.transaction import Transactions
 from penstock.dialects.container import Container
+from penstock.dialects.noting import Noting
 from penstock.dialects.principal import Principal
 from penstock.dialects.reading import Reading
 from penstock.dialects.turn import ConnectionTurn
@@ -29,12 +32,23 @@ class ConnectionContext:
         self.reading: Reading = Reading(wire.outgoing.transport)
         # Who pays for what is done on this connection.
         self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, wire, self.reading)
+        # None where nobody reads of it.
+        self.noting: Noting | None = None
 
     def user(self) -> Principal:
         """Who acts; there is somebody once the connection is open."""
         principal = self.principal
         assert principal is not None, "the wire begins no session before the open is answered"
         return principal
+
+    def refused(self, refusal: Refusal) -> None:
+        """One message or request was refused, and its link goes on."""
+        if isinstance(refusal, AccessRefused):
+            self.denied(refusal.text)
+
+    def denied(self, text: str) -> None:
+        if self.noting is not None:
+            self.noting.warn(EventKind.ACCESS_DENIED, text, {})
 
     def gate_definitions(self) -> None:
         """What was just answered may rest on a definition: it is said to be there only when it

@@ -15,6 +15,7 @@ from penstock.broker.errors import (
     ResourceError,
     ResourceLocked,
 )
+from penstock.broker.events import EventKind
 from penstock.wire.amqp10 import conditions_generated as conditions
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.performatives_generated import Error, Rejected
@@ -47,3 +48,10 @@ def link_fault_of(refusal: Refusal) -> LinkFault:
 def rejection_of(refusal: Refusal) -> Rejected:
     """The outcome of a message that cannot go where it wants to."""
     return Rejected(Error(condition_of(refusal), refusal.text))
+
+
+def kind_of(fault: LinkFault) -> EventKind:
+    """What the log calls the end of a link."""
+    if fault.condition == conditions.UNAUTHORIZED_ACCESS and not fault.from_peer:
+        return EventKind.ACCESS_DENIED
+    return EventKind.LINK_ERROR

@@ -12,6 +12,7 @@ from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.management.answering import answer
 from penstock.dialects.amqp10.management.messages import encode_response, read_request
+from penstock.dialects.amqp10.management.refusals import FORBIDDEN
 from penstock.dialects.turn import TOPOLOGY_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
@@ -53,6 +54,8 @@ class ManagementPair:
             raise LinkFault(DECODE_ERROR, str(error)) from error
         context.turn.charge(TOPOLOGY_UNITS)
         response = answer(request, context.user(), context.number, context.node_name, context.now)
+        if response.status == FORBIDDEN:
+            context.denied(str(response.body))
         context.gate_definitions()
         self._responses.append(encode_response(request, response))
         self.pump()

@@ -196,6 +196,7 @@ class TargetLink(DeliveryListener):
         except Refusal as refusal:
             if self._address is not None or settled:
                 raise link_fault_of(refusal) from refusal
+            self._context.refused(refusal)
             answers.decided(answers.next(delivery_id, tag), rejection_of(refusal))
             return
         sequence = 0
@@ -254,6 +255,7 @@ class TargetLink(DeliveryListener):
         try:
             target = self._find_target(properties)
         except Refusal as refusal:
+            self._context.refused(refusal)
             return rejection_of(refusal)
         message.address = target.address
         queues, delayed = destinations(self._principal, target, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -16,17 +17,18 @@ from starlette.websockets import WebSocket
 
 import penstock
 from penstock.broker.errors import Refusal
+from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.server.http.health import (
     LIVE_PATH,
     READY_PATH,
     RETRY_SECONDS,
-    HealthAnswers,
+    HealthPages,
     answer_body,
 )
 from penstock.server.http.hosts import changes_something
 from penstock.server.http.lease_pages import LeasePages
 from penstock.server.http.line import BrokerSilent
-from penstock.server.http.login import Doorkeeper
+from penstock.server.http.login import Doorkeeper, peer_of, port_of
 from penstock.server.http.metrics import MetricsPages
 from penstock.server.http.problems import JsonAnswer, Problem, problem_of
 from penstock.server.http.protocol import protocol_of
@@ -51,6 +53,7 @@ _STREAM: Final = "/api/streams/{vhost}/{name}"
 _OWNER: Final = "/api/leases/{vhost}/{queue}/{owner}"
 _SINK: Final = "/api/sinks/{vhost}/{sink}"
 _WEBSOCKETS: Final = ("/", "/ws")
+FORBIDDEN: Final = 403
 _HELP: Final = "docs/HTTP.md lists the paths."
 
 
@@ -59,15 +62,16 @@ def make_application(
     logins: ThreadedLoginChecker,
     data: Path | None,
     hosts: Hosts,
-    health: HealthAnswers,
+    health: HealthPages,
 ) -> Gate:
     door = Doorkeeper(line, logins)
+    denials = Denials(line)
     application = Starlette(
         routes=_routes(line, door, data),
         exception_handlers={
             ClientDisconnect: _gone,
-            Problem: _problem,
-            Refusal: _refusal,
+            Problem: denials.problem,
+            Refusal: denials.refusal,
             BrokerSilent: _silence,
             HTTPException: _http_error,
             Exception: _defect,
@@ -127,7 +131,7 @@ class Gate:
     part of a path.
     """
 
-    def __init__(self, application: ASGIApp, hosts: Hosts, health: HealthAnswers) -> None:
+    def __init__(self, application: ASGIApp, hosts: Hosts, health: HealthPages) -> None:
         self._application = application
         self._hosts = hosts
         self._health = health
@@ -211,16 +215,32 @@ async def _gone(request: Request, error: Exception) -> Response:
     return Response(status_code=400)
 
 
-async def _problem(request: Request, error: Exception) -> Response:
-    del request
-    assert isinstance(error, Problem)
-    return error.response()
+class Denials:
+    """Answers what pages raise, and has the log say who was not allowed what."""
 
+    def __init__(self, line: BrokerLine) -> None:
+        self._line = line
 
-async def _refusal(request: Request, error: Exception) -> Response:
-    del request
-    assert isinstance(error, Refusal)
-    return problem_of(error).response()
+    async def problem(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        if error.status == FORBIDDEN:
+            self._note(request, error.reason)
+        return error.response()
+
+    async def refusal(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, Refusal)
+        return await self.problem(request, problem_of(error))
+
+    def _note(self, request: Request, reason: str) -> None:
+        party = Party(
+            peer_host=peer_of(request)[0],
+            peer_port=port_of(request),
+            user=getattr(request.state, "user", ""),
+        )
+        facts: dict[str, object] = {"protocol": "HTTP", "path": request.scope["path"]}
+        event = Event(EventKind.ACCESS_DENIED, Severity.WARNING, party, reason, facts)
+        with contextlib.suppress(BrokerSilent):
+            self._line.tell(lambda: self._line.server.node.container.events.record(event))
 
 
 async def _silence(request: Request, error: Exception) -> Response:

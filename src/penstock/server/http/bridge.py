@@ -68,9 +68,9 @@ class WebSocketBridge(Transport):
 
     # On the broker's loop.
 
-    def connect(self, node: Node, host: str, is_local: bool, now: int) -> bool:
+    def connect(self, node: Node, host: str, is_local: bool, now: int, port: int = 0) -> bool:
         """False when the broker takes no more connections."""
-        self._connection = node.connected(self, host, is_local, now)
+        self._connection = node.connected(self, host, is_local, now, port)
         self._line.server.schedule_flush()
         return self._connection is not None
 

@@ -25,7 +25,7 @@ from penstock.server.http.settings import FIRST_REQUEST_SECONDS
 
 if TYPE_CHECKING:
     from penstock.server.http.handover import Handover
-    from penstock.server.http.health import HealthAnswers
+    from penstock.server.http.health import HealthPages
 
 # Sockets that have not said yet what they want. At the limit the one that has waited longest is
 # closed, so whoever opens sockets and says nothing cannot keep others out.
@@ -63,7 +63,7 @@ class FrontDoor:
         self,
         listening: list[socket.socket],
         wakened: socket.socket,
-        health: HealthAnswers,
+        health: HealthPages,
         handover: Handover,
         is_encrypted: bool,
     ) -> None:

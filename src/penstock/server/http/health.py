@@ -19,7 +19,7 @@ READY_PATH: Final = "/health/ready"
 RETRY_SECONDS: Final = 5
 
 
-class HealthAnswers:
+class HealthPages:
     """Held by the HTTP listener; asked on the HTTP server's threads."""
 
     def __init__(self, server: Server) -> None:

@@ -17,7 +17,7 @@ import structlog
 
 from penstock.server.http.front_door import FrontDoor
 from penstock.server.http.handover import Handover
-from penstock.server.http.health import HealthAnswers
+from penstock.server.http.health import HealthPages
 from penstock.server.http.line import BrokerLine
 from penstock.server.http.settings import BACKLOG, STOP_SECONDS, HttpConfiguration
 from penstock.server.listening import CannotListen, address_of, bound
@@ -65,13 +65,13 @@ class HttpListener:
         self._waker, self._wakened = socket.socketpair()
         self._wakened.setblocking(False)
         # Under which the broker may be addressed, beside what everybody may say.
-        self._hosts = (host, *configuration.hosts)
+        self._names = (host, *configuration.allowed_hosts)
         self._threads: list[threading.Thread] = []
 
     def start(self, server: Server, logins: ThreadedLoginChecker, data: Path | None) -> None:
         """Called on the broker's loop."""
         line = BrokerLine(server, asyncio.get_running_loop())
-        health = HealthAnswers(server)
+        health = HealthPages(server)
         handover = Handover(lambda: self._begin(self._serve, line, logins, data, health, handover))
         self._begin(self._open, health, handover)
 
@@ -97,7 +97,7 @@ class HttpListener:
 
     # On the threads.
 
-    def _open(self, health: HealthAnswers, handover: Handover) -> None:
+    def _open(self, health: HealthPages, handover: Handover) -> None:
         is_encrypted = self._tls is not None
         try:
             FrontDoor(self._sockets, self._wakened, health, handover, is_encrypted).run()
@@ -111,7 +111,7 @@ class HttpListener:
         line: BrokerLine,
         logins: ThreadedLoginChecker,
         data: Path | None,
-        health: HealthAnswers,
+        health: HealthPages,
         handover: Handover,
     ) -> None:
         try:
@@ -119,7 +119,7 @@ class HttpListener:
             from penstock.server.http.hosts import Hosts, host_names
             from penstock.server.http.serving import serve
 
-            hosts = Hosts(host_names(*self._hosts), self._configuration.origins)
+            hosts = Hosts(host_names(*self._names), self._configuration.origins)
             frame_max = line.server.node.configuration.limits.frame_max
             serve(
                 handover, self._tls, make_application(line, logins, data, hosts, health), frame_max

@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.users import may_connect_from
+from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.broker.users import may_connect_from, why_refused
 from penstock.dialects.logins import LoginWaiter
 from penstock.server.http.line import BrokerLine, heard
 from penstock.server.http.problems import Problem
@@ -69,7 +70,8 @@ class Doorkeeper:
     async def let_in(self, request: HTTPConnection) -> Caller:
         """Raises a `Problem` with status 401, after the delay that a failed login has."""
         name, password = _credentials(request.headers.get("authorization"))
-        check = LoginCheck(self._line.server, self._logins, *peer_of(request))
+        host, is_local = peer_of(request)
+        check = LoginCheck(self._line.server, self._logins, host, is_local, port_of(request))
         self._line.tell(lambda: check.begin(name, password))
         try:
             verdict = await heard(check.verdict)
@@ -86,6 +88,8 @@ class Doorkeeper:
         if isinstance(verdict, Refused):
             await asyncio.sleep(verdict.delay_ms / 1000)
             raise _unauthorized("the login was refused")
+        # For the log, should it not be allowed what it asks for.
+        request.state.user = verdict.name
         return verdict
 
 
@@ -93,12 +97,13 @@ class LoginCheck(LoginWaiter):
     """One login, on the broker's loop."""
 
     def __init__(
-        self, server: Server, logins: ThreadedLoginChecker, host: str, is_local: bool
+        self, server: Server, logins: ThreadedLoginChecker, host: str, is_local: bool, port: int
     ) -> None:
         self._server = server
         self._logins = logins
         self._host = host
         self._is_local = is_local
+        self._port = port
         self.verdict: Future[Caller | Refused | Postponed] = Future()
         # Set by the other thread: nobody waits for the verdict any more.
         self.is_over = False
@@ -132,12 +137,19 @@ class LoginCheck(LoginWaiter):
         user = state.users.find(name)
         good = state.users.settle(verification)
         if not good or user is None or not may_connect_from(user, self._is_local):
+            self._note(name, why_refused(user, good, self._is_local))
             waited = now - verification.asked_at
             delay = state.login_delays.failed(name, self._host, now, waited)
             self.verdict.set_result(Refused(delay))
             return
         state.login_delays.succeeded(name, self._host)
         self.verdict.set_result(Caller(name, user.tags))
+
+    def _note(self, name: str, reason: str) -> None:
+        party = Party(peer_host=self._host, peer_port=self._port, user=name)
+        self._server.node.container.events.record(
+            Event(EventKind.LOGIN_REFUSED, Severity.WARNING, party, reason, {"protocol": "HTTP"})
+        )
 
 
 def _credentials(header: str | None) -> tuple[str, bytes]:
@@ -173,3 +185,7 @@ def peer_of(request: HTTPConnection) -> tuple[str, bool]:
     host = request.client.host if request.client is not None else ""
     is_forwarded = "forwarded" in request.headers or "x-forwarded-for" in request.headers
     return host, is_loopback(host) and not is_forwarded
+
+
+def port_of(request: HTTPConnection) -> int:
+    return request.client.port if request.client is not None else 0

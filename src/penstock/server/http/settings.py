@@ -61,7 +61,7 @@ class HttpConfiguration:
     # Who signs the certificates that clients must show; None asks for none.
     client_authorities: Path | None = None
     # Names by which clients may address the server in the Host header, beside its own.
-    hosts: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
     # Pages of these origins may open WebSockets, beside those that come from this server itself.
     origins: tuple[str, ...] = ()
     # Whether somebody chose the port, so that another AMQP port does not change it.

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from penstock.server.http.bridge import WebSocketBridge
 from penstock.server.http.line import BrokerSilent
-from penstock.server.http.login import peer_of
+from penstock.server.http.login import peer_of, port_of
 from penstock.server.http.problems import Problem
 from penstock.server.http.protocol import protocol_of
 
@@ -47,9 +47,10 @@ class WebSocketDoor:
             return
         bridge = WebSocketBridge(self._line)
         host, is_local = peer_of(socket)
+        port = port_of(socket)
         try:
             is_taken = await self._line.ask(
-                lambda node, now: bridge.connect(node, host, is_local, now)
+                lambda node, now: bridge.connect(node, host, is_local, now, port)
             )
             await socket.accept(SUBPROTOCOL)
             if is_taken:

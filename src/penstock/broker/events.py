@@ -1,0 +1,92 @@
+"""What an operator wants to read about: connections, logins, refusals, alarms, administration.
+
+An event is a value. Whoever makes one does not know whether it is written down: the server writes
+lines of a log, the simulator writes nothing. There is none per message, and none holds a secret.
+"""
+
+from enum import Enum
+
+from mypy_extensions import mypyc_attr
+
+
+class EventKind(Enum):
+    """The value is what the log calls it."""
+
+    CONNECTION_OPENED = "connection opened"
+    CONNECTION_CLOSED = "connection closed"
+    LOGIN_ACCEPTED = "login accepted"
+    LOGIN_REFUSED = "login refused"
+    ACCESS_DENIED = "access denied"
+    CHANNEL_ERROR = "channel error"
+    SESSION_ERROR = "session error"
+    LINK_ERROR = "link error"
+    ALARM_RAISED = "alarm raised"
+    ALARM_CLEARED = "alarm cleared"
+    POLICY_SET = "policy set"
+    POLICY_CLEARED = "policy cleared"
+    LIMITS_SET = "virtual host limits set"
+    USER_SET = "user set"
+    USER_DELETED = "user deleted"
+    PERMISSIONS_SET = "permissions set"
+    PERMISSIONS_CLEARED = "permissions cleared"
+    VHOST_ADDED = "virtual host added"
+    VHOST_DELETED = "virtual host deleted"
+    DEFINITIONS_IMPORTED = "definitions imported"
+
+
+class Severity(Enum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Party:
+    """Who an event is about; parts that are not known are empty."""
+
+    def __init__(
+        self,
+        connection: int = 0,
+        peer_host: str = "",
+        peer_port: int = 0,
+        user: str = "",
+        vhost: str = "",
+    ) -> None:
+        self.connection: int = connection
+        self.peer_host: str = peer_host
+        self.peer_port: int = peer_port
+        self.user: str = user
+        self.vhost: str = vhost
+
+    def peer(self) -> str:
+        if not self.peer_port:
+            return self.peer_host
+        host = f"[{self.peer_host}]" if ":" in self.peer_host else self.peer_host
+        return f"{host}:{self.peer_port}"
+
+
+class Event:
+    """Made once and never changed."""
+
+    def __init__(
+        self,
+        kind: EventKind,
+        severity: Severity,
+        party: Party,
+        reason: str,
+        facts: dict[str, object],
+    ) -> None:
+        self.kind: EventKind = kind
+        self.severity: Severity = severity
+        self.party: Party = party
+        self.reason: str = reason
+        # Further texts and numbers, by the names that the log has for them.
+        self.facts: dict[str, object] = facts
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EventLog:
+    """Who hears of events. This one does not listen."""
+
+    def record(self, event: Event) -> None:
+        """Called on the node's thread, in the middle of something: must not raise, nor wait."""

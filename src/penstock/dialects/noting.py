@@ -1,0 +1,61 @@
+"""A connection's events, whatever it speaks: who it is, and how seriously its end is taken."""
+
+from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
+from penstock.dialects.principal import Principal
+
+
+class Noting:
+    """Held by a connection, which tells it who it is as that becomes known."""
+
+    def __init__(self, events: EventLog, protocol: str, connection: int, peer_host: str) -> None:
+        self._events: EventLog = events
+        self._protocol: str = protocol
+        self._connection: int = connection
+        self._peer_host: str = peer_host
+        self.peer_port: int = 0
+        self.user: str = ""
+        self.principal: Principal | None = None
+        # Why it ends, where that is known before it does.
+        self.end_reason: str = ""
+        # Whether the transport went first.
+        self.is_lost: bool = False
+
+    def note(
+        self, kind: EventKind, severity: Severity, reason: str, facts: dict[str, object]
+    ) -> None:
+        vhost = "" if self.principal is None else self.principal.vhost.name
+        party = Party(self._connection, self._peer_host, self.peer_port, self.user, vhost)
+        self._events.record(Event(kind, severity, party, reason, facts))
+
+    def warn(self, kind: EventKind, reason: str, facts: dict[str, object]) -> None:
+        self.note(kind, Severity.WARNING, reason, facts)
+
+    def login_accepted(self, user: str, mechanism: str) -> None:
+        self.user = user
+        facts: dict[str, object] = {"protocol": self._protocol, "mechanism": mechanism}
+        self.note(EventKind.LOGIN_ACCEPTED, Severity.INFO, "", facts)
+
+    def login_refused(self, user: str, reason: str) -> None:
+        self.end_reason = "the login was refused"
+        facts: dict[str, object] = {"user": user, "protocol": self._protocol}
+        self.warn(EventKind.LOGIN_REFUSED, reason, facts)
+
+    def opened(self, principal: Principal, name: str) -> None:
+        """`name` is what the client calls its connection, or its container."""
+        self.principal = principal
+        facts: dict[str, object] = {"protocol": self._protocol, "name": name}
+        self.note(EventKind.CONNECTION_OPENED, Severity.INFO, "", facts)
+
+    def closed(self, fault: str, is_from_peer: bool) -> None:
+        """`fault` is empty for an orderly close of the client's."""
+        severity = Severity.INFO
+        if fault and not is_from_peer:
+            severity = Severity.WARNING
+        if not self.user and (self.is_lost or self.end_reason):
+            # A port scan, a probe of a load balancer, or a refused login that has its own line.
+            severity = Severity.DEBUG
+        reason = fault or "the client closed it"
+        if is_from_peer:
+            reason = f"the client closed it: {fault}"
+        facts: dict[str, object] = {"protocol": self._protocol}
+        self.note(EventKind.CONNECTION_CLOSED, severity, self.end_reason or reason, facts)
