@@ -146,6 +146,8 @@ def test_nothing_of_all_that_reaches_the_log(served: Served) -> None:
     for octets, _, _ in BAD.values():
         answer_to(port, octets)
     for octets in BAD_FRAMES.values():
+        # Right behind the request, before it is answered.
+        answer_to(port, websocket_request() + octets)
         with opened(port) as line:
             line.sendall(websocket_request())
             first_answer(line)

@@ -10,9 +10,9 @@ import pytest
 
 from penstock import Broker
 from penstock.node.node import Node
+from penstock.server.health import TICK_MS_MAX
 from penstock.server.http.front_door import WAITING_MAX, FrontDoor
 from penstock.server.http.handover import Handover
-from penstock.server.health import TICK_MS_MAX
 from penstock.server.http.health import HealthPages
 from penstock.server.server import Server
 from tests.server.http.asking import serving

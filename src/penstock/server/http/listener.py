@@ -65,7 +65,7 @@ class HttpListener:
         self._waker, self._wakened = socket.socketpair()
         self._wakened.setblocking(False)
         # Under which the broker may be addressed, beside what everybody may say.
-        self._names = (host, *configuration.allowed_hosts)
+        self._names = (*hosts, *configuration.allowed_hosts)
         self._threads: list[threading.Thread] = []
 
     def start(self, server: Server, logins: ThreadedLoginChecker, data: Path | None) -> None:

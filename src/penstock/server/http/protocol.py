@@ -109,7 +109,7 @@ class FileSendingProtocol(H11Protocol):
             super().data_received(data)
         except Exception:
             # A defect of ours or of the libraries; only this connection meets it.
-            log.exception("an HTTP connection failed", peer=self.client)
+            log.exception("an HTTP connection failed", peer=shown_peer(self.client))
             self.transport.abort()
 
     def handle_events(self) -> None:
@@ -235,3 +235,7 @@ def plain_answer(status: int, reason: str, what_to_do: str) -> bytes:
 
 def _idle_since(connection: FileSendingProtocol) -> float:
     return connection.idle_since
+
+
+def shown_peer(client: tuple[str, int] | None) -> str:
+    return "" if client is None else f"{client[0]}:{client[1]}"

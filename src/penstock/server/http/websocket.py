@@ -60,7 +60,8 @@ class WebSocketDoor:
         except BrokerSilent as silence:
             await socket.send_denial_response(Problem(503, str(silence)).response())
         except Exception as error:
-            if not _is_an_end(error):
+            # What is said to a peer that is going has no place to go to.
+            if not _is_an_end(error) and not protocol_of(socket.scope).transport.is_closing():
                 log.exception("a WebSocket failed")
         finally:
             bridge.lost()

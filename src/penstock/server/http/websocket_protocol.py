@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from penstock.server.http.protocol import LAST_WORDS_SECONDS, REASON_LENGTH_MAX, plain_answer
+from penstock.server.http.protocol import (
+    LAST_WORDS_SECONDS,
+    REASON_LENGTH_MAX,
+    plain_answer,
+    shown_peer,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,7 +81,7 @@ class CarefulWebSocketProtocol(WebSocketsSansIOProtocol):
                     return
         except Exception:
             # A defect of ours or of the libraries; only this connection meets it.
-            log.exception("a WebSocket failed", peer=self.client)
+            log.exception("a WebSocket failed", peer=shown_peer(self.client))
             self.transport.abort()
             return
         self._read_on()
@@ -106,7 +111,14 @@ class CarefulWebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.abort()
 
     def handle_parser_exception(self) -> None:
-        super().handle_parser_exception()
+        error = self.conn.parser_exc
+        if self.conn.close_sent is not None:
+            super().handle_parser_exception()
+        elif error is not None and not self.handshake_complete:
+            # Garbage right behind a request that is not answered yet.
+            self._refuse_handshake(error)
+        else:
+            self.transport.abort()
         self.loop.call_later(LAST_WORDS_SECONDS, self.transport.abort)
 
     def _refuse_handshake(self, error: Exception) -> None:
