@@ -64,10 +64,7 @@ class Node:
         self.container: Container = Container(
             self.state, entropy, login_checker, configuration.limits, properties
         )
-        self.container.translator = DialectTranslator()
-        self.container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
-        if events is not None:
-            self.container.events = events
+        prepare(self.container, configuration, events)
         decoder = DialectDecoder(self.container)
         self.state.streams.decoder = decoder
         self.links: LinkRegistry = LinkRegistry(
@@ -454,6 +451,16 @@ class Node:
             except Exception as error:
                 self.connection_failed(connection, "stopping it", error, now)
         self._sweep_ledger(now + self.state.wall.offset_ms, True)
+
+
+def prepare(
+    container: Container, configuration: NodeConfiguration, events: EventLog | None
+) -> None:
+    """What a container of this node has besides its own defaults."""
+    container.translator = DialectTranslator()
+    container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
+    if events is not None:
+        container.events = events
 
 
 class NodeStorage(StorageOwner):
