@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from penstock.broker.dead_letter import record_death
 from penstock.broker.header_values import Timestamp as Moment
 from penstock.broker.message import NO_EXPIRATION, NOBODY, Address, Message
+from penstock.broker.message import Properties as NeutralProperties
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.selectors.message_subject import MessageSubject
 from penstock.dialects.amqp10.message_head import (
@@ -416,3 +417,39 @@ def test_sections_that_are_absent_are_empty() -> None:
     assert sections.octets(PROPERTIES) == b""
     assert sections.octets(APPLICATION_PROPERTIES) == b""
     assert head_of().headers() == {}
+
+
+def told(count: object) -> Array:
+    """The annotation of a message that died in `q`, as a publisher may write it."""
+    death: dict[object, object] = {
+        Symbol("queue"): "q",
+        Symbol("reason"): Symbol("rejected"),
+        Symbol("count"): count,
+        Symbol("first-time"): Timestamp(-1000),
+        Symbol("exchange"): "",
+        Symbol("routing-keys"): Array(0xB1, ["k"]),
+    }
+    return Array(0xD1, [death])
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {Symbol("x-opt-deaths"): told(ULong(2**63 - 1))},
+        {Symbol("x-opt-deaths"): told(ULong(2**64 - 1))},
+        {Symbol("x-death"): [{"queue": "q", "reason": "rejected", "count": ULong(2**64 - 1)}]},
+        {Symbol("x-death"): [{"queue": "q", "reason": "rejected", "count": -(2**63)}]},
+        {Symbol("x-death"): [{"queue": "other", "when": ULong(2**64 - 1), "if": Timestamp(-1)}]},
+        {Symbol("x-other"): [ULong(2**64 - 1)]},
+    ],
+)
+def test_whatever_annotations_say_a_message_can_die(annotations: dict[object, object]) -> None:
+    properties: NeutralProperties = read_head(MessageAnnotations(annotations).encode())
+    message = Message(Address("", "q", b""), properties, b"", 1)
+    for _ in range(2):
+        headers = dict(properties.headers())
+        record_death(headers, "q", DeathReason.REJECTED, message, 1000)
+        properties = properties.rewritten(headers, drop_expiration=True)
+    deaths = properties.headers()["x-death"]
+    assert isinstance(deaths, list)
+    assert deaths[0]["queue"] == "q"
