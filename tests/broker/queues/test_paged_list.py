@@ -242,6 +242,21 @@ def test_what_came_back_is_paged_out_with_what_is_known_of_it() -> None:
     assert [entry.delivery_count for entry in again] == [n * 1000 for n in range(1, 21)] + [0]
 
 
+def test_the_last_of_the_tail_that_was_taken_and_came_back_is_found_by_its_position() -> None:
+    """A consumer that chooses took it out of the middle, and gave it back."""
+    ready, _, page_list = paged_out(20)
+    entry = ready.next_from(20)
+    assert entry is not None
+    assert ready.take(20) is entry
+    ready.insert(entry)
+    for listed in page_list:
+        listed.page_out()
+    assert ready.positions() == list(range(1, 21))
+    assert ready.entry_of(20) is not None or ready.location_of(20) >= 0
+    assert ready.next_from(20) is ready.take(20)
+    assert ready.positions() == list(range(1, 20))
+
+
 def test_what_came_out_of_the_journal_is_flagged_and_nobodys() -> None:
     pages = KeptPages()
     ready = PagedReadyList(pages, [], LITTLE)

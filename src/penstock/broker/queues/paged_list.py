@@ -204,7 +204,9 @@ class PagedReadyList(ReadyList):
     def insert(self, entry: QueueEntry) -> None:
         position = entry.position
         if self._tail.count and position > self._tail.first_position():
-            if position < self._tail.last_position():
+            # The last one itself may be the one that was taken out. Paged out once more, it would
+            # stand behind its own mark of being gone, and never be found.
+            if position <= self._tail.last_position():
                 self._returned.insert(place_of(self._returned, position), entry)
             else:
                 self._incoming.insert(place_of(self._incoming, position), entry)
