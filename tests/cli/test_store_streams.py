@@ -17,9 +17,12 @@ from penstock.server.world.entropy import MachineEntropy
 from penstock.storage.errors import Damaged
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.number_table import NumberTable, read_newest
+from penstock.storage.publisher_notes import encode_group, encode_table
 from penstock.storage.recovery import BatchSink, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
+from penstock.storage.stream_index import NOTED
 from penstock.storage.stream_log import StreamLog
+from penstock.storage.stream_segment import publishers_name
 from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
 
 FOLDER = folder_of("/", "events", 1)
@@ -244,3 +247,42 @@ def test_a_stream_that_is_gone_after_a_clean_stop_is_missed(store: Path) -> None
     code, output = run("check", str(store))
     assert code == 2
     assert "damaged: streams/2f/656c7365-2 at offset 0: messages 0 to 9 are missing" in output
+
+
+def add_rows(disk: MachineDisk) -> None:
+    """Rows of a sink with their note, all of it safe, and a message behind them."""
+    log = StreamLog(disk, FOLDER, disk.names(), 1 << 20, 0)
+    begin = log.end_offset
+    for body in (b"row-1", b"row-2"):
+        log.add(ADDRESS, HEADER, body, NOTED, 200)
+    log.write()
+    note = disk.open(publishers_name(FOLDER, log.segments[-1].first_offset))
+    note.append(encode_table({"p": 7}, {}))
+    note.append(
+        encode_group({}, {"stage": 2}, begin, log.end_offset, log.entries_crc(begin)),
+    )
+    log.flush_requested()
+    log.became_durable(log.end_offset)
+    log.add(ADDRESS, HEADER, b"after", 0, 201)
+    log.write()
+
+
+def test_a_note_that_does_not_count_rows_is_named_and_the_rows_are_salvaged(
+    store: Path, tmp_path: Path
+) -> None:
+    OnDisk(store)(add_rows)
+    assert run("check", str(store))[0] == 0
+    [note] = [name for name in contents(store) if name.endswith(".pub")]
+    whole = (store / note).read_bytes()
+    (store / note).write_bytes(whole[:-3])
+    code, output = run("check", str(store))
+    assert code == 2
+    assert "it does not tell of message 10, a row of a sink" in output
+    with pytest.raises(Damaged):
+        messages(store)
+    new = tmp_path / "new"
+    code, output = run("salvage", str(store), "--to", str(new))
+    assert code == 2, output
+    assert messages(new) == [*BODIES, b"row-1", b"row-2", b"after"]
+    # What is whole of the note goes along.
+    assert (new / note).read_bytes() == encode_table({"p": 7}, {})
