@@ -214,18 +214,21 @@ class Node:
                 self.container.gate_list.clear()
         except DiskError as error:
             self.storage_failed(str(error))
-        except Exception as error:
-            self.break_down(f"an earlier tick could not be stored: {error}")
+        except Exception as defect:  # another name: compiled, a name has one type in a function
+            self.break_down(f"an earlier tick could not be stored: {defect}")
             raise
         if self.ledger is not None:
-            try:
-                self.ledger.end_of_tick(now + self.state.wall.offset_ms)
-            except Exception as error:
-                self.failed("writing the ledger", error)
+            self._write_ledger(self.ledger, now)
         if self._has_disk_failed():
             return
         self._confirm(now)
         self._write(now)
+
+    def _write_ledger(self, ledger: Ledger, now: int) -> None:
+        try:
+            ledger.end_of_tick(now + self.state.wall.offset_ms)
+        except Exception as error:
+            self.failed("writing the ledger", error)
 
     def _has_disk_failed(self) -> bool:
         return bool(self.storage_failure)
