@@ -49,6 +49,8 @@ class OpenTransaction:
         # Those whose provisional outcome was told, or that do not get one.
         self.told: set[bytes] = set()
         self.retired: list[Retired] = []
+        # Queues whose messages are acquired in it, with an outcome or without.
+        self.acquired_from: set[str] = set()
         self.is_ending = False
         self.commits = False
 
@@ -63,7 +65,8 @@ class OpenTransaction:
     def queues(self) -> set[str]:
         """Everything that it may change."""
         found = {queue for copy in self.copies.values() for queue in copy.queues}
-        return found | {retired.receiver.queue for retired in self.retired}
+        found |= {retired.receiver.queue for retired in self.retired}
+        return found | self.acquired_from
 
 
 class TransactionOwner(SendingProgram):

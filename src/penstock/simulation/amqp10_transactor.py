@@ -179,6 +179,7 @@ class Amqp10Transactor(Amqp10Receiver, TransactionOwner):
         if link is None or not self.receivers[0].is_ready or self.session is None:
             return
         self.history.sighted("messages are acquired in a transaction")
+        transaction.acquired_from.add(self.receivers[0].queue)
         flow = Flow(
             handle=link.handle,
             delivery_count=link.delivery_count,
