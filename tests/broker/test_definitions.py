@@ -9,6 +9,7 @@ from penstock.broker.definitions import Definitions, DefinitionsRefused, read
 from penstock.broker.definitions_export import export, export_vhost
 from penstock.broker.errors import NotFound
 from penstock.broker.header_values import Timestamp
+from penstock.broker.set_apart import LEASE_OF, LEASE_PREFIX, STAGE_OF, STAGE_PREFIX
 from penstock.broker.topology import (
     AddVhost,
     BindQueue,
@@ -194,6 +195,17 @@ def test_exclusive_queues_and_their_bindings_are_not_exported() -> None:
     assert [row["name"] for row in rows(export(state), "queues")] == ["ours"]
     assert rows(export(state), "bindings") == []
     assert rows(export(state), "exchanges") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"), [(LEASE_PREFIX + "1", LEASE_OF), (STAGE_PREFIX + "1", STAGE_OF)]
+)
+def test_queues_that_the_broker_made_for_itself_are_not_exported(name: str, owner: str) -> None:
+    state = make_state()
+    command = DeclareQueue(name, durable=True, arguments={owner: "job"}, server_named=True)
+    state.vhost("/").apply(command, 0)
+    assert name in state.vhost("/").queues
+    assert rows(export(state), "queues") == []
 
 
 def test_argument_types_that_json_does_not_have_become_those_it_has() -> None:
