@@ -80,3 +80,8 @@ def test_an_unknown_name_is_an_ordinary_attribute_error() -> None:
     program = "import penstock\ntry: penstock.Brokr\nexcept AttributeError as e: print(e)"
     result = run_in(PACKAGE.parent, program)
     assert result.stdout == "module 'penstock' has no attribute 'Brokr'\n", result.stderr
+
+
+def test_the_pure_build_that_nobody_asked_for_is_told_from_the_one_that_was() -> None:
+    assert builds.is_pure_by_accident({}) == (builds.build_mode() == "pure")
+    assert not builds.is_pure_by_accident({"PENSTOCK_PURE": "1"})

@@ -72,3 +72,8 @@ def build_mode() -> str:
     """Says "compiled" or "pure", by where the hot code was really loaded from."""
     origin = import_module(WITNESS).__file__ or ""
     return "compiled" if origin.endswith(tuple(EXTENSION_SUFFIXES)) else "pure"
+
+
+def is_pure_by_accident(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the slow build runs though nobody asked for it."""
+    return build_mode() == "pure" and environment.get("PENSTOCK_PURE") != "1"

@@ -18,7 +18,7 @@ import uvloop
 
 import penstock
 from penstock.broker.store.limits import StoreLimits
-from penstock.builds import build_mode
+from penstock.builds import build_mode, is_pure_by_accident
 from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
@@ -287,6 +287,11 @@ async def _serve(
     sys.stdout.flush()
     addresses = [shown(address) for address in running.addresses]
     log.info("ready", build=build_mode(), addresses=addresses)
+    if is_pure_by_accident():
+        log.warning(
+            "this is the pure build, which is several times slower than the compiled one; "
+            "install a C compiler and Python's headers, and install Penstock again"
+        )
     running.start_http(configuration.data)
     running.server.when_storage_fails = stopped.set
     running.server.when_broken = stopped.set
