@@ -20,6 +20,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final, cast
 
+from penstock.server.descriptors import http_below
 from penstock.server.http.health import LIVE_PATH, READY_PATH, RETRY_SECONDS, answer_body
 from penstock.server.http.settings import FIRST_REQUEST_SECONDS
 
@@ -123,6 +124,10 @@ class FrontDoor:
             except OSError as error:
                 self._survive(error)
                 return
+            if accepted.fileno() >= http_below():
+                # The last descriptors are kept for files.
+                accepted.close()
+                continue
             accepted.setblocking(False)
             if self._is_encrypted:
                 self._handover.give(accepted, b"")

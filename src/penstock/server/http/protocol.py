@@ -17,7 +17,6 @@ import h11
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.server.descriptors import http_below
 from penstock.server.http.careful_parser import CarefulParser
 from penstock.server.http.problems import Problem
 from penstock.server.http.settings import (
@@ -79,8 +78,7 @@ class FileSendingProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.idle_since = self.loop.time()
-        descriptor = transport.get_extra_info("socket").fileno()
-        if len(self.connections) > SOCKETS_MAX or descriptor >= http_below():
+        if len(self.connections) > SOCKETS_MAX:
             self._make_room()
         self._wait_for_head()
         if self._said:
