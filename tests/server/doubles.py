@@ -79,6 +79,9 @@ class FailingDisk(Disk):
     def remove(self, name: str) -> None:
         self._kept.remove(name)
 
+    def flush_now(self, files: list[AppendFile]) -> None:
+        self._kept.flush_now(files)
+
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
         self._kept.flush(files, token, listener)
 

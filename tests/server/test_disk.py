@@ -221,6 +221,22 @@ def test_a_failed_flush_names_file_and_reason(tmp_path: Path, failing: str) -> N
     asyncio.run(story())
 
 
+def test_what_recovery_waits_for_is_flushed_when_it_returns(tmp_path: Path) -> None:
+    async def story() -> None:
+        calls = WatchedCalls()
+        with disk_on(tmp_path, calls) as disk:
+            file = disk.open("journal/1")
+            disk.open("journal/2")
+            disk.remove("journal/2")
+            disk.flush_now([file])
+            assert sorted(calls.flushed) == sorted(["1", "journal", tmp_path.name])
+            calls.fails = {"1"}
+            with pytest.raises(DiskError, match="journal/1: Input/output error"):
+                disk.flush_now([file])
+
+    asyncio.run(story())
+
+
 def test_a_short_write_is_continued(tmp_path: Path) -> None:
     async def story() -> None:
         calls = WatchedCalls()

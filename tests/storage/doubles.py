@@ -51,6 +51,8 @@ class MemoryDisk(Disk):
         self.room = 1 << 40
         self.files = {name: MemoryFile(self, content) for name, content in (contents or {}).items()}
         self.flushes: list[AskedFlush] = []
+        # What was waited for: the files, and the names that were there then.
+        self.waited_for: list[tuple[list[AppendFile], list[str]]] = []
 
     def open(self, name: str) -> AppendFile:
         if name not in self.files:
@@ -65,6 +67,9 @@ class MemoryDisk(Disk):
 
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
         self.flushes.append(AskedFlush(list(files), token, listener))
+
+    def flush_now(self, files: list[AppendFile]) -> None:
+        self.waited_for.append((list(files), self.names()))
 
     def free_bytes(self) -> int:
         return self.room

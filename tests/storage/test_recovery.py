@@ -311,6 +311,26 @@ def test_a_cut_that_comes_undone_is_cut_again() -> None:
     assert recovered(undone)[0] == PAYLOADS[:1]
 
 
+def test_a_cut_is_safe_before_anybody_is_served() -> None:
+    contents = flushed_store()
+    last = max(contents)
+    disk = MemoryDisk({**contents, last: contents[last][:-1]})
+    state = recovered(disk)[1]
+    assert state.torn_tail is not None
+    assert disk.waited_for == [([disk.files[last]], disk.names())]
+
+
+def test_segments_behind_a_cut_are_gone_for_good_before_anybody_is_served() -> None:
+    contents = flushed_store()
+    last = max(contents)
+    disk = MemoryDisk({**contents, last: b""})
+    state = recovered(disk)[1]
+    assert state.torn_tail is not None
+    ((files, names),) = disk.waited_for
+    assert files == []
+    assert last not in names
+
+
 def test_another_version_is_refused_by_number() -> None:
     contents = flushed_store()
     name = max(contents)

@@ -90,9 +90,6 @@ class StoredState:
             self.journal.request_flush()
         else:
             put_defaults(state, now)
-            if recovered.torn_tail is not None:
-                # The cut itself must be safe, or what was cut off may come back.
-                self.journal.request_flush()
 
     def begin(self, durability: Durability) -> None:
         """What was recovered counts as written, and as safe as far as the disk is known to have it."""

@@ -159,6 +159,9 @@ class SimulatedDisk(Disk):
             self._flush_ends - self._clock.microseconds, partial(self._flushed, flush)
         )
 
+    def flush_now(self, files: list[AppendFile]) -> None:
+        self._make_safe(SimulatedFlush(self, files, 0, Nobody(), fails=False))
+
     def _flushed(self, flush: "SimulatedFlush") -> None:
         if flush.incarnation != self.incarnation:
             return
@@ -250,3 +253,13 @@ class SimulatedFlush:
         self.token = token
         self.listener = listener
         self.fails = fails
+
+
+class Nobody(FlushListener):
+    """Of a flush that was waited for."""
+
+    def flushed(self, token: int, now: int) -> None:
+        raise AssertionError("nobody is told")
+
+    def flush_failed(self, reason: str, now: int) -> None:
+        raise AssertionError("nobody is told")

@@ -227,8 +227,10 @@ class Recovery:
         return False
 
     def _cut(self, index: int, offset: int) -> None:
-        """Begin a new segment behind the cut: appending to the cut one could meet the old tail
-        again when the power goes before the cut is flushed.
+        """Begin a new segment behind the cut, and make the cut safe before anybody is served.
+
+        Otherwise a power loss soon after could undo it. What was cut off may then fit again, because
+        what tore it is gone, and the next start would come back to another past than this one.
         """
         state = self._state
         segment = self._segments[index]
@@ -241,9 +243,11 @@ class Recovery:
             segment.file.truncate(offset)
             state.files[segment.number] = segment.file
             state.unflushed.append(segment.file)
+            self._disk.flush_now([segment.file])
         else:
             segment.file.close()
             self._disk.remove(segment.name)
+            self._disk.flush_now([])
         state.torn_tail = TornTail(segment.name, offset, octets)
 
 

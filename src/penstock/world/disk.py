@@ -1,7 +1,8 @@
 """The disk as a node sees it: files that only grow, and a flush that is asked for and answered.
 
 Appending and reading happen at once, in the page cache of whatever disk it is. Asking for a flush
-and hearing of it are two separate moments, so that no one ever waits for a disk on the event loop.
+and hearing of it are two separate moments, so that no one ever waits for a disk on the event loop;
+recovery alone, which comes before the loop serves anybody, may wait.
 """
 
 from abc import ABC, abstractmethod
@@ -73,6 +74,12 @@ class Disk(ABC):
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
         """Ask that everything appended to these files so far become safe; the listener hears of
         it later with the token. Requests are answered in order.
+        """
+
+    @abstractmethod
+    def flush_now(self, files: list[AppendFile]) -> None:
+        """As `flush`, and waits for it. Only for recovery, when there is nobody yet who would have
+        to wait as well. Raises `DiskError`.
         """
 
     @abstractmethod
