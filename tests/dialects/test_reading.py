@@ -19,6 +19,8 @@ from tests.seeds.doubles import CountingTransport
         ([("stop", LOGIN), ("go_on", TURN)], False),
         ([("go_on", LOGIN)], True),
         ([("stop", TURN), ("stop", TURN), ("go_on", TURN)], True),
+        ([("stop", ALARM), ("stop", LOGIN), ("go_on", ALARM | LOGIN)], True),
+        ([("stop", LOGIN), ("stop", TURN), ("go_on", ALARM | LOGIN)], False),
     ],
     ids=str,
 )

@@ -25,7 +25,7 @@ class Reading:
         self._reasons |= reason
 
     def go_on(self, reason: int) -> None:
-        """Does nothing for a reason that there is not."""
+        """Does nothing for a reason that there is not. Several may be given as one, with `|`."""
         if self._reasons & reason:
             self._reasons &= ~reason
             if self._reasons == 0:

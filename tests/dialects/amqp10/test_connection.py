@@ -80,6 +80,29 @@ def test_an_open_without_a_sasl_layer_is_answered_when_the_login_is_checked(hous
     assert peer.wire.state is ConnectionState.OPENED
 
 
+def test_a_client_whose_login_is_being_checked_is_read_again_when_the_server_stops(
+    house: House,
+) -> None:
+    house.node.container.login_checker = SlowLogins()
+    peer = house.connect(mechanism="")
+    assert not peer.transport.is_reading
+    house.node.stop(house.now)
+    assert peer.transport.is_reading
+
+
+def test_a_client_in_the_middle_of_a_delivery_is_read_again_when_the_server_stops(
+    house: House,
+) -> None:
+    house.declare("q")
+    peer = house.connect()
+    peer.sender(peer.begin(), "/queues/q").put(bytes(500_000))
+    peer.connection.received(peer.said()[:300_000], house.now)
+    house.node.set_alarm("memory", "low on memory", house.now)
+    assert not peer.transport.is_reading
+    house.node.stop(house.now)
+    assert peer.transport.is_reading
+
+
 @pytest.mark.parametrize("mechanism", ["", "ANONYMOUS"])
 def test_nobody_is_anonymous_where_the_operator_forbids_it(mechanism: str) -> None:
     house = House(settings=Amqp10Settings(anonymous=False))

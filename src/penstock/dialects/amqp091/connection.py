@@ -258,10 +258,9 @@ class Connection(ConnectionListener):
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         # What was being prepared is rolled back: nobody has seen it.
         self.turn.work = None
-        if self._blocked:
-            # Or the peer's close-ok would stay unread.
-            self._blocked = False
-            self.reading.go_on(ALARM)
+        self._blocked = False
+        # Or the peer's close-ok would stay unread.
+        self.reading.go_on(ALARM | LOGIN)
         channels = list(self._channels.values())
         self._channels.clear()
         failure: Exception | None = None

@@ -227,6 +227,8 @@ class Connection(ConnectionListener):
         self.ended = True
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         now = self._context.now
+        # Or the peer's close would stay unread.
+        self._context.reading.go_on(ALARM | LOGIN)
         self._context.transactions.rollback_all(now)
         sessions = list(self._sessions.values())
         self._sessions.clear()
