@@ -35,7 +35,7 @@ class Lingering:
     def add(self, transport: SocketTransport, now: int) -> None:
         if len(self._sockets) >= LINGERING_MAX:
             self.cut_oldest()
-        self._sockets[transport] = (now + LINGER_MS, transport.pending_bytes())
+        self._sockets[transport] = (now + LINGER_MS, transport.unsent_bytes())
 
     def discard(self, transport: SocketTransport) -> None:
         """The peer has closed it, or it is gone."""
@@ -55,7 +55,7 @@ class Lingering:
             if until > now:
                 return
             del self._sockets[transport]
-            left = transport.pending_bytes()
+            left = transport.unsent_bytes()
             if left < pending:
                 self._sockets[transport] = (now + LINGER_MS, left)
             else:

@@ -44,10 +44,6 @@ class ThreadedLoginChecker(LoginChecker):
     def attach(self, server: Server) -> None:
         self._server = server
 
-    @property
-    def waiting_count(self) -> int:
-        return len(self._queue)
-
     def check(self, verification: Verification, waiter: LoginWaiter) -> None:
         server = self._attached()
         for login in self._queue.add(WaitingLogin(verification, waiter)):

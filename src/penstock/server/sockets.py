@@ -116,10 +116,6 @@ class SocketTransport(Transport):
         if self._when_finished is not None:
             self._when_finished()
 
-    def pending_bytes(self) -> int:
-        """What was written and has not left."""
-        return self._transport.get_write_buffer_size()
-
     def abort(self) -> None:
         self._transport.abort()
 

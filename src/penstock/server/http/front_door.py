@@ -13,14 +13,13 @@ Invariants
 
 from __future__ import annotations
 
-import errno
 import json
 import selectors
 import socket
 import time
 from typing import TYPE_CHECKING, Final, cast
 
-from penstock.server.descriptors import http_below
+from penstock.server.descriptors import OUT_OF_DESCRIPTORS, http_below
 from penstock.server.http.health import LIVE_PATH, READY_PATH, RETRY_SECONDS, answer_body
 from penstock.server.http.settings import FIRST_REQUEST_SECONDS
 
@@ -43,7 +42,6 @@ _PATHS: Final = {LIVE_PATH.encode(): LIVE_PATH, READY_PATH.encode(): READY_PATH}
 _HEAD_END: Final = b"\r\n\r\n"
 # Headers that make a request more than a plain question.
 _UNUSUAL: Final = (b"\ncontent-length", b"\ntransfer-encoding", b"\nexpect", b"\nupgrade")
-_NO_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Guest:
@@ -136,7 +134,7 @@ class FrontDoor:
 
     def _survive(self, error: OSError) -> None:
         """Without file descriptors nobody can be accepted: make room, or wait a moment."""
-        if error.errno in _NO_DESCRIPTORS and self._guests:
+        if error.errno in OUT_OF_DESCRIPTORS and self._guests:
             self._dismiss(next(iter(self._guests.values())))
         else:
             time.sleep(EXHAUSTED_SECONDS)
