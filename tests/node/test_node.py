@@ -24,6 +24,13 @@ def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over() -> None:
     assert cleared.severity is Severity.INFO
 
 
+def test_the_figures_behind_an_alarm_are_told_with_it() -> None:
+    house = House()
+    events = told(house)
+    house.node.set_alarm("disk", "low on disk", 1, {"free": 5})
+    assert events.events[0].facts["free"] == 5
+
+
 def test_of_two_alarms_both_are_told() -> None:
     house = House()
     events = told(house)

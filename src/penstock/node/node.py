@@ -418,9 +418,11 @@ class Node:
             self.container.events.record(event)
         return result
 
-    def set_alarm(self, source: str, reason: str, now: int) -> None:
+    def set_alarm(
+        self, source: str, reason: str, now: int, figures: dict[str, object] | None = None
+    ) -> None:
         """Block publishers for this reason of this source (memory, disk); an empty reason takes it
-        back, and they go on when no source has one.
+        back, and they go on when no source has one. The figures are for the log.
         """
         if self._alarms.get(source, "") == reason:
             return
@@ -432,6 +434,7 @@ class Node:
         kind = EventKind.ALARM_RAISED if reason else EventKind.ALARM_CLEARED
         severity = Severity.WARNING if reason else Severity.INFO
         facts: dict[str, object] = {"source": source, "publishers": alarm or "go on"}
+        facts.update(figures or {})
         self.container.events.record(Event(kind, severity, Party(), reason, facts))
         for connection in list(self.connections.values()):
             try:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.world.disk import Disk
-
-log = structlog.get_logger()
 
 # Room for what reclaiming copies and for what is under way when the alarm is raised: four segments.
 FREE_BYTES_MIN: Final = 256 * 1024 * 1024
@@ -41,9 +37,8 @@ class DiskWatcher:
         free = self._disk.free_bytes()
         if not self._raised and free < self._min:
             self._raised = True
-            log.warning("disk alarm: publishers wait", free=free, limit=self._min)
-            self._node.set_alarm("disk", "low on disk", now)
+            figures: dict[str, object] = {"free": free, "limit": self._min}
+            self._node.set_alarm("disk", "low on disk", now, figures)
         elif self._raised and free > self._release:
             self._raised = False
-            log.info("disk alarm is over", free=free)
-            self._node.set_alarm("disk", "", now)
+            self._node.set_alarm("disk", "", now, {"free": free})

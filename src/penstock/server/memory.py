@@ -22,14 +22,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.node.node import Node
-
-log = structlog.get_logger()
 
 # Share of the machine's memory above which publishers are blocked, as RabbitMQ's watermark.
 MEMORY_FRACTION: Final = 0.4
@@ -84,19 +80,15 @@ class MemoryWatcher:
         resident = self._resident()
         if not self._raised and self._is_too_much(held, resident, 1.0):
             self._raised = True
-            log.warning(
-                "memory alarm: publishers wait",
-                held=held,
-                resident=resident,
-                limit=self._limit_bytes,
-            )
-            self._node.set_alarm("memory", "low on memory", now)
+            self._node.set_alarm("memory", "low on memory", now, self._figures(held, resident))
         elif self._raised and not self._is_too_much(held, resident, RELEASE_FRACTION):
             self._raised = False
-            log.info("memory alarm is over", held=held, resident=resident, limit=self._limit_bytes)
-            self._node.set_alarm("memory", "", now)
+            self._node.set_alarm("memory", "", now, self._figures(held, resident))
         if not self._raised and resident > self._limit_bytes * RESIDENT_FRACTION:
             self._trim_if_due(now)
+
+    def _figures(self, held: int, resident: int) -> dict[str, object]:
+        return {"held": held, "resident": resident, "limit": self._limit_bytes}
 
     def _is_too_much(self, held: int, resident: int, share: float) -> bool:
         limit = self._limit_bytes * share
