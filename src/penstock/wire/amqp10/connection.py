@@ -8,7 +8,8 @@ Invariants
 - `receive` takes any split of the byte stream and never raises for a mistake of the peer: it
   answers with detach, end or close and tells the listener once.
 - No more than one incomplete frame is kept between reads, or `Limits.ahead_bytes_max` while our
-  listener owes an answer, or what came in a read after the listener has said `must_stop`; deliveries in the making are bounded by `Limits`.
+  listener owes an answer, or what came in a read after the listener has said `must_stop`;
+  deliveries in the making are bounded by `Limits`.
 - After close is sent everything but open and close is discarded; after a fault in the framing
   itself everything is, for nobody knows where the next frame begins.
 """
