@@ -54,6 +54,12 @@ def test_what_is_not_known_is_left_out(written: io.StringIO) -> None:
     assert set(line) == {"timestamp", "level", "event", "vhost"}
 
 
+def test_a_zero_is_known(written: io.StringIO) -> None:
+    event = Event(EventKind.LIMITS_SET, Severity.INFO, Party(vhost="v"), "", {"max_queues": 0})
+    EventLines(HandClock()).record(event)
+    assert lines(written)[0]["max_queues"] == 0
+
+
 def test_one_peers_noise_hides_nobody_and_is_counted(written: io.StringIO) -> None:
     clock = HandClock()
     events = EventLines(clock)

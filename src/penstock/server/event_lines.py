@@ -98,8 +98,9 @@ def _facts_of(event: Event) -> dict[str, object]:
         "user": party.user,
         "peer": party.peer(),
         "vhost": party.vhost,
-        "connection": party.connection,
+        "connection": party.connection or "",
         **event.facts,
         "reason": event.reason,
     }
-    return {name: value for name, value in facts.items() if value not in {"", 0}}
+    # A zero is known: no byte free, no queue allowed.
+    return {name: value for name, value in facts.items() if value != ""}
