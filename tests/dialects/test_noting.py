@@ -4,6 +4,8 @@ import pytest
 
 from penstock.broker.events import EventKind, Severity
 from penstock.broker.topology import AddVhost, SetPermissions
+from penstock.broker.users import Verification
+from penstock.dialects.logins import TOO_MANY_LOGINS, LoginChecker, LoginWaiter
 from penstock.dialects.noting import Noting
 from penstock.wire.amqp091.methods_generated import QueueDeclare
 from tests.dialects.amqp10.doubles import House as House10
@@ -67,6 +69,28 @@ def test_a_client_of_10_that_is_refused_and_one_that_leaves() -> None:
         "name": "client",
     }
     assert events.events[-1].severity is Severity.WARNING
+
+
+class BusyLogins(LoginChecker):
+    """Checks nothing: too many wait."""
+
+    def check(self, verification: Verification, waiter: LoginWaiter) -> None:
+        waiter.login_not_checked(1)
+
+
+def test_a_login_that_was_not_checked_is_told_with_its_user() -> None:
+    house091 = House091()
+    house091.node.container.login_checker = BusyLogins()
+    of_091 = told(house091)
+    house091.connect()
+    house091.settle()
+    house10 = House10()
+    house10.node.container.login_checker = BusyLogins()
+    of_10 = told(house10)
+    house10.connect()
+    for events in (of_091, of_10):
+        refused = events.of(EventKind.LOGIN_REFUSED)
+        assert (refused.facts["user"], refused.reason) == ("guest", TOO_MANY_LOGINS)
 
 
 def test_a_mechanism_that_is_not_offered_is_told() -> None:

@@ -276,7 +276,7 @@ class Connection(ConnectionListener):
             self.login_checked(verification, self._context.now)
             return
         self._context.reading.stop(LOGIN)
-        self.container.login_checker.check(verification, ConnectionLogin(self))
+        self.container.login_checker.check(verification, ConnectionLogin(self, user))
 
     def login_checked(self, verification: Verification, now: int) -> None:
         self._context.now = now
@@ -306,12 +306,12 @@ class Connection(ConnectionListener):
         except ConnectionFault as fault:
             self.wire.close(fault)
 
-    def login_not_checked(self, now: int) -> None:
+    def login_not_checked(self, user: str, now: int) -> None:
         """Too many logins wait."""
         self._context.now = now
         if self.ended:
             return
-        self.noting.login_refused("", TOO_MANY_LOGINS)
+        self.noting.login_refused(user, TOO_MANY_LOGINS)
         self._deny(login.TRY_AGAIN)
 
     def refuse_login(self, now: int) -> None:
@@ -370,14 +370,16 @@ class ConnectionDrain(DrainListener):
 class ConnectionLogin(LoginWaiter):
     """Brings the answer of a password check back to its connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, user: str) -> None:
         self._connection: Connection = connection
+        # Who it says to be.
+        self._user: str = user
 
     def login_checked(self, verification: Verification, now: int) -> None:
         self._connection.login_checked(verification, now)
 
     def login_not_checked(self, now: int) -> None:
-        self._connection.login_not_checked(now)
+        self._connection.login_not_checked(self._user, now)
 
     def is_gone(self) -> bool:
         return self._connection.ended or self._connection.outgoing.transport.has_hung_up()
