@@ -112,6 +112,35 @@ class Connection:
         else:
             self.amqp10.alarm_changed(now)
 
+    def unfinished_octets(self) -> int:
+        """Of messages that an alarm has stopped in the middle, or that it completes now."""
+        if self.amqp10 is None:
+            if self.amqp091.is_finishing:
+                return self.amqp091.wire.assembling()
+            return self.amqp091.unfinished_octets()
+        if self.amqp10.is_finishing:
+            return self.amqp10.wire.assembling()
+        return self.amqp10.unfinished_octets()
+
+    def is_finishing(self) -> bool:
+        """Whether it may complete a message, though an alarm lasts."""
+        if self.amqp10 is None:
+            return self.amqp091.is_finishing and not self.amqp091.ended
+        return self.amqp10.is_finishing and not self.amqp10.ended
+
+    def finish(self, now: int) -> None:
+        if self.amqp10 is None:
+            self.amqp091.finish(now)
+        else:
+            self.amqp10.finish(now)
+
+    def give_up_unfinished(self, now: int) -> None:
+        """It did not complete its message when it was its turn: it is closed."""
+        if self.amqp10 is None:
+            self.amqp091.give_up_unfinished(now)
+        else:
+            self.amqp10.give_up_unfinished(now)
+
     def update_is_plain(self) -> None:
         """Publishing is intercepted from now on, or no longer."""
         if self.amqp10 is None:

@@ -33,3 +33,6 @@ class Reading:
 
     def is_stopped(self) -> bool:
         return self._reasons != 0
+
+    def is_stopped_for(self, reason: int) -> bool:
+        return self._reasons & reason != 0

@@ -31,6 +31,7 @@ from penstock.node.configuration import NodeConfiguration
 from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
 from penstock.node.stored import StorageOwner, StoredState
+from penstock.node.unfinished import UnfinishedMessages
 from penstock.wire.outgoing import Outgoing
 from penstock.world.disk import Disk, DiskError
 from penstock.world.entropy import Entropy
@@ -39,6 +40,9 @@ from penstock.world.network import Transport
 # So many timers may fail one after the other before the rest of them waits for the next tick: one
 # that arms itself again for the same moment must not keep us here for ever.
 FAILED_TIMERS_MAX: Final = 100
+
+# The source of the alarm that the memory watcher raises.
+MEMORY: Final = "memory"
 
 
 class Node:
@@ -99,6 +103,7 @@ class Node:
         if disk is not None and configuration.ledger:
             self.ledger = Ledger(self.state, disk, wall)
         self._alarms: dict[str, str] = {}
+        self._unfinished: UnfinishedMessages = UnfinishedMessages()
         # What `held_bytes` found last.
         self.last_held_bytes: int = 0
         self.connections: dict[int, Connection] = {}
@@ -383,6 +388,11 @@ class Node:
                 connection.tick(now)
             except Exception as error:
                 self.connection_failed(connection, "looking at its time-outs", error, now)
+        try:
+            is_low = bool(self._alarms.get(MEMORY, ""))
+            self._unfinished.sweep(self.connections, is_low, self.last_held_bytes, now)
+        except Exception as defect:
+            self.failed("letting a client complete its message", defect)
         self._sweep_ledger(wall, False)
 
     def _sweep_ledger(self, wall: int, is_last: bool) -> None:

@@ -44,7 +44,11 @@ from penstock.wire.amqp091.methods_generated import (
     ConnectionUpdateSecretOk,
     Method,
 )
-from penstock.wire.amqp091.reply_codes_generated import CONNECTION_FORCED, INTERNAL_ERROR
+from penstock.wire.amqp091.reply_codes_generated import (
+    CONNECTION_FORCED,
+    INTERNAL_ERROR,
+    RESOURCE_ERROR,
+)
 from penstock.wire.amqp091.states import Role
 from penstock.wire.outgoing import DrainListener, Outgoing
 
@@ -84,6 +88,8 @@ class Connection(ConnectionListener):
         # A publisher is told about alarms and not read while one lasts.
         self._publishes: bool = False
         self._blocked: bool = False
+        # It may complete the message that it is in the middle of, though an alarm lasts.
+        self.is_finishing: bool = False
 
     # What the node says.
 
@@ -96,10 +102,36 @@ class Connection(ConnectionListener):
             if self.turn.is_over or not self._work_on(self.turn.work):
                 return
             data = b""
+        released_count = self.wire.released_count
         self.wire.receive(data, now)
-        if self.container.alarm and self.wire.assembling():
+        if self.is_finishing:
+            self._finish_one(released_count)
+        elif self.container.alarm and self.wire.assembling():
             # It would go on with a large content until it is complete.
             self._block()
+
+    def _finish_one(self, released_count: int) -> None:
+        """It was its turn to complete one message, whatever comes behind it."""
+        if self.wire.assembling() and self.wire.released_count == released_count:
+            return
+        self.is_finishing = False
+        if self._blocked and not self.ended:
+            self.reading.stop(ALARM)
+
+    def unfinished_octets(self) -> int:
+        """Of messages that an alarm has stopped in the middle."""
+        return self.wire.assembling() if self.reading.is_stopped_for(ALARM) else 0
+
+    def finish(self, now: int) -> None:
+        """Its turn to complete a message, though the alarm lasts."""
+        self._now = now
+        self.is_finishing = True
+        self.reading.go_on(ALARM)
+
+    def give_up_unfinished(self, now: int) -> None:
+        self._now = now
+        text = "the message was not completed in time while publishers wait for memory or disk"
+        self.wire.close(ConnectionFault(RESOURCE_ERROR, text))
 
     def _work_on(self, work: PendingWork) -> bool:
         """A turn of something that takes several; True when it is done and input goes on."""
@@ -153,6 +185,7 @@ class Connection(ConnectionListener):
                 self._block()
         elif self._blocked:
             self._blocked = False
+            self.is_finishing = False
             if login.client_capability(self.client_properties, "connection.blocked"):
                 self.wire.send_method(0, ConnectionUnblocked())
             self.reading.go_on(ALARM)

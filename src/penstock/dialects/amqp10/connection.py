@@ -86,6 +86,8 @@ class Connection(ConnectionListener):
         self._mechanism: str = ""
         self.ended: bool = False
         self._has_hung_up: bool = False
+        # It may complete the message that it is in the middle of, though an alarm lasts.
+        self.is_finishing: bool = False
 
     @property
     def principal(self) -> Principal | None:
@@ -96,9 +98,35 @@ class Connection(ConnectionListener):
 
     def received(self, data: bytes, now: int) -> None:
         self._context.now = now
+        released_count = self.wire.released_count
         self.wire.receive(data, now)
+        if self.is_finishing:
+            self._finish_one(released_count)
+        elif self.container.alarm:
+            self._stop_assembling()
+
+    def _finish_one(self, released_count: int) -> None:
+        """It was its turn to complete one message, whatever comes behind it."""
+        if self.wire.assembling() and self.wire.released_count == released_count:
+            return
+        self.is_finishing = False
         if self.container.alarm:
             self._stop_assembling()
+
+    def unfinished_octets(self) -> int:
+        """Of messages that an alarm has stopped in the middle."""
+        return self.wire.assembling() if self._context.reading.is_stopped_for(ALARM) else 0
+
+    def finish(self, now: int) -> None:
+        """Its turn to complete a message, though the alarm lasts."""
+        self._context.now = now
+        self.is_finishing = True
+        self._context.reading.go_on(ALARM)
+
+    def give_up_unfinished(self, now: int) -> None:
+        self._context.now = now
+        text = "the message was not completed in time while publishers wait for memory or disk"
+        self.wire.close(ConnectionFault(RESOURCE_LIMIT_EXCEEDED, text))
 
     def _stop_assembling(self) -> None:
         """A producer without credit may still complete what it has begun, which may be as large as
@@ -144,6 +172,7 @@ class Connection(ConnectionListener):
         if self.container.alarm:
             self._stop_assembling()
         else:
+            self.is_finishing = False
             self._context.reading.go_on(ALARM)
         for end in self._ends():
             end.alarm_changed()

@@ -91,6 +91,8 @@ class Hearer(Speaker):
         self._deaf: bool = False
         # Octets of contents in the making, all channels together.
         self._assembling: int = 0
+        # How often a content that was held came to its end.
+        self.released_count: int = 0
 
     def _frame(self, kind: int, number: int, payload: bytes) -> None:
         """The general path, for one whole frame."""
@@ -333,8 +335,10 @@ class Hearer(Speaker):
         channel.held += size
 
     def _release(self, channel: Channel) -> None:
-        self._assembling -= channel.held
-        channel.held = 0
+        if channel.held:
+            self._assembling -= channel.held
+            channel.held = 0
+            self.released_count += 1
 
     def _forget_channels(self) -> None:
         super()._forget_channels()

@@ -51,6 +51,8 @@ class Assembler(Speaker):
         self._deaf: bool = False
         # Octets of deliveries in the making, all links together.
         self._assembling: int = 0
+        # How often a delivery that was held came to its end.
+        self.released_count: int = 0
 
     def _transfer_frame(self, session: Session, transfer: Transfer, payload: bytes) -> None:
         if session.incoming_window <= 0:
@@ -160,9 +162,10 @@ class Assembler(Speaker):
         self._assembling += size
 
     def _release(self, link: Link) -> None:
-        if isinstance(link, ReceivingLink):
+        if isinstance(link, ReceivingLink) and link.assembly:
             self._assembling -= len(link.assembly)
             link.assembly = bytearray()
+            self.released_count += 1
 
     def _forget_sessions(self) -> None:
         super()._forget_sessions()
