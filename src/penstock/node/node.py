@@ -62,9 +62,8 @@ class Node:
         self.state: BrokerState = BrokerState(entropy)
         self.state.set_wall_offset(wall - now)
         self.timers: Timers = self.state.timers
-        properties = server_properties(
-            configuration.version, configuration.platform, configuration.cluster_name
-        )
+        name = configuration.cluster_name
+        properties = server_properties(configuration.version, configuration.platform, name)
         self.container: Container = Container(
             self.state, entropy, login_checker, configuration.limits, properties
         )
@@ -72,11 +71,7 @@ class Node:
         decoder = DialectDecoder(self.container)
         self.state.streams.decoder = decoder
         self.links: LinkRegistry = LinkRegistry(
-            self.container,
-            configuration.amqp10_limits,
-            configuration.cluster_name,
-            properties,
-            configuration.amqp10,
+            self.container, configuration.amqp10_limits, name, properties, configuration.amqp10
         )
         self.durability: Durability = self.container.durability
         # Connections whose output waits for the journal.
