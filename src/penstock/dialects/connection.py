@@ -115,11 +115,7 @@ class Connection:
     def unfinished_octets(self) -> int:
         """Of messages that an alarm has stopped in the middle, or that it completes now."""
         if self.amqp10 is None:
-            if self.amqp091.is_finishing:
-                return self.amqp091.wire.assembling()
             return self.amqp091.unfinished_octets()
-        if self.amqp10.is_finishing:
-            return self.amqp10.wire.assembling()
         return self.amqp10.unfinished_octets()
 
     def is_finishing(self) -> bool:

@@ -114,8 +114,9 @@ class Connection(ConnectionListener):
             self._stop_assembling()
 
     def unfinished_octets(self) -> int:
-        """Of messages that an alarm has stopped in the middle."""
-        return self.wire.assembling() if self._context.reading.is_stopped_for(ALARM) else 0
+        """Of messages that an alarm has stopped in the middle, or that it completes now."""
+        is_held_up = self.is_finishing or self._context.reading.is_stopped_for(ALARM)
+        return self.wire.assembling() if is_held_up else 0
 
     def finish(self, now: int) -> None:
         """Its turn to complete a message, though the alarm lasts."""
