@@ -5,7 +5,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.direct import DirectExchange
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.message import NO_EXPIRATION, Address, Message, Properties
-from penstock.broker.routing import resolve
+from penstock.broker.publishing.routing import resolve
 from penstock.broker.timers import Timers
 from penstock.broker.vhost import VirtualHost
 from penstock.world.entropy import Entropy

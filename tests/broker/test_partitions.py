@@ -4,7 +4,7 @@ import pytest
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
-from penstock.broker.routing import resolve
+from penstock.broker.publishing.routing import resolve
 from penstock.broker.sent import Sent
 from penstock.broker.topology import (
     BindQueue,

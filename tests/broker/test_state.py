@@ -1,8 +1,8 @@
 import pytest
 
+from penstock.broker.access.login_delay import COMPARISON_MS
+from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
-from penstock.broker.login_delay import COMPARISON_MS
-from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.topology import (
     AddVhost,

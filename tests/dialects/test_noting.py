@@ -2,9 +2,9 @@
 
 import pytest
 
+from penstock.broker.access.users import Verification
 from penstock.broker.events import EventKind, Severity
 from penstock.broker.topology import AddVhost, SetPermissions
-from penstock.broker.users import Verification
 from penstock.dialects.logins import TOO_MANY_LOGINS, LoginChecker, LoginWaiter
 from penstock.dialects.noting import Noting
 from penstock.wire.amqp091.methods_generated import QueueDeclare

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pytest
 
 from penstock.broker.message import NOBODY, Message
-from penstock.dialects.amqp10.message_head import split_message
-from penstock.dialects.amqp10.properties import composed_head, read_head
+from penstock.dialects.amqp10.messages.message_head import split_message
+from penstock.dialects.amqp10.messages.properties import composed_head, read_head
 from penstock.dialects.crossing.labels import HEAD_HEADER, PROPERTIES_ANNOTATION
 from penstock.dialects.crossing.round_trip import PROPERTIES_BYTES_MAX
 from penstock.dialects.translate import DialectTranslator

@@ -11,7 +11,7 @@ from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from penstock.wire.amqp10.performatives_generated import Source
 from tests.dialects.amqp10.doubles import House as House10
-from tests.dialects.amqp10.transaction_doubles import Scene, post
+from tests.dialects.amqp10.transactions.transaction_doubles import Scene, post
 from tests.seeds.doubles import NOW, House, Peer
 
 SIZE = 10_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.users import Verification
+from penstock.broker.access.users import Verification
 from penstock.client.conversation import Conversation
 from penstock.client.events import Delivered, Event
 from penstock.client.uri import Address

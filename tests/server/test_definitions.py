@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from penstock import Broker
-from penstock.broker.definitions import DefinitionsRefused
+from penstock.broker.definitions.importing import DefinitionsRefused
 from penstock.broker.errors import NotFound
 from tests.server.opened import pika_connection
 from tests.support.served import END_SECONDS, Served, amqp_port, ready_facts
 
-RABBITMQ = Path(__file__).parent.parent / "broker" / "definitions_of_rabbitmq.json"
+RABBITMQ = Path(__file__).parent.parent / "broker" / "definitions" / "definitions_of_rabbitmq.json"
 WRONG_QUEUE = {"vhost": "/", "name": "q", "durable": True, "arguments": {"x-max-length": "1"}}
 WRONG: dict[str, object] = {
     "queues": [WRONG_QUEUE],

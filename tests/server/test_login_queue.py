@@ -1,7 +1,7 @@
 """Whose password is checked next."""
 
-from penstock.broker.login_delay import LoginDelays
-from penstock.broker.users import Verification
+from penstock.broker.access.login_delay import LoginDelays
+from penstock.broker.access.users import Verification
 from penstock.dialects.logins import LoginWaiter
 from penstock.server.login_queue import PATIENCE_MS, WAITING_MAX, LoginQueue, WaitingLogin
 

@@ -10,7 +10,7 @@ import pika.exceptions
 import pytest
 
 from penstock import Broker
-from penstock.broker.login_delay import COMPARISON_MS, DELAY_MS_MAX, delay_ms
+from penstock.broker.access.login_delay import COMPARISON_MS, DELAY_MS_MAX, delay_ms
 from tests.behaviour.raw import RawConnection, plain
 from tests.server.http.asking import Pages, serving
 from tests.server.opened import pika_connection

@@ -5,7 +5,7 @@ told, or in the hook that every publish passes. Nothing of the node itself is re
 """
 
 from penstock.broker.message import Message
-from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.connection import Connection
 from penstock.simulation.endpoint import Endpoint

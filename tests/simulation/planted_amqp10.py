@@ -2,9 +2,9 @@
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue import Queue
-from penstock.dialects.amqp10.answers import Answers
-from penstock.dialects.amqp10.deliver import SentEntry
-from penstock.dialects.amqp10.target_link import TargetLink
+from penstock.dialects.amqp10.links.answers import Answers
+from penstock.dialects.amqp10.links.deliver import SentEntry
+from penstock.dialects.amqp10.links.target_link import TargetLink
 from penstock.dialects.connection import Connection
 from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.endpoint import Endpoint

@@ -1,7 +1,7 @@
 """Brokers that break what streams, leases, sinks, delays and transactions promise, a defect each."""
 
 from penstock.broker.message import NOBODY, Address, Message
-from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import LEASE_OF, STAGE_OF
 from penstock.broker.staged_rows import BlockRows

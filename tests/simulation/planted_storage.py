@@ -6,7 +6,7 @@ A defect sits in the disk, in what is on it when a node starts, or where the hos
 from functools import partial
 
 from penstock.broker.message import Message
-from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.queue import Queue
 from penstock.broker.store import records
 from penstock.simulation.clock import VirtualClock

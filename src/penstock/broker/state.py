@@ -6,12 +6,19 @@ the user `guest`, who is let in from loopback only.
 
 from typing import Final
 
+from penstock.broker.access.login_delay import LoginDelays
+from penstock.broker.access.permissions import Access, AccessTable
+from penstock.broker.access.users import (
+    ADMINISTRATOR,
+    DEFAULT_USER,
+    DEFAULT_USER_HASH,
+    Users,
+    Verification,
+)
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
 from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
-from penstock.broker.login_delay import LoginDelays
 from penstock.broker.names import NAME_OCTETS_MAX
-from penstock.broker.permissions import Access, AccessTable
 from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import ReadyLists
@@ -29,13 +36,6 @@ from penstock.broker.topology import (
     SetPermissions,
 )
 from penstock.broker.totals import Totals
-from penstock.broker.users import (
-    ADMINISTRATOR,
-    DEFAULT_USER,
-    DEFAULT_USER_HASH,
-    Users,
-    Verification,
-)
 from penstock.broker.vhost import VirtualHost
 from penstock.broker.wall_clock import WallClock
 from penstock.world.entropy import Entropy

@@ -11,8 +11,6 @@ Invariants
 
 from penstock.broker.arguments import QueueType, check_queue_arguments, settings_of
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE, BoundExchanges, check_not_default
-from penstock.broker.dead_letter import dead_letter
-from penstock.broker.delayed_publish import DelayedPublish
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
 from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
@@ -22,6 +20,8 @@ from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.partitions import PartitionedStream, bindings_of, declarations_of
 from penstock.broker.policy import Policy, definition_of
+from penstock.broker.publishing.dead_letter import dead_letter
+from penstock.broker.publishing.delayed import DelayedPublish
 from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue

@@ -5,7 +5,7 @@ from array import array
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.definition_log import DefinitionLog
-from penstock.broker.delay_line import DelayLine, DelayLineOwner
+from penstock.broker.delays.delay_line import DelayLine, DelayLineOwner
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.queues.queue import Queue, QueueOwner

@@ -9,7 +9,7 @@ from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.connection import Connection as Connection091
 from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp10.connection import Connection as Connection10
-from penstock.dialects.amqp10.link_registry import LinkRegistry
+from penstock.dialects.amqp10.links.link_registry import LinkRegistry
 from penstock.wire.outgoing import Outgoing
 from penstock.wire.sniff import Announced, sniff
 

@@ -6,10 +6,10 @@ In this case, a message broker/queue."
 
 from mypy_extensions import mypyc_attr
 
+from penstock.broker.access.permissions import Access
 from penstock.broker.durability import Durability
 from penstock.broker.events import EventLog
-from penstock.broker.permissions import Access
-from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.confirming import Confirming

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.broker.message import NOBODY, Address, Message, MessageDecoder, Properties
 from penstock.dialects.amqp091.container import Container, wrap
-from penstock.dialects.amqp10.properties import TransferProperties, read_head
+from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 
 # Parsed heads and addresses that are kept; above the number all are dropped, and one costs its scan
 # again. Longer heads are not kept: so many of them must not hold memory that nobody counts.

@@ -4,7 +4,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.users import Verification
+from penstock.broker.access.users import Verification
 
 # What the log says of a login that was not looked at.
 TOO_MANY_LOGINS: Final = "too many logins wait to be checked; this one was not"

@@ -1,7 +1,7 @@
 """Who acts: one user in one virtual host."""
 
+from penstock.broker.access.permissions import Access, Permission, ResourceKind
 from penstock.broker.partitions import partitions_of
-from penstock.broker.permissions import Access, Permission, ResourceKind
 from penstock.broker.topology import DeclareExchange, DeclareQueue, DeleteExchange, VhostCommand
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.targets import PublishTarget

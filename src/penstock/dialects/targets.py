@@ -10,9 +10,9 @@ from typing import Final
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.message import Address
+from penstock.broker.publishing.routing import Route
 from penstock.broker.queues.queue import Queue
 from penstock.broker.route_count import RouteCount
-from penstock.broker.routing import Route
 from penstock.dialects.turn import ENQUEUED_PER_UNIT, FREE_QUEUES
 
 # Kept targets per user and virtual host. Above it all are dropped and fill again: a publisher with

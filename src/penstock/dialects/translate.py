@@ -21,8 +21,8 @@ from penstock.dialects.amqp091.properties import (
     MessageProperties,
     read_properties,
 )
-from penstock.dialects.amqp10.message_head import section_code, skip_section, value_start
-from penstock.dialects.amqp10.properties import TransferProperties, read_head
+from penstock.dialects.amqp10.messages.message_head import section_code, skip_section, value_start
+from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 from penstock.dialects.crossing.labels import ENCODED_TYPE
 from penstock.dialects.crossing.parts import (
     FLAGS_START,

@@ -15,7 +15,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.routing import Route
+from penstock.broker.publishing.routing import Route
 from penstock.dialects.reading import TURN, Reading
 from penstock.wire.pausable import PausableInput
 

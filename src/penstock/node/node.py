@@ -14,14 +14,14 @@ from penstock.broker.durability import Durability
 from penstock.broker.entry import QueueEntry
 from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
 from penstock.broker.ledger.ledger import Ledger
-from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.timers import Timers
 from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCommand
 from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.login import server_properties
-from penstock.dialects.amqp10.link_registry import LinkRegistry
+from penstock.dialects.amqp10.links.link_registry import LinkRegistry
 from penstock.dialects.confirming import Confirming
 from penstock.dialects.connection import Connection
 from penstock.dialects.decoding import DialectDecoder

@@ -3,9 +3,9 @@
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.durability import Durability
-from penstock.broker.leases import resume_leases
+from penstock.broker.leases.leases import resume_leases
 from penstock.broker.message import MessageDecoder
-from penstock.broker.sinks import resume_sinks
+from penstock.broker.sinks.sinks import resume_sinks
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore, StoredDefinitions, StoredLists

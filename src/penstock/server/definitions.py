@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock.broker.definitions import Definitions, DefinitionsRefused, VhostStep, read
-from penstock.broker.definitions_export import export, export_vhost
+from penstock.broker.definitions.exporting import export, export_vhost
+from penstock.broker.definitions.importing import Definitions, DefinitionsRefused, VhostStep, read
+from penstock.broker.definitions.rehearsal import rehearse
 from penstock.broker.events import Event, EventKind, Party, Severity
-from penstock.broker.rehearsal import rehearse
 from penstock.server.world.entropy import MachineEntropy
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.publishing import PublishInterceptor
+from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.timers import Timer, Timers
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import uvloop
 
+from penstock.broker.access.users import hash_password
 from penstock.broker.topology import (
     AddVhost,
     ClearPolicy,
@@ -27,7 +28,6 @@ from penstock.broker.topology import (
     SetPermissions,
     SetPolicy,
 )
-from penstock.broker.users import hash_password
 from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.faults import FaultyPublishing
 from penstock.server.http.settings import HttpConfiguration

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.broker.login_delay import DELAY_MS_MAX
+from penstock.broker.access.login_delay import DELAY_MS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.broker.login_delay import LoginDelays
-    from penstock.broker.users import Verification
+    from penstock.broker.access.login_delay import LoginDelays
+    from penstock.broker.access.users import Verification
     from penstock.dialects.logins import LoginWaiter
 
 # A check takes 20 to 60 ms, so several hundred are done in the time that a handshake may take. At

@@ -12,7 +12,7 @@ from penstock.dialects.logins import LoginChecker, LoginWaiter
 from penstock.server.login_queue import LoginQueue, WaitingLogin
 
 if TYPE_CHECKING:
-    from penstock.broker.users import Verification
+    from penstock.broker.access.users import Verification
     from penstock.server.server import Server
 
 log = structlog.get_logger()

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from penstock.broker.access.users import Verification
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.timers import NEVER
-from penstock.broker.users import Verification
 from penstock.dialects.connection import Connection
 from penstock.dialects.logins import LoginChecker, LoginWaiter
 from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX

@@ -3,7 +3,7 @@
 At every moment each message is in the queue, in one lease, or settled, and never in two of these.
 """
 
-from penstock.broker.leases import NEVER_EXPIRES, LeaseFacts, facts_of, number_of
+from penstock.broker.leases.leases import NEVER_EXPIRES, LeaseFacts, facts_of, number_of
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import LEASE_OF
 from penstock.node.node import Node

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from penstock.broker.errors import NotFound
-from penstock.broker.leases import (
+from penstock.broker.leases.leases import (
     LeaseRequest,
     facts_of,
     find_lease,

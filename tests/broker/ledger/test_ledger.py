@@ -2,7 +2,7 @@
 
 import struct
 
-from penstock.broker.leases import LeaseRequest, take_lease
+from penstock.broker.leases.leases import LeaseRequest, take_lease
 from penstock.broker.ledger import records
 from penstock.broker.ledger.ledger import FOLDER, Ledger, is_ledger
 from penstock.broker.ledger.queue_ledger import SEQUENCES_MAX

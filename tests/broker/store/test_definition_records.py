@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.broker.access.users import DEFAULT_USER_HASH
 from penstock.broker.header_values import Timestamp
 from penstock.broker.store.definition_records import (
     Change,
@@ -38,7 +39,6 @@ from penstock.broker.topology import (
     UnbindQueue,
     VhostCommand,
 )
-from penstock.broker.users import DEFAULT_USER_HASH
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
 from tests.broker.doubles import routed
 from tests.broker.store.doubles import ROOMY, Broker, message

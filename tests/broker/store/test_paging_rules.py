@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.leases import LeaseRequest, give_back, take_lease
+from penstock.broker.leases.leases import LeaseRequest, give_back, take_lease
 from penstock.broker.message import NOBODY
 from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue

@@ -1,14 +1,14 @@
 """Messages that reach a stream through the journal: once, whatever a power loss leaves of which file."""
 
-from penstock.broker.delayed_publish import hold_back
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.delayed import DELAY_HEADER, KIND, TYPE_ARGUMENT, DelayedExchange
 from penstock.broker.message import Message, Publisher
+from penstock.broker.publishing.delayed import hold_back
 from penstock.broker.queues.queue import Queue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
-from penstock.broker.sinks import commit, stage
+from penstock.broker.sinks.sinks import commit, stage
+from penstock.broker.sinks.stages import StageKey
 from penstock.broker.staged_rows import rows_of
-from penstock.broker.stages import StageKey
 from penstock.broker.streams.folders import ROOT
 from penstock.broker.streams.hand_over import OFFSET_BITS, offset_of
 from penstock.broker.streams.stream import Stream

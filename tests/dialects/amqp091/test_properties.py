@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.dead_letter import record_death
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import Address, Message
+from penstock.broker.publishing.dead_letter import record_death
 from penstock.broker.queues.death import DeathReason
 from penstock.dialects.amqp091.properties import (
     MessageProperties,
@@ -16,7 +16,7 @@ from penstock.dialects.amqp091.properties import (
     read_properties,
     read_stored_properties,
 )
-from penstock.dialects.amqp10.properties import TransferProperties, composed_head
+from penstock.dialects.amqp10.messages.properties import TransferProperties, composed_head
 from penstock.dialects.translate import DialectTranslator
 from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
 from penstock.wire.amqp091.errors import ChannelFault

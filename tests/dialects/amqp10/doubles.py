@@ -4,9 +4,9 @@ what time it is.
 
 from __future__ import annotations
 
+from penstock.broker.access.users import Verification
 from penstock.broker.queues.queue import Queue
 from penstock.broker.topology import DeclareQueue
-from penstock.broker.users import Verification
 from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.dialects.logins import LoginChecker, LoginWaiter
 from penstock.node.configuration import NodeConfiguration

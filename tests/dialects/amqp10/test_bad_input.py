@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from penstock.dialects.amqp10.filters import described_selector
+from penstock.dialects.amqp10.nodes.filters import described_selector
 from penstock.wire.amqp10.performatives_generated import (
     ApplicationProperties,
     Data,

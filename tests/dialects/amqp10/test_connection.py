@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.access.users import Verification, hash_password
 from penstock.broker.topology import (
     AddVhost,
     DeclareQueue,
@@ -11,7 +12,6 @@ from penstock.broker.topology import (
     SetPermissions,
     SetVhostLimits,
 )
-from penstock.broker.users import Verification, hash_password
 from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.dialects.logins import LoginChecker, LoginWaiter
 from penstock.wire.amqp10.limits import Limits

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from penstock.broker.message import Address, Message
 from penstock.dialects.amqp091.properties import MessageProperties, read_stored_properties
-from penstock.dialects.amqp10.message_head import split_message
-from penstock.dialects.amqp10.properties import TransferProperties, composed_head, read_head
+from penstock.dialects.amqp10.messages.message_head import split_message
+from penstock.dialects.amqp10.messages.properties import (
+    TransferProperties,
+    composed_head,
+    read_head,
+)
 from penstock.dialects.crossing.labels import PROPERTIES_ANNOTATION
 from penstock.dialects.crossing.round_trip import PROPERTIES_BYTES_MAX
 from penstock.dialects.translate import DialectTranslator

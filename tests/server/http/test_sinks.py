@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Broker
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.sink_expiry import IDLE_MS_MAX
+from penstock.broker.sinks.expiry import IDLE_MS_MAX
 from penstock.server.http.ended_sinks import EndedSinks
 from penstock.server.http.settings import ROWS_BYTES_MAX
 from penstock.wire.amqp091.content import BasicProperties

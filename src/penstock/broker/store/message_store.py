@@ -15,7 +15,7 @@ from array import array
 from typing import Final
 
 from penstock.broker.definition_log import DefinitionLog
-from penstock.broker.delay_line import DelayLine
+from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, MessageDecoder
 from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits

@@ -19,9 +19,9 @@ from typing import Final
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Message
 from penstock.broker.prepared_run import PreparedRun, can_be_prepared
+from penstock.broker.publishing.routing import resolve
 from penstock.broker.queues.queue import Queue
 from penstock.broker.route_count import RouteCount
-from penstock.broker.routing import resolve
 from penstock.dialects.amqp091.acknowledge import Outcome, settle
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.publish import route_and_enqueue

@@ -7,12 +7,12 @@ Invariants: a channel exists here exactly while it is open on the wire; when the
 whatever means, all its channels end, then its exclusive queues go.
 """
 
+from penstock.broker.access.users import Verification, may_connect_from, why_refused
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
 from penstock.broker.events import EventKind
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timer
-from penstock.broker.users import Verification, may_connect_from, why_refused
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.channel import Channel

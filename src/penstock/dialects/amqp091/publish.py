@@ -5,12 +5,12 @@ by the raw bytes: the target by the method payload, the properties by the header
 unusual (transactions, extra routing keys, direct replies, delays, returns) takes `_publish_carefully`.
 """
 
-from penstock.broker.delayed_publish import hold_back
 from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Address, Message
-from penstock.broker.publishing import enqueue_all
-from penstock.broker.routing import resolve
+from penstock.broker.publishing.delayed import hold_back
+from penstock.broker.publishing.publish import enqueue_all
+from penstock.broker.publishing.routing import resolve
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE

@@ -7,17 +7,17 @@ Invariants: a session is here exactly while it is mapped on the wire; when the c
 whatever means, all its links end or are suspended, then its exclusive queues go.
 """
 
+from penstock.broker.access.users import DEFAULT_USER, Verification, may_connect_from, why_refused
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timer
-from penstock.broker.users import DEFAULT_USER, Verification, may_connect_from, why_refused
 from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import kind_of, link_fault_of
-from penstock.dialects.amqp10.link_end import LinkEnd, Parting
-from penstock.dialects.amqp10.link_registry import LinkRegistry
+from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
+from penstock.dialects.amqp10.links.link_registry import LinkRegistry
 from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
 from penstock.dialects.logins import TOO_MANY_LOGINS, LoginWaiter

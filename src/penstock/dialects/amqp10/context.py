@@ -2,7 +2,7 @@
 
 from penstock.broker.errors import AccessRefused, Refusal
 from penstock.broker.events import EventKind
-from penstock.dialects.amqp10.transaction import Transactions
+from penstock.dialects.amqp10.transactions.transaction import Transactions
 from penstock.dialects.container import Container
 from penstock.dialects.noting import Noting
 from penstock.dialects.principal import Principal

@@ -14,8 +14,8 @@ cannot be derived, so it is not offered; EXTERNAL is not without TLS.
 
 from typing import Final
 
+from penstock.broker.access.users import DEFAULT_USER
 from penstock.broker.state import DEFAULT_VHOST
-from penstock.broker.users import DEFAULT_USER
 from penstock.wire.amqp10.performatives_generated import SaslInit
 from penstock.wire.octets import Malformed
 from penstock.wire.sasl import parse_plain

@@ -6,14 +6,14 @@ The short way of `TargetLink` uses what is resolved here and skips the rest.
 from enum import Enum
 from typing import Final
 
-from penstock.broker.delayed_publish import hold_back
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Address, Message
-from penstock.broker.publishing import enqueue_all
-from penstock.broker.routing import resolve
-from penstock.dialects.amqp10.addresses import TargetAddress
-from penstock.dialects.amqp10.nodes import check_target
-from penstock.dialects.amqp10.properties import TransferProperties, read_head
+from penstock.broker.publishing.delayed import hold_back
+from penstock.broker.publishing.publish import enqueue_all
+from penstock.broker.publishing.routing import resolve
+from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
+from penstock.dialects.amqp10.nodes.addresses import TargetAddress
+from penstock.dialects.amqp10.nodes.nodes import check_target
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
 from penstock.dialects.targets import TARGETS_MAX, PublishTarget

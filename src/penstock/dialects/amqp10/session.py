@@ -4,19 +4,19 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp10.context import ConnectionContext
-from penstock.dialects.amqp10.coordinator import CoordinatorEnd, attach_coordinator
-from penstock.dialects.amqp10.link_end import LinkEnd, Parting
-from penstock.dialects.amqp10.link_registry import LinkRegistry
-from penstock.dialects.amqp10.management.answering import ADDRESSES
-from penstock.dialects.amqp10.management_link import (
+from penstock.dialects.amqp10.links.coordinator import CoordinatorEnd, attach_coordinator
+from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
+from penstock.dialects.amqp10.links.link_registry import LinkRegistry
+from penstock.dialects.amqp10.links.management_link import (
     REQUEST_CREDIT,
     ManagementEnd,
     ManagementPair,
     Requests,
     Responses,
 )
-from penstock.dialects.amqp10.source_attach import attach_source
-from penstock.dialects.amqp10.target_end import attach_target
+from penstock.dialects.amqp10.links.source_attach import attach_source
+from penstock.dialects.amqp10.links.target_end import attach_target
+from penstock.dialects.amqp10.management.answering import ADDRESSES
 from penstock.wire.amqp10.link import SND_SETTLED, Link
 from penstock.wire.amqp10.performatives_generated import Attach, Coordinator, Target
 from penstock.wire.amqp10.receiving import ReceivingLink

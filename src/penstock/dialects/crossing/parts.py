@@ -7,7 +7,7 @@ with the same facts mean the same to every client, in whatever order their heade
 from typing import Final
 
 from penstock.broker.message import NO_EXPIRATION
-from penstock.dialects.amqp10.properties import (
+from penstock.dialects.amqp10.messages.properties import (
     EXCHANGE_ANNOTATION,
     KEY_ANNOTATION,
     TransferProperties,

@@ -10,7 +10,7 @@ plainly, without looking for octets in octets, so nothing here can be nested.
 from typing import Final
 
 from penstock.dialects.amqp091.properties import BLIND_CARBON_COPY, read_properties
-from penstock.dialects.amqp10.properties import TransferProperties, read_head
+from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 from penstock.dialects.crossing.labels import (
     ENCODED_TYPE,
     FOOTER_HEADER,

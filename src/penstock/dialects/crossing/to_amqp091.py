@@ -9,12 +9,12 @@ from typing import Final
 
 from penstock.broker.message import NO_EXPIRATION
 from penstock.dialects.amqp091.properties import BLIND_CARBON_COPY, EXPIRATION_MS_MAX
-from penstock.dialects.amqp10.deaths import DEATHS, DEATHS_ANNOTATION, deaths_of
-from penstock.dialects.amqp10.neutral_values import (
+from penstock.dialects.amqp10.messages.deaths import DEATHS, DEATHS_ANNOTATION, deaths_of
+from penstock.dialects.amqp10.messages.neutral_values import (
     plain_text,
     text_of_identifier,
 )
-from penstock.dialects.amqp10.properties import (
+from penstock.dialects.amqp10.messages.properties import (
     COPIES,
     COPIES_ANNOTATION,
     EXCHANGE_ANNOTATION,

@@ -8,10 +8,10 @@ neither can hold is left out, and `translate` sees to it that it is not lost.
 from typing import Final
 
 from penstock.broker.message import NO_EXPIRATION
-from penstock.dialects.amqp10.deaths import DEATHS, DEATHS_ANNOTATION, deaths_array
-from penstock.dialects.amqp10.message_head import check_body, section_code
-from penstock.dialects.amqp10.neutral_values import uuid_of_text
-from penstock.dialects.amqp10.properties import COPIES, COPIES_ANNOTATION
+from penstock.dialects.amqp10.messages.deaths import DEATHS, DEATHS_ANNOTATION, deaths_array
+from penstock.dialects.amqp10.messages.message_head import check_body, section_code
+from penstock.dialects.amqp10.messages.neutral_values import uuid_of_text
+from penstock.dialects.amqp10.messages.properties import COPIES, COPIES_ANNOTATION
 from penstock.dialects.crossing import labels
 from penstock.dialects.crossing.parts import BareParts, BasicParts
 from penstock.dialects.crossing.reply_address import address_of_queue

@@ -14,7 +14,7 @@ from decimal import Decimal
 from struct import Struct
 from typing import Final
 
-from penstock.dialects.amqp10.neutral_values import (
+from penstock.dialects.amqp10.messages.neutral_values import (
     decimal64_of,
     number_of,
     plain_text,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.carried_rows import encode_rows
-from penstock.broker.leases import (
+from penstock.broker.leases.leases import (
     BYTES_MAX,
     MESSAGES_MAX,
     LeaseRequest,
@@ -26,7 +27,6 @@ from penstock.broker.leases import (
     take_lease,
     taken_at,
 )
-from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.set_apart import LEASE_OF
 from penstock.server.http.login import LISTERS, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem

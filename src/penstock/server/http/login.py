@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.access.users import may_connect_from, why_refused
 from penstock.broker.events import Event, EventKind, Party, Severity
-from penstock.broker.users import may_connect_from, why_refused
 from penstock.dialects.logins import LoginWaiter
 from penstock.server.http.line import BrokerLine, heard
 from penstock.server.http.problems import Problem
@@ -22,7 +22,7 @@ from penstock.server.server import is_loopback
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-    from penstock.broker.users import Verification
+    from penstock.broker.access.users import Verification
     from penstock.server.logins import ThreadedLoginChecker
     from penstock.server.server import Server
 

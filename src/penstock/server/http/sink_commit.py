@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.sinks import census_of, check_owner, commit, is_committed
+from penstock.broker.sinks.sinks import census_of, check_owner, commit, is_committed
 from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import NUMBER_MAX, object_in
 from penstock.server.http.staging import check_reach, check_room
@@ -13,7 +13,7 @@ from penstock.server.http.vhost_access import enter
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from penstock.broker.staged_census import StagedCensus
+    from penstock.broker.sinks.staged_census import StagedCensus
     from penstock.broker.vhost import VirtualHost
     from penstock.broker.vhost_view import Sink
     from penstock.node.node import Node

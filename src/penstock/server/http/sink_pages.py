@@ -15,9 +15,9 @@ from starlette.responses import Response
 
 from penstock.broker.errors import NotFound
 from penstock.broker.set_apart import STAGE_OF
-from penstock.broker.sink_expiry import expires_at, is_forgettable
-from penstock.broker.sinks import forget_sink, stage, stage_from
-from penstock.broker.stages import StageKey, unpublished_rows
+from penstock.broker.sinks.expiry import expires_at, is_forgettable
+from penstock.broker.sinks.sinks import forget_sink, stage, stage_from
+from penstock.broker.sinks.stages import StageKey, unpublished_rows
 from penstock.server.http.ended_sinks import EndedSinks
 from penstock.server.http.login import LISTERS, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem

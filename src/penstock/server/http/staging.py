@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.exchanges.delayed import DelayedExchange
-from penstock.broker.permissions import Permission, ResourceKind
-from penstock.broker.row_check import NOT_SAID, RowCheck, RowJudge
-from penstock.broker.staged_census import StagedCensus
+from penstock.broker.sinks.row_check import NOT_SAID, RowCheck, RowJudge
+from penstock.broker.sinks.staged_census import StagedCensus
 from penstock.broker.staged_rows import block_of
 from penstock.dialects.amqp091.properties import MessageProperties
 from penstock.server.http.problems import Problem
@@ -22,8 +22,8 @@ from penstock.wire.octets import Malformed
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from penstock.broker.access.permissions import Access
     from penstock.broker.message import MessageDecoder
-    from penstock.broker.permissions import Access
     from penstock.broker.staged_rows import StagedRows
     from penstock.broker.vhost import VirtualHost
     from penstock.node.node import Node

@@ -6,9 +6,9 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.errors import NotFound
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
-from penstock.broker.permissions import Permission, ResourceKind
 from penstock.broker.streams.files import NO_LIMIT
 from penstock.broker.streams.stream import Stream
 from penstock.server.http.problems import Problem

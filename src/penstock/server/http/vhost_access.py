@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.server.http.problems import Problem
 
 if TYPE_CHECKING:
-    from penstock.broker.permissions import Access
+    from penstock.broker.access.permissions import Access
     from penstock.broker.vhost import VirtualHost
     from penstock.node.node import Node
 

@@ -1,6 +1,6 @@
 """A client of the management node without links: requests as octets, responses read back."""
 
-from penstock.broker.permissions import Access
+from penstock.broker.access.permissions import Access
 from penstock.broker.timers import Timers
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.management.answering import answer

@@ -1,0 +1,1 @@
+"""Who may do what: users, passwords, permissions, and the delay of failed logins."""

@@ -1,0 +1,223 @@
+"""Writing a broker's state as definitions in RabbitMQ's JSON form.
+
+What RabbitMQ writes is written: everything but messages, exclusive queues and their bindings, and
+what every virtual host has by itself. Rows are sorted, so that two exports can be compared.
+"""
+
+from decimal import Decimal
+from typing import Final
+
+from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
+from penstock.broker.definitions.importing import (
+    LIMITS_COMPONENT,
+    LIMITS_NAME,
+    MAX_CONNECTIONS,
+    MAX_QUEUES,
+)
+from penstock.broker.definitions.users import exported_hash
+from penstock.broker.exchanges.exchange import Binding
+from penstock.broker.names import RESERVED_PREFIX
+from penstock.broker.set_apart import is_set_apart
+from penstock.broker.state import BrokerState
+from penstock.broker.topology import NO_CONNECTION
+from penstock.broker.vhost import VirtualHost
+
+# The release of RabbitMQ whose form this is; its tools look for it.
+FORM: Final = "3.10.8"
+
+_Row = dict[str, object]
+
+
+def export(state: BrokerState) -> dict[str, object]:
+    """The definitions of the whole broker."""
+    vhosts = [state.vhosts[name] for name in sorted(state.vhosts)]
+    definitions: dict[str, object] = {
+        "rabbit_version": FORM,
+        "rabbitmq_version": FORM,
+        "product_name": "Penstock",
+        "users": _users(state),
+        "vhosts": [{"name": vhost.name} for vhost in vhosts],
+        "permissions": _permissions(state),
+        "topic_permissions": [],
+        "global_parameters": [],
+    }
+    definitions.update(_contents(vhosts, named=True))
+    return definitions
+
+
+def export_vhost(state: BrokerState, name: str) -> dict[str, object]:
+    """The definitions of one virtual host, to be imported into any. Refuses an unknown name."""
+    definitions: dict[str, object] = {"rabbit_version": FORM, "rabbitmq_version": FORM}
+    definitions.update(_contents([state.vhost(name)], named=False))
+    return definitions
+
+
+def _contents(vhosts: list[VirtualHost], named: bool) -> dict[str, object]:
+    parameters: list[_Row] = []
+    policies: list[_Row] = []
+    queues: list[_Row] = []
+    exchanges: list[_Row] = []
+    bindings: list[_Row] = []
+    for vhost in vhosts:
+        place: _Row = {"vhost": vhost.name} if named else {}
+        # RabbitMQ names the virtual host in these rows anyway.
+        parameters.extend([{"vhost": vhost.name, **row} for row in _parameters(vhost)])
+        policies.extend([{"vhost": vhost.name, **row} for row in _policies(vhost)])
+        queues.extend([{**place, **row} for row in _queues(vhost)])
+        exchanges.extend([{**place, **row} for row in _exchanges(vhost)])
+        bindings.extend([{**place, **row} for row in _bindings(vhost)])
+    return {
+        "parameters": parameters,
+        "policies": policies,
+        "queues": queues,
+        "exchanges": exchanges,
+        "bindings": bindings,
+    }
+
+
+def _users(state: BrokerState) -> list[_Row]:
+    rows: list[_Row] = []
+    by_name = {user.name: user for user in state.users.listed()}
+    for name in sorted(by_name):
+        user = by_name[name]
+        password_hash, algorithm = exported_hash(user.password_hash)
+        rows.append(
+            {
+                "name": user.name,
+                "password_hash": password_hash,
+                "hashing_algorithm": algorithm,
+                "tags": list(user.tags),
+                "limits": {},
+            }
+        )
+    return rows
+
+
+def _permissions(state: BrokerState) -> list[_Row]:
+    rows: list[_Row] = []
+    granted = {(access.vhost, access.user): access for access in state.access.listed()}
+    for key in sorted(granted):
+        access = granted[key]
+        rows.append(
+            {
+                "user": access.user,
+                "vhost": access.vhost,
+                "configure": access.configure,
+                "write": access.write,
+                "read": access.read,
+            }
+        )
+    return rows
+
+
+def _parameters(vhost: VirtualHost) -> list[_Row]:
+    limits: dict[str, object] = {}
+    if vhost.max_connections >= 0:
+        limits[MAX_CONNECTIONS] = vhost.max_connections
+    if vhost.max_queues >= 0:
+        limits[MAX_QUEUES] = vhost.max_queues
+    if not limits:
+        return []
+    return [{"component": LIMITS_COMPONENT, "name": LIMITS_NAME, "value": limits}]
+
+
+def _policies(vhost: VirtualHost) -> list[_Row]:
+    by_name = {policy.name: policy for policy in vhost.policies.listed()}
+    return [
+        {
+            "name": name,
+            "pattern": by_name[name].pattern,
+            "apply-to": by_name[name].apply_to.value,
+            "definition": exported_table(by_name[name].definition),
+            "priority": by_name[name].priority,
+        }
+        for name in sorted(by_name)
+    ]
+
+
+def _queues(vhost: VirtualHost) -> list[_Row]:
+    return [
+        {
+            "name": name,
+            "durable": vhost.queues[name].durable,
+            "auto_delete": vhost.queues[name].auto_delete,
+            "arguments": exported_table(vhost.queues[name].arguments),
+        }
+        for name in sorted(vhost.queues)
+        if vhost.queues[name].exclusive_owner == NO_CONNECTION
+        and not is_set_apart(name, vhost.queues[name].arguments)
+    ]
+
+
+def _exchanges(vhost: VirtualHost) -> list[_Row]:
+    rows: list[_Row] = []
+    for name in sorted(vhost.exchanges):
+        if name == DEFAULT_EXCHANGE or name.startswith(RESERVED_PREFIX):
+            continue
+        exchange = vhost.exchanges[name]
+        rows.append(
+            {
+                "name": name,
+                "type": exchange.kind,
+                "durable": exchange.durable,
+                "auto_delete": exchange.auto_delete,
+                "internal": exchange.internal,
+                "arguments": exported_table(exchange.arguments),
+            }
+        )
+    return rows
+
+
+def _bindings(vhost: VirtualHost) -> list[_Row]:
+    rows: list[_Row] = []
+    for binding in sorted(vhost.bindings.listed(), key=_rank):
+        queue = binding.destination_queue
+        if queue is not None and queue.exclusive_owner != NO_CONNECTION:
+            continue
+        rows.append(
+            {
+                "source": binding.source.name,
+                "destination": binding.destination_name,
+                "destination_type": "exchange" if queue is None else "queue",
+                "routing_key": binding.routing_key,
+                "arguments": exported_table(binding.arguments),
+            }
+        )
+    return rows
+
+
+def _rank(binding: Binding) -> tuple[str, str, bool, str, str]:
+    return (
+        binding.source.name,
+        binding.destination_name,
+        binding.destination_queue is None,
+        binding.routing_key,
+        repr(sorted(binding.arguments.items(), key=_first)),
+    )
+
+
+def _first(item: tuple[str, object]) -> str:
+    return item[0]
+
+
+def exported_table(table: dict[str, object]) -> dict[str, object]:
+    return {name: _exported_value(value) for name, value in table.items()}
+
+
+def _exported_value(value: object) -> object:
+    """JSON knows fewer types than a field table: as in RabbitMQ a time becomes its seconds, a
+    decimal a number, octets a text.
+    """
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, dict):
+        return exported_table(value)
+    if isinstance(value, list):
+        return [_exported_value(member) for member in value]
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode(errors="surrogateescape")
+    if isinstance(value, Decimal):
+        return float(value)
+    # A timestamp, which every dialect has its own class for.
+    seconds = getattr(value, "seconds", None)
+    return seconds if isinstance(seconds, int) else str(value)

@@ -1,0 +1,101 @@
+"""Users in definitions: RabbitMQ's names for ways to hash, and what they are here."""
+
+import base64
+import binascii
+from typing import Final
+
+from penstock.broker.access.users import (
+    DEFAULT_USER,
+    SHA256_PREFIX,
+    SHA512_PREFIX,
+    check_hash,
+    hash_password,
+)
+from penstock.broker.definitions.rows import Row
+from penstock.broker.errors import PreconditionFailed
+from penstock.broker.topology import PutUser
+from penstock.world.entropy import Entropy
+
+ARGON2ID: Final = "penstock_argon2id"
+SHA256: Final = "rabbit_password_hashing_sha256"
+SHA512: Final = "rabbit_password_hashing_sha512"
+
+
+def user_command(row: Row, entropy: Entropy) -> PutUser:
+    """Only of use when the row is not faulty afterwards."""
+    name = row.name("name")
+    if not row.faulty and (not name or name != name.encode(errors="replace").decode()):
+        row.complain("name", "is empty or not a Unicode text")
+    # What RabbitMQ keeps in its configuration as `loopback_users`: everybody knows this password.
+    loopback_only = name == DEFAULT_USER
+    return PutUser(name, _password_hash(row, entropy), _tags(row), loopback_only)
+
+
+def exported_hash(password_hash: str) -> tuple[str, str]:
+    """Hash and algorithm. An argon2 text is wrapped in base64, without which RabbitMQ refuses the
+    whole file; it then takes the user and lets nobody in until the password is set anew.
+    """
+    if not password_hash:
+        return "", SHA256
+    if password_hash.startswith(SHA256_PREFIX):
+        return password_hash[len(SHA256_PREFIX) :], SHA256
+    if password_hash.startswith(SHA512_PREFIX):
+        return password_hash[len(SHA512_PREFIX) :], SHA512
+    return base64.b64encode(password_hash.encode("ascii")).decode("ascii"), ARGON2ID
+
+
+def _tags(row: Row) -> tuple[str, ...]:
+    value = row.table.get("tags", "")
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list) or not all([isinstance(word, str) for word in words]):
+        row.complain("tags", "should be a list of texts, or a text with commas")
+        return ()
+    stripped = [word.strip() for word in words]
+    return tuple([word for word in stripped if word])
+
+
+def _password_hash(row: Row, entropy: Entropy) -> str:
+    if "password" in row.table:
+        return _hash_of_password(row, entropy)
+    given = row.text_or("password_hash", "")
+    algorithm = row.text_or("hashing_algorithm", SHA256)
+    if row.faulty or not given:
+        return ""
+    if algorithm == SHA256:
+        found = SHA256_PREFIX + given
+    elif algorithm == SHA512:
+        found = SHA512_PREFIX + given
+    elif algorithm == ARGON2ID:
+        found = _unwrapped(given)
+    else:
+        row.complain(
+            "hashing_algorithm",
+            f"'{algorithm}' is not known; known are {SHA256}, {SHA512} and {ARGON2ID}",
+        )
+        return ""
+    try:
+        check_hash(found)
+    except PreconditionFailed as refusal:
+        row.complain("password_hash", refusal.text)
+    return found
+
+
+def _hash_of_password(row: Row, entropy: Entropy) -> str:
+    password = row.text("password")
+    if row.faulty:
+        return ""
+    try:
+        return hash_password(password.encode(errors="surrogateescape"), entropy)
+    except PreconditionFailed as refusal:
+        row.complain("password", refusal.text)
+        return ""
+
+
+def _unwrapped(given: str) -> str:
+    """The plain text is taken as well: it is what argon2's own tools print."""
+    if given.startswith("$"):
+        return given
+    try:
+        return base64.b64decode(given, validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        return given

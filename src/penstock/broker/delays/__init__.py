@@ -1,0 +1,1 @@
+"""Messages that wait in delayed exchanges until they are due."""

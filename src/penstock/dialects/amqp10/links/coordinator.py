@@ -1,0 +1,272 @@
+"""The coordinator: the node to which clients declare and discharge transactions.
+
+    the client says             it hears
+    declare                     declared, with the id of a new transaction
+    discharge                   accepted when everything is done and safe in the journal
+    discharge, fail             accepted when everything is rolled back
+    what cannot be done         rejected with the reason
+
+A discharge that is rejected has rolled back. A transaction may be used in all sessions of its
+connection and is discharged where it was declared; it ends with its link to the coordinator.
+"""
+
+from typing import Final
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.errors import Refusal
+from penstock.broker.message import Publisher
+from penstock.broker.queues.queue import Queue
+from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.faults import condition_of
+from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
+from penstock.dialects.amqp10.transactions.transaction import Transaction, rollback_error
+from penstock.dialects.turn import ENQUEUED_PER_UNIT
+from penstock.wire.amqp10.conditions_generated import (
+    DECODE_ERROR,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    TRANSACTION_ROLLBACK,
+    TRANSACTION_UNKNOWN_ID,
+)
+from penstock.wire.amqp10.errors import LinkFault
+from penstock.wire.amqp10.link import RCV_FIRST, Link
+from penstock.wire.amqp10.performatives_generated import (
+    AMQP_VALUE,
+    AmqpValue,
+    Attach,
+    Coordinator,
+    Declare,
+    Declared,
+    Discharge,
+    Error,
+    Rejected,
+    TransactionalState,
+    composite_of,
+)
+from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
+from penstock.wire.amqp10.sections import Sections
+from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
+from penstock.wire.amqp10.values import Composite, Described
+from penstock.wire.octets import Malformed
+
+CAPABILITIES: Final = (
+    "amqp:local-transactions",
+    "amqp:multi-txns-per-ssn",
+    "amqp:multi-ssns-per-txn",
+)
+# Declares and discharges that a client may send ahead. Each is done when it comes.
+REQUEST_CREDIT: Final = 64
+_REJECTED: Final = "amqp:rejected:list"
+
+
+class CoordinatorLink(DeliveryListener):
+    """Listens to one link to the coordinator. Held by the wire link and by its end."""
+
+    def __init__(
+        self, context: ConnectionContext, session: Session, link: ReceivingLink, rejects: bool
+    ) -> None:
+        self._context: ConnectionContext = context
+        self._session: Session = session
+        self._link: ReceivingLink = link
+        # Whether the client understands `rejected`; if not, the link is detached instead.
+        self._rejects: bool = rejects
+        self._transactions: dict[bytes, Transaction] = {}
+
+    def delivery_received(
+        self,
+        link: ReceivingLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: Composite | None,
+    ) -> None:
+        link.session.taken(1)
+        if settled:
+            raise LinkFault(NOT_ALLOWED, "what is sent to a coordinator must not be settled")
+        request = _read(payload)
+        if isinstance(request, Discharge):
+            self._discharge(delivery_id, request)
+        elif isinstance(request, Declare):
+            self._declare(delivery_id, request)
+        else:
+            raise LinkFault(NOT_ALLOWED, "a coordinator takes declare and discharge")
+        link.offer(REQUEST_CREDIT)
+        link.flow_if_needed()
+
+    def delivery_resumed(
+        self,
+        link: ReceivingLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: Composite | None,
+    ) -> None:
+        self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
+
+    def sender_settled(
+        self, link: ReceivingLink, delivery_id: int, tag: bytes, state: Composite | None
+    ) -> None:
+        """We have settled already."""
+
+    def _declare(self, delivery_id: int, declare: Declare) -> None:
+        if declare.global_id is not None:
+            self._reject(delivery_id, Error(NOT_IMPLEMENTED, "distributed transactions"))
+            return
+        try:
+            transaction = self._context.transactions.declare(self._context.now)
+        except Refusal as refusal:
+            self._reject(delivery_id, Error(condition_of(refusal), refusal.text))
+            return
+        self._transactions[transaction.txn_id] = transaction
+        self._session.settle(delivery_id, delivery_id, Declared(transaction.txn_id))
+
+    def _discharge(self, delivery_id: int, discharge: Discharge) -> None:
+        transaction = self._transactions.pop(discharge.txn_id, None)
+        if transaction is None:
+            text = f"no transaction {discharge.txn_id.hex()} was declared here"
+            self._reject(delivery_id, Error(TRANSACTION_UNKNOWN_ID, text))
+            return
+        context = self._context
+        context.turn.charge(transaction.work_count() // ENQUEUED_PER_UNIT)
+        context.transactions.forget(transaction)
+        if self._is_half_posted(discharge.txn_id):
+            transaction.rollback(context.now)
+            raise LinkFault(TRANSACTION_ROLLBACK, "discharged in the middle of a delivery")
+        error = transaction.error
+        answer = DischargeAnswer(self._session, delivery_id)
+        if discharge.fail:
+            error = None
+            transaction.rollback(context.now)
+        elif error is None:
+            error = self._commit(transaction, answer)
+        if error is not None:
+            answer.is_over = True
+            self._reject(delivery_id, error)
+            return
+        answer.finish()
+
+    def _commit(self, transaction: Transaction, answer: "DischargeAnswer") -> Error | None:
+        """None when it was done."""
+        context = self._context
+        try:
+            transaction.commit(answer, context.now)
+        except Refusal as refusal:
+            transaction.rollback(context.now)
+            return rollback_error(refusal)
+        # Nothing more is said before what was written in this tick is safe.
+        context.container.gate(context.outgoing)
+        return None
+
+    def _is_half_posted(self, txn_id: bytes) -> bool:
+        """Whether a delivery of the transaction has begun in this session and is not complete. In
+        another session its rest will find that there is no such transaction.
+        """
+        for link in self._session.receivers.values():
+            state = link.held_state
+            if link.first is not None and isinstance(state, TransactionalState):
+                if state.txn_id == txn_id:
+                    return True
+        return False
+
+    def _reject(self, delivery_id: int, error: Error) -> None:
+        if not self._rejects:
+            raise LinkFault(error.condition, error.description or "")
+        self._session.settle(delivery_id, delivery_id, Rejected(error))
+
+    def ended(self, now: int) -> None:
+        """The link has gone: what is not discharged is rolled back."""
+        transactions = list(self._transactions.values())
+        self._transactions.clear()
+        for transaction in transactions:
+            self._context.transactions.forget(transaction)
+            transaction.rollback(now)
+
+    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        for transaction in self._transactions.values():
+            transaction.add_unsettled(found)
+
+
+class DischargeAnswer(Publisher):
+    """Accepts a discharge when nobody holds any of its messages. Held by those that are held."""
+
+    def __init__(self, session: Session, delivery_id: int) -> None:
+        self._session: Session = session
+        self._delivery_id: int = delivery_id
+        self._holds: int = 0
+        self._is_done: bool = False
+        # Set when it was rejected: what becomes of holds does not matter any more.
+        self.is_over: bool = False
+
+    def held(self, sequence: int) -> None:
+        self._holds += 1
+
+    def completed(self, sequence: int) -> None:
+        self._holds -= 1
+        self._answer()
+
+    def finish(self) -> None:
+        """Everything is done."""
+        self._is_done = True
+        self._answer()
+
+    def _answer(self) -> None:
+        if self._is_done and self._holds == 0 and not self.is_over:
+            self.is_over = True
+            self._session.settle(self._delivery_id, self._delivery_id, OUTCOME_ACCEPTED)
+
+
+class CoordinatorEnd(LinkEnd):
+    """Held by its session. It is not suspended: its transactions end with it."""
+
+    def __init__(
+        self, context: ConnectionContext, session: Session, link: ReceivingLink, rejects: bool
+    ) -> None:
+        super().__init__(context, session, link)
+        self.listener: CoordinatorLink = CoordinatorLink(context, session, link, rejects)
+
+    def ended(self, parting: Parting, now: int) -> None:
+        self.listener.ended(now)
+
+    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        self.listener.add_unsettled(found)
+
+
+def attach_coordinator(
+    context: ConnectionContext,
+    session: Session,
+    link: ReceivingLink,
+    attach: Attach,
+    ends: dict[Link, LinkEnd],
+) -> None:
+    source = attach.source
+    outcomes: list[str] = [] if source is None else source.outcomes
+    end = CoordinatorEnd(context, session, link, not outcomes or _REJECTED in outcomes)
+    link.listener = end.listener
+    ends[link] = end
+    context.wire.attach(
+        session,
+        link,
+        Attach(
+            snd_settle_mode=attach.snd_settle_mode,
+            rcv_settle_mode=RCV_FIRST,
+            source=source,
+            target=Coordinator(list(CAPABILITIES)),
+        ),
+    )
+    link.offer(REQUEST_CREDIT)
+    link.flow_if_needed()
+
+
+def _read(payload: bytes) -> Composite | None:
+    """The one amqp-value of a request; None when it is something else."""
+    try:
+        section = Sections(payload).decode(AMQP_VALUE)
+        if isinstance(section, AmqpValue) and isinstance(section.value, Described):
+            return composite_of(section.value)
+    except Malformed as error:
+        raise LinkFault(DECODE_ERROR, str(error)) from error
+    return None

@@ -1,0 +1,204 @@
+"""The attach of a receiver: a new link, or one that comes back."""
+
+from typing import Final
+
+from penstock.broker.errors import PreconditionFailed, Refusal
+from penstock.broker.streams.stream import Stream
+from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.links.browse import BrowsingEnd
+from penstock.dialects.amqp10.links.deliver import LinkConsumer
+from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey
+from penstock.dialects.amqp10.links.link_registry import LinkRegistry
+from penstock.dialects.amqp10.links.source_link import SettledMaps, SourceEnd, SuspendedSource
+from penstock.dialects.amqp10.links.stream_deliver import StreamLinkConsumer
+from penstock.dialects.amqp10.links.unsettled_map import first_free_tag, put_unsettled
+from penstock.dialects.amqp10.nodes.nodes import (
+    Ending,
+    SourceNode,
+    recall_source,
+    release_source,
+    resolve_source,
+    resume_source,
+)
+from penstock.wire.amqp10.link import SND_SETTLED, Link
+from penstock.wire.amqp10.performatives_generated import Attach
+from penstock.wire.amqp10.sending import SendingLink
+from penstock.wire.amqp10.session import Session
+
+# RabbitMQ's name for the consumer's priority, in the attach's properties.
+PRIORITY: Final = "rabbitmq:priority"
+
+
+def attach_source(
+    context: ConnectionContext,
+    registry: LinkRegistry,
+    session: Session,
+    link: SendingLink,
+    attach: Attach,
+    ends: dict[Link, LinkEnd],
+) -> None:
+    """Answer the attach of a receiver. Raises a `Refusal`."""
+    user = context.user()
+    key: LinkKey = (user.vhost.name, user.user, context.container_id, link.name, False)
+    found = registry.find(key, context.now)
+    if isinstance(found, SuspendedSource):
+        if _resumes(found, attach, context.now):
+            _attach_again(context, registry, session, link, attach, found, ends)
+            return
+    node = _new_node(context, registry, link, attach)
+    try:
+        if node.browses:
+            end: LinkEnd = _browse(context, session, link, node, attach)
+            ends[link] = end
+            context.wire.attach(session, link, _answer(attach, node))
+        else:
+            _consume(context, registry, session, link, attach, node, None, ends)
+    except Refusal:
+        release_source(node, Ending.CLOSED, context.now)
+        raise
+
+
+def _resumes(found: SuspendedSource, attach: Attach, now: int) -> bool:
+    """Whether the attach goes on with the suspended link; otherwise that is over."""
+    source = attach.source
+    if source is None or found.node.is_for(source):
+        try:
+            resume_source(found.node)
+        except Refusal:
+            pass
+        else:
+            return True
+    found.expired(now)
+    return False
+
+
+def _new_node(
+    context: ConnectionContext, registry: LinkRegistry, link: SendingLink, attach: Attach
+) -> SourceNode:
+    user = context.user()
+    if attach.source is None:
+        return recall_source(
+            user,
+            user.vhost,
+            attach.desired_capabilities,
+            context.container_id,
+            link.name,
+            context.number,
+        )
+    return resolve_source(
+        user,
+        user.vhost,
+        attach.source,
+        context.container_id,
+        link.name,
+        context.number,
+        context.container.entropy,
+        context.now,
+        registry.settings.creates_queues,
+    )
+
+
+def _answer(attach: Attach, node: SourceNode) -> Attach:
+    return Attach(
+        snd_settle_mode=attach.snd_settle_mode,
+        rcv_settle_mode=attach.rcv_settle_mode,
+        source=node.answered,
+        target=attach.target,
+    )
+
+
+def _browse(
+    context: ConnectionContext,
+    session: Session,
+    link: SendingLink,
+    node: SourceNode,
+    attach: Attach,
+) -> BrowsingEnd:
+    end = BrowsingEnd(context, session, link, node, attach.snd_settle_mode == SND_SETTLED)
+    link.listener = end.listener
+    return end
+
+
+def _attach_again(
+    context: ConnectionContext,
+    registry: LinkRegistry,
+    session: Session,
+    link: SendingLink,
+    attach: Attach,
+    found: SuspendedSource,
+    ends: dict[Link, LinkEnd],
+) -> None:
+    try:
+        _consume(context, registry, session, link, attach, found.node, found, ends)
+    except Refusal:
+        found.expired(context.now)
+        raise
+
+
+def _consume(
+    context: ConnectionContext,
+    registry: LinkRegistry,
+    session: Session,
+    link: SendingLink,
+    attach: Attach,
+    node: SourceNode,
+    found: SuspendedSource | None,
+    ends: dict[Link, LinkEnd],
+) -> None:
+    consumer = _consumer(context, session, link, attach, node)
+    if found is not None:
+        consumer.holder = found.holder
+    queue = node.queue
+    if not isinstance(queue, Stream):
+        queue.add_consumer(consumer)
+    elif found is not None and found.reader is not None:
+        queue.resume_reader(consumer, found.reader)
+    else:
+        selection = node.selection
+        queue.add_reader(
+            consumer, selection.start, selection.cursor, selection.stream_filter, context.now
+        )
+        if selection.cursor:
+            # Said to be there only when it would survive a power loss, whoever made it.
+            context.container.gate(context.outgoing)
+    default_outcome = None if attach.source is None else attach.source.default_outcome
+    answer = _answer(attach, node)
+    if found is not None:
+        maps: SettledMaps = found.settle(
+            attach.unsettled or {}, attach.incomplete_unsettled, context.now
+        )
+        consumer.resume(maps.resumptions, maps.unasked)
+        if any([resumption.entry is None for resumption in maps.resumptions]):
+            # Said to be settled only when that would survive a power loss.
+            context.container.gate(context.outgoing)
+        consumer.only_resumes = attach.incomplete_unsettled
+        link.first_tag = found.next_tag
+        put_unsettled(answer, maps.ours, session.frame_max)
+        default_outcome = default_outcome or found.default_outcome
+    elif attach.unsettled:
+        link.first_tag = first_free_tag(attach.unsettled)
+    end = SourceEnd(context, registry, session, link, node, consumer, default_outcome)
+    link.listener = end.listener
+    ends[link] = end
+    registry.attached(end)
+    context.wire.attach(session, link, answer)
+    if link.credit > 0:
+        # It gave credit with its attach.
+        end.listener.credit_changed(link)
+
+
+def _consumer(
+    context: ConnectionContext,
+    session: Session,
+    link: SendingLink,
+    attach: Attach,
+    node: SourceNode,
+) -> LinkConsumer:
+    settles = attach.snd_settle_mode == SND_SETTLED
+    queue = node.queue
+    if isinstance(queue, Stream):
+        return StreamLinkConsumer(context, session, link, queue, node.selection, settles)
+    priority = (attach.properties or {}).get(PRIORITY, 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise PreconditionFailed(f"{PRIORITY} is a number, not {type(priority).__name__.lower()}")
+    return LinkConsumer(context, session, link, queue, node.selection, int(priority), settles)

@@ -1,0 +1,222 @@
+"""Our end of an outgoing link: attached, suspended, resumed, gone.
+
+A suspended link has no consumer at its queue, but what it had sent unsettled stays out with it.
+When the receiver comes back, its map of unsettled deliveries says what to do with each (2.6.13):
+
+    the receiver says          we
+    an outcome                 apply it, and say that it is settled
+    nothing final              send it again, with its tag, as the same delivery
+    nothing at all             send it again, with its tag: it never came, or its settlement was lost
+
+What the receiver has and we have not is settled: it learns so from our map.
+
+Invariant: when an attachment ends, everything that it had sent unsettled is the suspended link's, or
+a transaction's, or the queue's again, and the attachment has nothing: what its receiver says after
+that, because our detach was still under way, is about nothing.
+"""
+
+from typing import Final
+
+from penstock.broker.entry import NO_HOLDER, QueueEntry, hand_over
+from penstock.broker.queues.queue import Queue
+from penstock.broker.sampled import SAMPLE_COUNT, sampled_bytes
+from penstock.broker.streams.reader import StreamReader
+from penstock.broker.streams.stream import Stream
+from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.links.deliver import LinkConsumer, Resumption, SentEntry
+from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
+from penstock.dialects.amqp10.links.link_registry import LinkRegistry, SuspendedLink, may_suspend
+from penstock.dialects.amqp10.links.outcomes import apply_outcome, give_back, is_final
+from penstock.dialects.amqp10.links.settlement import Settlement
+from penstock.dialects.amqp10.nodes.nodes import Ending, SourceNode, release_source
+from penstock.wire.amqp10.sending import SendingLink
+from penstock.wire.amqp10.session import Session
+from penstock.wire.amqp10.values import Composite
+
+# Deliveries that a suspended link keeps; the queue has the others back. A receiver with more credit
+# than this at once is rare, and both maps of this size fit into frames.
+KEPT_MAX: Final = 4_096
+
+
+class KeptDelivery:
+    """What a suspended link has sent and nobody has settled."""
+
+    def __init__(self, tag: bytes, entry: QueueEntry) -> None:
+        self.tag: bytes = tag
+        self.entry: QueueEntry = entry
+
+
+class SourceEnd(LinkEnd):
+    """Held by its session and by the registry while it is attached."""
+
+    def __init__(
+        self,
+        context: ConnectionContext,
+        registry: LinkRegistry,
+        session: Session,
+        link: SendingLink,
+        node: SourceNode,
+        consumer: LinkConsumer,
+        default_outcome: Composite | None,
+    ) -> None:
+        super().__init__(context, session, link)
+        self._registry: LinkRegistry = registry
+        self._link: SendingLink = link
+        self._node: SourceNode = node
+        self._queue: Queue = node.queue
+        self.consumer: LinkConsumer = consumer
+        # What the receiver asked for; None leaves it to us.
+        self._default_outcome: Composite | None = default_outcome
+        self.listener: Settlement = Settlement(context, session, consumer, default_outcome)
+
+    def has_room(self) -> None:
+        self.consumer.pump()
+
+    def held_bytes(self, message_bytes: int) -> int:
+        unsettled = self._link.unsettled
+        octets = 0
+        for seen, sent in enumerate(unsettled.values()):
+            if seen == SAMPLE_COUNT:
+                # The others are taken to be of the same size.
+                octets = octets * len(unsettled) // seen
+                break
+            if isinstance(sent, SentEntry):
+                octets += len(sent.entry.message.body)
+        count = len(unsettled)
+        for entry in self.consumer.waiting():
+            octets += len(entry.message.body)
+            count += 1
+        return octets + count * message_bytes
+
+    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        for sent in self._link.unsettled.values():
+            if isinstance(sent, SentEntry):
+                found.append((self._queue, sent.entry))
+        for resumption in self.consumer.unresumed():
+            if resumption.entry is not None:
+                found.append((self._queue, resumption.entry))
+        for entry in self.consumer.waiting():
+            found.append((self._queue, entry))
+
+    def ended(self, parting: Parting, now: int) -> None:
+        self._registry.detached(self)
+        queue = self._queue
+        # First of all, or the consumer would get again what it gives back.
+        self.consumer.close()
+        holder = self.consumer.holder
+        waiting = self.consumer.waiting()
+        kept = self._take_unsettled()
+        self.listener.enlisted.leave()
+        suspends = may_suspend(self._node, parting) and not queue.is_deleted
+        excess: list[KeptDelivery] = kept
+        if suspends:
+            excess = kept[KEPT_MAX:]
+            del kept[KEPT_MAX:]
+        # A queue that deletes itself with its last consumer must see what comes back first.
+        returned = [delivery.entry for delivery in excess]
+        give_back(queue, returned, holder, self._default_outcome, now)
+        if waiting:
+            queue.requeue(waiting, now, False, holder)
+        reader = queue.reader_of(self.consumer) if isinstance(queue, Stream) else None
+        queue.remove_consumer(self.consumer, now)
+        if not suspends:
+            is_closed = parting is Parting.CLOSED
+            release_source(self._node, Ending.CLOSED if is_closed else Ending.EXPIRED, now)
+            return
+        release_source(self._node, Ending.SUSPENDED, now)
+        suspended = SuspendedSource(
+            self.key, self._node, self.session, self.context.number, kept, reader
+        )
+        suspended.holder = self.context.container.new_holder()
+        hand_over([delivery.entry for delivery in kept], holder, suspended.holder)
+        suspended.next_tag = self._link.next_tag()
+        suspended.default_outcome = self._default_outcome
+        self._registry.suspend(suspended, parting, now)
+
+    def _take_unsettled(self) -> list[KeptDelivery]:
+        """In the order in which they came from the queue."""
+        kept: list[KeptDelivery] = []
+        enlisted = self.listener.enlisted
+        for sent in self._link.take_unsettled():
+            # What is in a transaction stays there.
+            if isinstance(sent, SentEntry) and not enlisted.has(sent.delivery_id):
+                kept.append(KeptDelivery(sent.delivery_tag(), sent.entry))
+        for resumption in self.consumer.unresumed():
+            if resumption.entry is not None:
+                kept.append(KeptDelivery(resumption.tag, resumption.entry))
+        return kept
+
+
+class SuspendedSource(SuspendedLink):
+    """A receiver that is away, with what it may have."""
+
+    def __init__(
+        self,
+        key: LinkKey,
+        node: SourceNode,
+        session: Session,
+        connection_number: int,
+        kept: list[KeptDelivery],
+        reader: StreamReader | None,
+    ) -> None:
+        super().__init__(key, node, session, connection_number)
+        self.node: SourceNode = node
+        self.kept: list[KeptDelivery] = kept
+        # Its way through a stream, when it reads one.
+        self.reader: StreamReader | None = reader
+        # Tags are numbered onwards when it comes back.
+        self.next_tag: int = 0
+        # What is kept is out with this one, and with the attachment that resumes the link.
+        self.holder: int = NO_HOLDER
+        self.default_outcome: Composite | None = None
+
+    def expired(self, now: int) -> None:
+        entries = [delivery.entry for delivery in self.kept]
+        self.kept = []
+        give_back(self.node.queue, entries, self.holder, self.default_outcome, now)
+        release_source(self.node, Ending.EXPIRED, now)
+
+    def held_bytes(self, message_bytes: int) -> int:
+        entries: list[QueueEntry | None] = [delivery.entry for delivery in self.kept]
+        return sampled_bytes(entries, 0, len(entries)) + len(entries) * message_bytes
+
+    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+        for delivery in self.kept:
+            found.append((self.node.queue, delivery.entry))
+
+    def settle(
+        self, theirs: dict[bytes, Composite | None], is_incomplete: bool, now: int
+    ) -> "SettledMaps":
+        """Compare with the receiver's map: what it has decided is done here, the rest is to be
+        sent again.
+        """
+        maps = SettledMaps()
+        queue = self.node.queue
+        for delivery in self.kept:
+            known = delivery.tag in theirs
+            state = theirs.get(delivery.tag)
+            if known and is_final(state):
+                apply_outcome(queue, delivery.entry, self.holder, state, now)
+                settled = Resumption(delivery.tag, None, True)
+                settled.outcome = state
+                maps.ours[delivery.tag] = state
+                maps.resumptions.append(settled)
+            elif known or not is_incomplete:
+                maps.ours[delivery.tag] = None
+                maps.resumptions.append(Resumption(delivery.tag, delivery.entry, known))
+            else:
+                # The receiver may have it without having said so. It attaches once more, and is
+                # to say then.
+                maps.ours[delivery.tag] = None
+                maps.unasked.append(Resumption(delivery.tag, delivery.entry, False))
+        self.kept = []
+        return maps
+
+
+class SettledMaps:
+    """What came of comparing two maps of unsettled deliveries."""
+
+    def __init__(self) -> None:
+        self.ours: dict[bytes, Composite | None] = {}
+        self.resumptions: list[Resumption] = []
+        self.unasked: list[Resumption] = []

@@ -1,0 +1,322 @@
+"""Incoming links: a delivery becomes a message in queues, and is answered.
+
+Producers send the same head again and again: header, annotations, properties and application
+properties as one run of octets before the body. Per link the last such run is kept together with
+what it meant, so that the next delivery costs a comparison, a slice for the body and an enqueue.
+Everything unusual takes `_take_carefully`.
+
+    outcome     when
+    accepted    it is in all its queues and, where it was written down, safe
+    released    no queue is bound there
+    rejected    a queue is full and refuses, an interceptor does, or `to` leads nowhere
+
+In a transaction the outcome is provisional and said at once; see `_enlist`.
+"""
+
+from typing import Final
+
+from penstock.broker.errors import Refusal
+from penstock.broker.message import Address, Message
+from penstock.broker.publishing.publish import enqueue_all
+from penstock.broker.vhost import VirtualHost
+from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.faults import link_fault_of, rejection_of
+from penstock.dialects.amqp10.links.answers import Answers
+from penstock.dialects.amqp10.messages.message_head import body_follows, divide_message
+from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
+from penstock.dialects.amqp10.nodes.addresses import TargetAddress, check_routing_key
+from penstock.dialects.amqp10.nodes.nodes import resolve_anonymous
+from penstock.dialects.amqp10.publish import Routed, find_target, route, user_matches
+from penstock.dialects.amqp10.transactions.posting import Posting, destinations
+from penstock.dialects.amqp10.transactions.telling import ToldToSender
+from penstock.dialects.amqp10.transactions.transaction import Transaction
+from penstock.dialects.container import Container
+from penstock.dialects.principal import Principal
+from penstock.dialects.targets import PublishTarget
+from penstock.dialects.turn import ROUTE_UNITS
+from penstock.wire.amqp10.conditions_generated import (
+    DECODE_ERROR,
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+    TRANSACTION_ROLLBACK,
+    TRANSACTION_UNKNOWN_ID,
+    UNAUTHORIZED_ACCESS,
+)
+from penstock.wire.amqp10.errors import LinkFault
+from penstock.wire.amqp10.link import RCV_FIRST
+from penstock.wire.amqp10.performatives_generated import (
+    Error,
+    Rejected,
+    Released,
+    TransactionalState,
+)
+from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
+from penstock.wire.amqp10.session import Session
+from penstock.wire.amqp10.values import Composite
+from penstock.wire.octets import Malformed
+
+# Until it is known where a message goes.
+_NOWHERE: Final = Address("", "", b"")
+_RELEASED: Final = Released()
+_REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
+
+
+class TargetLink(DeliveryListener):
+    """Held by its wire link and by its `TargetEnd`."""
+
+    def __init__(
+        self, context: ConnectionContext, address: TargetAddress | None, answers: Answers
+    ) -> None:
+        self._context: ConnectionContext = context
+        self._container: Container = context.container
+        self._principal: Principal = context.user()
+        self._vhost: VirtualHost = self._principal.vhost
+        self._origin: int = context.number
+        # None is the anonymous terminus.
+        self._address: TargetAddress | None = address
+        self._answers: Answers = answers
+        # Tags of deliveries that the producer had unsettled when it came back, and that we know.
+        self.known: set[bytes] = set()
+        # Provisional outcomes of what came in transactions; made with the first.
+        self._told: ToldToSender | None = None
+
+        # The last head as it came, and what it meant.
+        self._prefix: bytes = b""
+        self._prefix_size: int = 0
+        self._properties: TransferProperties | None = None
+        self._target: PublishTarget | None = None
+        # Whether a delivery with the same head may take the short way.
+        self._is_plain: bool = False
+
+    def update_is_plain(self) -> None:
+        self._is_plain = False
+
+    def delivery_received(
+        self,
+        link: ReceivingLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: Composite | None,
+    ) -> None:
+        target = self._target
+        properties = self._properties
+        if (
+            not self._is_plain
+            or target is None
+            or properties is None
+            or target.generation != self._vhost.generation
+            or not payload.startswith(self._prefix)
+            or message_format
+            or state is not None
+            or link.delivery_settle_mode is not None
+            or not body_follows(payload, self._prefix_size)
+        ):
+            self._take_carefully(link, delivery_id, tag, payload, settled, message_format, state)
+            return
+        now = self._context.now
+        answers = self._answers
+        message = Message(target.address, properties, payload[self._prefix_size :], self._origin)
+        link.session.taken(1)
+        if target.count is not None:
+            target.count.count += 1
+        if target.units:
+            self._context.turn.charge(target.units)
+        if settled:
+            answers.listed()
+            for queue in target.queues:
+                if not queue.enqueue(message, now):
+                    answers.was_refused = True
+            return
+        sequence = answers.next(delivery_id, tag)
+        message.sequence = sequence
+        message.publisher = answers
+        if not enqueue_all(target.queues, message, now):
+            answers.decided(sequence, _REFUSED)
+            answers.was_refused = True
+        if message.is_journalled:
+            answers.journalled(sequence)
+        if message.holds == 0:
+            # Complete: it must not keep the link alive while it waits in a queue.
+            message.publisher = None
+
+    def delivery_resumed(
+        self,
+        link: ReceivingLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: Composite | None,
+    ) -> None:
+        if tag in self.known or payload:
+            self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
+            return
+        # Nothing of it is here, and nothing of it came.
+        link.session.taken(1)
+        self._answers.listed()
+        if not settled:
+            self._answers.decided(self._answers.next(delivery_id, tag), _RELEASED)
+
+    def sender_settled(
+        self, link: ReceivingLink, delivery_id: int, tag: bytes, state: Composite | None
+    ) -> None:
+        self._answers.sender_settled(delivery_id, tag)
+
+    def _take_carefully(
+        self,
+        link: ReceivingLink,
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: Composite | None,
+    ) -> None:
+        link.session.taken(1)
+        answers = self._answers
+        answers.listed()
+        if self.known and tag in self.known:
+            self.known.discard(tag)
+            answers.repeat(delivery_id, tag, settled)
+            return
+        if message_format:
+            raise LinkFault(NOT_IMPLEMENTED, f"message-format {message_format}")
+        if isinstance(state, TransactionalState):
+            self._enlist(link, delivery_id, payload, settled, state.txn_id)
+            return
+        message = self._read(payload)
+        properties = self._properties
+        assert properties is not None, "read with the message"
+        try:
+            target = self._find_target(properties)
+        except Refusal as refusal:
+            if self._address is not None or settled:
+                raise link_fault_of(refusal) from refusal
+            self._context.refused(refusal)
+            answers.decided(answers.next(delivery_id, tag), rejection_of(refusal))
+            return
+        sequence = 0
+        if not settled:
+            if link.delivery_settle_mode == RCV_FIRST:
+                answers.settles_first(delivery_id)
+            sequence = answers.next(delivery_id, tag)
+        message.address = target.address
+        self._publish(target, message, sequence)
+        self._target = target
+        self._is_plain = (
+            target.is_plain
+            and not properties.has_extra_keys
+            and self._container.interceptor is None
+            and not self.known
+        )
+
+    def _enlist(
+        self, link: ReceivingLink, delivery_id: int, payload: bytes, settled: bool, txn_id: bytes
+    ) -> None:
+        """The message is published when its transaction commits. A settled one that cannot be
+        keeps the transaction from being committed.
+        """
+        transaction = self._context.transactions.find(txn_id)
+        if transaction is None:
+            raise LinkFault(TRANSACTION_UNKNOWN_ID, f"there is no transaction {txn_id.hex()}")
+        now = self._context.now
+        outcome: Composite | None = None
+        try:
+            if transaction.error is None:
+                outcome = self._stage(transaction, payload)
+        except LinkFault as fault:
+            transaction.fail(TRANSACTION_ROLLBACK, fault.description, now)
+            raise
+        if transaction.error is not None:
+            outcome = Rejected(transaction.error)
+        if settled:
+            if outcome is not None:
+                transaction.fail(TRANSACTION_ROLLBACK, "a settled message cannot be taken", now)
+            return
+        told = self._told
+        if told is None:
+            session = link.session
+            assert isinstance(session, Session), "windows are parts of sessions"
+            told = ToldToSender(session, link, self._container.confirm_list)
+            self._told = told
+        transaction.tells(told)
+        state = transaction.accepted if outcome is None else TransactionalState(txn_id, outcome)
+        told.add(delivery_id, state)
+
+    def _stage(self, transaction: Transaction, payload: bytes) -> Composite | None:
+        """None when the message will be accepted; another outcome when it is not taken."""
+        message = self._read(payload)
+        properties = self._properties
+        assert properties is not None, "read with the message"
+        try:
+            target = self._find_target(properties)
+        except Refusal as refusal:
+            self._context.refused(refusal)
+            return rejection_of(refusal)
+        message.address = target.address
+        queues, delayed = destinations(self._principal, target, message)
+        if not queues and not delayed:
+            return _RELEASED
+        self._context.turn.charge(ROUTE_UNITS)
+        posting = Posting(self._container, self._principal, message)
+        transaction.add(posting, self._context.now)
+        return None
+
+    def _read(self, payload: bytes) -> Message:
+        """Keeps the head, and what it means."""
+        self._is_plain = False
+        try:
+            head, body, prefix_size = divide_message(payload)
+            prefix = payload[:prefix_size]
+            if prefix != self._prefix or self._properties is None:
+                self._properties = None
+                self._prefix = prefix
+                self._prefix_size = len(prefix)
+                self._properties = self._checked(read_head(head))
+        except Malformed as error:
+            raise LinkFault(DECODE_ERROR, str(error)) from error
+        return Message(_NOWHERE, self._properties, body, self._origin)
+
+    def _checked(self, properties: TransferProperties) -> TransferProperties:
+        user = self._principal.user
+        if not user_matches(properties, user):
+            said = (properties.user_id() or b"").decode(errors="replace")
+            raise LinkFault(
+                UNAUTHORIZED_ACCESS,
+                f"user_id property set to '{said}' but authenticated user was '{user}'",
+            )
+        return properties
+
+    def _find_target(self, properties: TransferProperties) -> PublishTarget:
+        address = self._address
+        if address is None:
+            address = resolve_anonymous(self._principal, self._vhost, properties.to())
+        key = address.routing_key
+        if key is None:
+            key = properties.subject() or ""
+            check_routing_key(key)
+        return find_target(self._principal, address, key)
+
+    def _publish(self, target: PublishTarget, message: Message, sequence: int) -> None:
+        answers = self._answers
+        if sequence:
+            message.sequence = sequence
+            message.publisher = answers
+        routed = route(self._container, self._principal, target, message, self._context.now)
+        self._context.turn.charge(ROUTE_UNITS)
+        if routed is Routed.REFUSED:
+            answers.was_refused = True
+        if not sequence:
+            return
+        if routed is Routed.REFUSED:
+            answers.decided(sequence, _REFUSED)
+        elif routed is Routed.NOWHERE:
+            answers.decided(sequence, _RELEASED)
+        if message.is_journalled:
+            answers.journalled(sequence)
+        if message.holds == 0:
+            message.publisher = None

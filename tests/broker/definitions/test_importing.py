@@ -1,0 +1,248 @@
+"""Definitions in RabbitMQ's form, there and back."""
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from penstock.broker.access.users import DEFAULT_USER_HASH
+from penstock.broker.definitions.exporting import export, export_vhost
+from penstock.broker.definitions.importing import Definitions, DefinitionsRefused, read
+from penstock.broker.errors import NotFound
+from penstock.broker.header_values import Timestamp
+from penstock.broker.set_apart import LEASE_OF, LEASE_PREFIX, STAGE_OF, STAGE_PREFIX
+from penstock.broker.topology import (
+    AddVhost,
+    BindQueue,
+    DeclareQueue,
+    PutUser,
+    SetPermissions,
+)
+from tests.broker.definitions.definition_examples import (
+    RABBITMQ,
+    apply,
+    binding,
+    logs_in,
+    make_state,
+    mistakes_of,
+    queue,
+    rows,
+)
+from tests.broker.doubles import CountingEntropy
+
+# RabbitMQ's own file.
+
+
+@pytest.mark.parametrize(
+    "section", ["vhosts", "permissions", "policies", "queues", "exchanges", "bindings"]
+)
+def test_what_rabbitmq_exported_is_exported_again(section: str) -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    assert rows(export(state), section) == rows(RABBITMQ, section)
+
+
+def test_users_of_rabbitmq_log_in_with_their_passwords_and_keep_hashes_and_tags() -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    assert logs_in(state, "ada", b"lovelace")  # SHA-256
+    assert logs_in(state, "grace", b"hopper")  # SHA-512
+    assert logs_in(state, "guest", b"guest")
+    assert not logs_in(state, "ada", b"hopper")
+    assert not logs_in(state, "grace", b"")
+    assert not logs_in(state, "locked", b"")
+    without_limits = [{**row, "limits": {}} for row in RABBITMQ["users"]]
+    assert rows(export(state), "users") == rows({"users": without_limits}, "users")
+
+
+def test_the_user_that_everybody_knows_stays_on_loopback() -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    guest, ada = state.users.find("guest"), state.users.find("ada")
+    assert guest is not None and guest.loopback_only
+    assert ada is not None and not ada.loopback_only
+
+
+def test_where_a_known_user_may_come_from_is_not_changed() -> None:
+    state = make_state()
+    state.apply(PutUser("guest", DEFAULT_USER_HASH, (), False), 0)
+    apply(state, RABBITMQ)
+    guest = state.users.find("guest")
+    assert guest is not None and not guest.loopback_only
+    assert guest.tags == ("administrator",)
+
+
+def test_what_we_cannot_do_is_warned_of_row_by_row() -> None:
+    assert apply(make_state(), RABBITMQ) == [
+        "users[3].limits: limits of users are not known, ignored",
+        "parameters[0]: parameters of operator_policy are not known, ignored",
+        (
+            "topic_permissions[0]: permissions per topic are not known, ignored; "
+            "user 'ada' may use every routing key"
+        ),
+        "global_parameters[0]: global parameter 'colour' is not known, ignored",
+    ]
+
+
+def test_limits_of_a_vhost_come_and_go_as_a_parameter() -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    assert state.vhost("orders").max_queues == 50
+    assert state.vhost("orders").max_connections == 20
+    assert export(state)["parameters"] == [RABBITMQ["parameters"][1]]
+
+
+def test_importing_twice_changes_nothing() -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    before = export(state)
+    apply(state, RABBITMQ)
+    apply(state, before)
+    assert export(state) == before
+
+
+def test_an_export_is_json_and_makes_the_same_broker_elsewhere() -> None:
+    state, other = make_state(), make_state()
+    apply(state, RABBITMQ)
+    written = json.dumps(export(state))
+    assert apply(other, json.loads(written)) == []
+    assert export(other) == export(state)
+    assert json.loads(written)["rabbit_version"] == RABBITMQ["rabbit_version"]
+
+
+# One virtual host.
+
+
+def test_one_vhost_is_exported_and_imported_into_another() -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    orders = export_vhost(state, "orders")
+    assert [row["name"] for row in rows(orders, "queues")] == ["new", "paid"]
+    assert "vhost" not in rows(orders, "queues")[0]
+    assert "users" not in orders
+    state.apply(AddVhost("copy"), 0)
+    assert apply(state, orders, "copy") == []
+    renamed = json.loads(json.dumps(orders).replace('"vhost": "orders"', '"vhost": "copy"'))
+    assert export_vhost(state, "copy") == renamed
+
+
+def test_one_vhost_needs_a_vhost_and_a_whole_broker_none() -> None:
+    state = make_state()
+    with pytest.raises(DefinitionsRefused) as refused:
+        apply(state, {"queues": [{"name": "q", "durable": True}]}, "nowhere")
+    assert refused.value.mistakes == ["queues[0]: no vhost 'nowhere'"]
+    with pytest.raises(DefinitionsRefused, match="of a whole broker"):
+        apply(state, {"users": []}, "/")
+    with pytest.raises(NotFound):
+        export_vhost(state, "nowhere")
+    mistake = "queues[0].vhost: is missing; definitions of one vhost are imported into a vhost"
+    assert mistakes_of({"queues": [{"name": "q", "durable": True}]}) == [mistake]
+
+
+# Forms.
+
+
+@pytest.mark.parametrize("tags", [" administrator, monitoring ,", ["administrator", "monitoring"]])
+def test_tags_are_a_list_or_a_text_with_commas(tags: object) -> None:
+    state = make_state()
+    apply(state, {"users": [{"name": "u", "tags": tags}]})
+    user = state.users.find("u")
+    assert user is not None and user.tags == ("administrator", "monitoring")
+
+
+def test_a_password_may_be_given_instead_of_a_hash() -> None:
+    state = make_state()
+    apply(state, {"users": [{"name": "u", "password": "geheim"}]})
+    assert logs_in(state, "u", b"geheim")
+
+
+def test_our_hashes_are_taken_as_exported_and_as_argon2_prints_them() -> None:
+    state = make_state()
+    algorithm = {"hashing_algorithm": "penstock_argon2id"}
+    exported = next(row for row in rows(export(state), "users") if row["name"] == "guest")
+    assert exported["hashing_algorithm"] == "penstock_argon2id"
+    plain = {"name": "plain", "password_hash": DEFAULT_USER_HASH, **algorithm}
+    apply(state, {"users": [{**exported, "name": "wrapped"}, plain]})
+    assert logs_in(state, "wrapped", b"guest")
+    assert logs_in(state, "plain", b"guest")
+
+
+def test_unknown_lists_are_warned_of_and_remarks_are_not() -> None:
+    definitions = {"ques": [], "product_name": "RabbitMQ", "rabbitmq_version": "4.1.0"}
+    assert apply(make_state(), definitions) == ["ques: unknown, ignored"]
+
+
+def test_the_queue_type_that_a_vhost_prefers_is_warned_of() -> None:
+    newer = {"name": "v", "metadata": {"default_queue_type": "quorum"}, "default_queue_type": "x"}
+    classic = {"name": "w", "default_queue_type": "classic", "limits": []}
+    warnings = apply(make_state(), {"vhosts": [newer, classic]})
+    assert [warning.split(":")[0] for warning in warnings] == ["vhosts[0].default_queue_type"]
+
+
+def test_bindings_that_every_queue_has_are_passed_over() -> None:
+    state = make_state()
+    definitions = {"queues": [queue("q")], "bindings": [binding("", "q", routing_key="q")]}
+    assert apply(state, definitions) == []
+    assert mistakes_of({"bindings": [binding("", "q", routing_key="other")]}, state)
+
+
+def test_exclusive_queues_and_their_bindings_are_not_exported() -> None:
+    state = make_state()
+    vhost = state.vhost("/")
+    vhost.apply(DeclareQueue("mine", exclusive=True, connection=5), 0)
+    vhost.apply(BindQueue("mine", "amq.direct", "k", connection=5), 0)
+    vhost.apply(DeclareQueue("ours"), 0)
+    assert [row["name"] for row in rows(export(state), "queues")] == ["ours"]
+    assert rows(export(state), "bindings") == []
+    assert rows(export(state), "exchanges") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"), [(LEASE_PREFIX + "1", LEASE_OF), (STAGE_PREFIX + "1", STAGE_OF)]
+)
+def test_queues_that_the_broker_made_for_itself_are_not_exported(name: str, owner: str) -> None:
+    state = make_state()
+    command = DeclareQueue(name, durable=True, arguments={owner: "job"}, server_named=True)
+    state.vhost("/").apply(command, 0)
+    assert name in state.vhost("/").queues
+    assert rows(export(state), "queues") == []
+
+
+def test_argument_types_that_json_does_not_have_become_those_it_has() -> None:
+    state = make_state()
+    arguments: dict[str, object] = {
+        "time": Timestamp(1700000000),
+        "octets": b"\x00\xff",
+        "exact": Decimal("1.5"),
+        "nested": {"list": [Timestamp(1), None, True]},
+    }
+    state.vhost("/").apply(DeclareQueue("q", arguments=arguments), 0)
+    (row,) = rows(export(state), "queues")
+    assert row["arguments"] == {
+        "time": 1700000000,
+        "octets": "\x00\udcff",
+        "exact": 1.5,
+        "nested": {"list": [1, None, True]},
+    }
+    again = make_state()
+    apply(again, json.loads(json.dumps({"queues": [row]})))
+    assert rows(export(again), "queues") == [row]
+
+
+def test_reading_alone_says_what_would_be_done_in_order() -> None:
+    found: Definitions = read(RABBITMQ, None, CountingEntropy())
+    kinds = [type(step.command).__name__ for step in found.steps]
+    assert list(dict.fromkeys(kinds)) == [
+        "AddVhost",
+        "PutUser",
+        "SetPermissions",
+        "SetPolicy",
+        "DeclareExchange",
+        "DeclareQueue",
+        "BindQueue",
+        "BindExchange",
+        "SetVhostLimits",
+    ]
+    assert found.mistakes == []
+    granted = [step.command for step in found.steps if isinstance(step.command, SetPermissions)]
+    assert SetPermissions("ada", "orders", "", "^orders$", ".*") in granted
