@@ -61,6 +61,18 @@ def test_a_reset_is_heard_at_both_ends_once() -> None:
     assert (pair.near_user.lost_count, pair.far_user.lost_count) == (1, 1)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_after_a_reset_nothing_arrives_behind_what_it_dropped(seed: int) -> None:
+    """Not even what is written before that end has heard of the reset."""
+    pair = Pair(seed)
+    pair.near.write(MESSAGE)
+    pair.clock.run(1000)
+    pair.line.reset()
+    pair.near.write(b"behind a gap")
+    pair.clock.run(SECOND)
+    assert MESSAGE.startswith(pair.far_user.data)
+
+
 def test_an_abort_drops_what_waits_and_resets_the_peer() -> None:
     pair = Pair(4)
     pair.near.write(MESSAGE)

@@ -74,6 +74,8 @@ class Endpoint(Transport):
         self._is_writable = True
         self._is_closing = False
         self.is_cut = False
+        # What is written from now on would lie behind a gap.
+        self._is_reset = False
         self.stalled_until = 0
 
         # What has come.
@@ -92,6 +94,8 @@ class Endpoint(Transport):
         if self._peer_has_gone:
             self._history.sighted("a reset is noticed by writing")
             self._soon(self._lose)
+            return
+        if self._is_reset:
             return
         self._unsent += data
         if self._is_writable and len(self._unsent) > WRITE_BYTES_HIGH:
@@ -128,6 +132,7 @@ class Endpoint(Transport):
     def reset(self) -> None:
         """Something between the two ends reset the line; this end hears of it."""
         self._unsent.clear()
+        self._is_reset = True
         self._after(self._latency, self.reset_arrived)
 
     # Sending.
