@@ -160,6 +160,26 @@ def test_a_link_that_begins_anew_does_not_give_tags_that_its_receiver_still_has(
     assert not again.got[0].resumed
 
 
+def test_a_link_that_begins_anew_with_an_incomplete_map_gives_nothing_before_the_rest_is_named(
+    house: House,
+) -> None:
+    """Otherwise it could give tags that its receiver still has and did not name."""
+    queue = house.declare("q")
+    fill(house, queue, b"1")
+    tags = [b"\x00\x00\x00\x00", b"\x00\x00\x00\x01"]
+    part = receive(house, unsettled={tags[0]: None}, incomplete=True)
+    assert part.bodies == []
+    part.detach(closed=False)
+    whole = receive(house, unsettled=dict.fromkeys(tags))
+    assert whole.bodies == [b"1"]
+    assert whole.got[0].tag not in tags
+    whole.peer.lose()
+    again = receive(house, unsettled={tag: Accepted() for tag in tags})
+    assert queue.unacked_count == 1
+    assert again.bodies == [b"1"]
+    assert not again.got[0].resumed
+
+
 def test_an_incomplete_map_resumes_what_it_names_and_nothing_else(house: House) -> None:
     queue = house.declare("q")
     fill(house, queue, b"1", b"2")

@@ -171,12 +171,13 @@ def _consume(
         if any([resumption.entry is None for resumption in maps.resumptions]):
             # Said to be settled only when that would survive a power loss.
             context.container.gate(context.outgoing)
-        consumer.only_resumes = attach.incomplete_unsettled
         link.first_tag = found.next_tag
         put_unsettled(answer, maps.ours, session.frame_max)
         default_outcome = default_outcome or found.default_outcome
-    elif attach.unsettled:
-        link.first_tag = first_free_tag(attach.unsettled)
+    # Also of a link that we have forgotten: what the map does not name has tags that we do not know.
+    consumer.only_resumes = attach.incomplete_unsettled
+    if attach.unsettled:
+        link.first_tag = max(link.first_tag, first_free_tag(attach.unsettled))
     end = SourceEnd(context, registry, session, link, node, consumer, default_outcome)
     link.listener = end.listener
     ends[link] = end
