@@ -3,9 +3,11 @@ directory can be wrong.
 """
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pika
@@ -357,6 +359,12 @@ class SmallDisk:
     def change(self, options: str) -> None:
         subprocess.run(["mount", "-o", f"remount,{options}", str(self.path)], check=True)
 
+    def fill(self) -> None:
+        """To the last block."""
+        with (self.path / "ballast").open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+
     def without_alarm(self) -> str:
         """The option of a server that fills it to the last octet."""
         file = self.path.parent / "penstock.toml"
@@ -423,6 +431,53 @@ def test_a_full_disk_loses_nothing_that_was_confirmed(small_disk: SmallDisk) -> 
         assert len(numbers) <= len(confirmed) + 1, "one was on its way"
         publish(broker, "q", b"goes on")
         assert broker.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "ends", [DurableBroker.kill, DurableBroker.stop], ids=["killed", "stopped"]
+)
+def test_a_server_starts_on_a_full_disk_and_shows_what_it_has(
+    small_disk: SmallDisk, ends: Callable[[DurableBroker], object]
+) -> None:
+    small_disk.mount("size=8m")
+    with durable_broker(small_disk.path / "data") as broker:
+        filled(broker, small_disk.without_alarm())
+        broker.channel().queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
+        publish(broker, "s", b"in the stream")
+        ends(broker)
+        small_disk.fill()
+        broker.start()
+        channel = broker.channel()
+        assert channel.queue_declare("q", passive=True).method.message_count == 10
+        assert channel.basic_get("q")[2] == TEN[0]
+        channel.basic_qos(prefetch_count=1)
+        arguments = {"x-stream-offset": "first"}
+        _, _, body = next(channel.consume("s", arguments=arguments, inactivity_timeout=60))
+        assert body == b"in the stream"
+        assert broker.process.poll() is None
+        broker.kill()
+        (small_disk.path / "ballast").unlink()
+        broker.start(small_disk.without_alarm())
+        publish(broker, "q", b"goes on")
+        assert drain(broker.channel(), "q") == [*TEN, b"goes on"]
+
+
+def test_a_server_that_cannot_start_on_a_full_disk_says_why(small_disk: SmallDisk) -> None:
+    small_disk.mount("size=8m")
+    with durable_broker(small_disk.path / "data") as broker:
+        filled(broker, small_disk.without_alarm())
+        broker.channel().queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
+        broker.kill()
+        # The stream has to be begun anew.
+        shutil.rmtree(broker.data / "streams")
+        small_disk.fill()
+        code, errors = broker.refused()
+        assert code == REFUSED
+        assert "has no room" in errors
+        assert "Traceback" not in errors
+        (small_disk.path / "ballast").unlink()
+        broker.start(small_disk.without_alarm())
+        assert drain(broker.channel(), "q") == TEN
 
 
 def test_the_disk_alarm_blocks_publishers_and_consumers_go_on(small_disk: SmallDisk) -> None:

@@ -2,7 +2,7 @@
 
 from penstock.storage.journal import SEGMENT_BYTES_MAX, Journal, JournalListener
 from penstock.storage.recovery import BatchSink, RecoveredJournal, recover
-from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
+from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
 
 STORE_ID = b"0123456789abcdef"
 OTHER_ID = b"fedcba9876543210"
@@ -19,9 +19,11 @@ class MemoryFile(AppendFile):
 
     def append(self, data: bytes) -> int:
         assert not self.is_closed
+        if self.disk.breaks:
+            raise DiskError("input/output error")
         self.content += data[: self.disk.room]
         if len(data) > self.disk.room:
-            raise DiskError("no space left on device")
+            raise DiskFull("no space left on device")
         self.disk.room -= len(data)
         return len(self.content)
 
@@ -49,6 +51,8 @@ class AskedFlush:
 class MemoryDisk(Disk):
     def __init__(self, contents: dict[str, bytes] | None = None) -> None:
         self.room = 1 << 40
+        # Every append fails from now on, and not for want of room.
+        self.breaks = False
         self.files = {name: MemoryFile(self, content) for name, content in (contents or {}).items()}
         self.flushes: list[AskedFlush] = []
         # What was waited for: the files, and the names that were there then.

@@ -157,7 +157,7 @@ def test_a_full_disk_at_a_new_segment_ends_appending() -> None:
     assert state.torn_tail is not None and state.torn_tail.offset == 0
 
 
-def test_a_full_disk_found_by_a_note_is_told_as_a_failure() -> None:
+def test_a_note_that_finds_no_room_is_left_out_and_appending_goes_on() -> None:
     disk = MemoryDisk()
     owner = RecordingOwner()
     journal = journal_on(disk, owner=owner)
@@ -166,8 +166,40 @@ def test_a_full_disk_found_by_a_note_is_told_as_a_failure() -> None:
     disk.room = 3
     disk.answer()
     assert owner.positions == [journal.position]
-    assert owner.failures == ["no space left on device"]
-    assert recovered(MemoryDisk(disk.contents()))[0] == [b"payload"]
+    assert owner.failures == []
+    payloads, state = recovered(MemoryDisk(disk.contents()))
+    assert (payloads, state.torn_tail) == ([b"payload"], None)
+    disk.room = 1000
+    journal.append(b"more")
+    journal.request_flush()
+    disk.settle()
+    payloads, state = recovered(MemoryDisk(disk.contents()))
+    assert (payloads, state.torn_tail) == ([b"payload", b"more"], None)
+    assert state.durable_position == journal.position
+
+
+def test_a_note_that_fails_for_another_reason_is_told_as_a_failure() -> None:
+    disk = MemoryDisk()
+    owner = RecordingOwner()
+    journal = journal_on(disk, owner=owner)
+    journal.append(b"payload")
+    journal.request_flush()
+    disk.breaks = True
+    disk.answer()
+    assert owner.failures == ["input/output error"]
+
+
+def test_a_segment_is_not_begun_for_a_note_alone_while_there_is_no_room() -> None:
+    disk = MemoryDisk()
+    journal_on(disk).append(b"payload")
+    disk.open(segment_name(1)).append(b"torn")
+    owner = RecordingOwner()
+    journal = journal_on(disk, owner=owner)
+    disk.room = 3
+    journal.request_flush()
+    disk.answer()
+    assert (owner.positions, owner.failures) == ([journal.position], [])
+    assert disk.names() == [segment_name(1)]
 
 
 def test_a_segment_is_removed_only_when_what_was_appended_before_is_safe_and_said_to_be() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
-from penstock.world.disk import DiskError
+from penstock.world.disk import DiskError, DiskFull
 from tests.storage.doubles import MemoryDisk
 
 FIRST = "safe-0000000001.tab"
@@ -67,3 +67,20 @@ def test_a_note_that_cannot_be_written_or_flushed_is_not_safe() -> None:
     asked = disk.flushes.pop()
     asked.listener.flush_failed("no", 0)
     assert (point.is_safe, point.failure) == (False, "no")
+
+
+def test_a_note_that_found_no_room_changes_nothing_and_may_be_tried_again() -> None:
+    disk = noted(NUMBERS)
+    disk.room = 3
+    point = SafePoint(disk)
+    for _ in range(2):
+        with pytest.raises(DiskFull):
+            point.note({JOURNAL: 9})
+        assert point.numbers == NUMBERS
+        assert SafePoint(MemoryDisk(disk.contents())).numbers == NUMBERS
+    assert disk.names() == [FIRST, SECOND]
+    disk.room = 1000
+    point.note({JOURNAL: 9})
+    disk.settle()
+    assert disk.names() == [SECOND]
+    assert SafePoint(disk).numbers == {JOURNAL: 9}

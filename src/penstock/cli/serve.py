@@ -81,7 +81,7 @@ def command(
     from penstock.server.launch import serve
     from penstock.server.listening import CannotListen
     from penstock.storage.errors import StorageError
-    from penstock.world.disk import DiskError
+    from penstock.world.disk import DiskError, DiskFull
 
     configuration = _configuration(config)
     if host:
@@ -116,6 +116,13 @@ def command(
         raise typer.Exit(2)
     try:
         code = serve(configuration)
+    except DiskFull as error:
+        typer.echo(
+            f"penstock: the data directory has no room: {error}. Free some and start again; "
+            "nothing is lost",
+            err=True,
+        )
+        raise typer.Exit(STORE_REFUSED) from error
     except (StorageError, DataDirectoryError, DiskError) as error:
         typer.echo(f"penstock: cannot use the data directory: {error}", err=True)
         raise typer.Exit(STORE_REFUSED) from error

@@ -18,7 +18,7 @@ from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import RecoveredJournal, TornTail, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
-from penstock.world.disk import Disk
+from penstock.world.disk import Disk, DiskFull
 from penstock.world.entropy import Entropy
 
 STORE_ID_OCTETS = 16
@@ -79,14 +79,22 @@ class StoredState:
             self.recovered_count = recovery.restore(state, self.store, now)
         vhosts: list[VirtualHostView] = list(state.vhosts.values())
         open_streams(self._streams, vhosts, now)
-        self._forget_stream_ends()
+        # Whether the safe point still tells of streams: the disk had no room for another one.
+        self._tells_of_streams: bool = False
+        try:
+            self._forget_stream_ends()
+        except DiskFull:
+            self._tells_of_streams = True
         state.log_definitions(StoredDefinitions(self.store))
         if recovery.found_anything:
             recovery.resume(now)
             for vhost in state.vhosts.values():
                 resume_leases(vhost, now)
                 resume_sinks(vhost, now)
-            # What a killed process left in the page cache is not safe yet.
+            # What a killed process left in the page cache is not safe yet. This flush covers the
+            # streams too, so a start appends nothing to the journal, for which a full disk may have
+            # no room.
+            self._flush_streams()
             self.journal.request_flush()
         else:
             put_defaults(state, now)
@@ -103,19 +111,34 @@ class StoredState:
     def end_of_tick(self) -> None:
         """Write what the tick brought and ask for a flush. Raises DiskError."""
         if not self._safe_point.numbers and self.journal.durable_position:
-            # A new store: from now on a missing journal is not taken for one that never was.
-            self._safe_point.note(self._safe_numbers())
+            self._note_new_store()
+        if self._tells_of_streams and (self.store.has_pending() or self._streams.is_dirty()):
+            self._forget_stream_ends()
+            self._tells_of_streams = False
         self._reclaims = self.reclaimer.step()
         wrote = self.store.end_of_tick()
         if self._streams.is_dirty():
             if not wrote:
                 # What waits for streams waits for a position of the journal.
                 self.journal.append(TICK_RECORD)
-            for file in self._streams.take_dirty(self.journal.position):
-                self.journal.flush_too(file)
+            self._flush_streams()
             wrote = True
         if wrote:
             self.journal.request_flush()
+
+    def _flush_streams(self) -> None:
+        """With the journal's next flush, which must be the first to answer with its position."""
+        for file in self._streams.take_dirty(self.journal.position):
+            self.journal.flush_too(file)
+
+    def _note_new_store(self) -> None:
+        """From now on a missing journal is not taken for one that never was. It can wait: until
+        then nothing is lost by it.
+        """
+        try:
+            self._safe_point.note(self._safe_numbers())
+        except DiskFull:
+            return
 
     def note_clean_stop(self) -> None:
         """Write down where everything ends, so that what is missing at the next start is missed.

@@ -92,8 +92,8 @@ def open_data_directory(path: Path, clock: Clock, entropy: Entropy) -> DataDirec
         _read_meta(path)
         lock = _lock(path, os.O_RDWR | os.O_CREAT)
         try:
-            os.ftruncate(lock, 0)
-            os.write(lock, f"{os.getpid()}\n".encode())
+            # Over what is there: a full disk may have no room for anything new.
+            os.ftruncate(lock, os.pwrite(lock, f"{os.getpid()}\n".encode(), 0))
             # Looked at again: another server may have made it its own before we had the lock.
             _check_owner(path)
             store_id = _read_meta(path)

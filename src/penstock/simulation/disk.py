@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
+from penstock.world.disk import AppendFile, Disk, DiskFull, FlushListener
 
 FLUSH_US_MIN: Final = 100
 FLUSH_US_MAX: Final = 10_000
@@ -51,7 +51,7 @@ class SimulatedFile(AppendFile):
         room = self._disk.free_bytes()
         self.content += data[:room]
         if room < len(data):
-            raise DiskError(f"{self._name}: no space left on device")
+            raise DiskFull(f"{self._name}: no space left on device")
         return len(self.content)
 
     def read(self, position: int, size: int) -> bytes:

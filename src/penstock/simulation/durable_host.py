@@ -18,7 +18,7 @@ from penstock.simulation.host import Host, HostWatcher
 from penstock.simulation.plans import StoragePlan
 from penstock.storage.segment import FOLDER
 from penstock.wire.amqp091.limits import Limits
-from penstock.world.disk import Disk, DiskError
+from penstock.world.disk import Disk, DiskError, DiskFull
 
 DOWN_US_MAX: Final = 1_200_000
 # A monotonic clock begins anew with the machine, long before the node starts or just so.
@@ -223,7 +223,15 @@ class DurableHost(Host):
         self.clock.after(self._dice.between(1, DOWN_US_MAX), self._come_back)
 
     def _come_back(self) -> None:
-        self.start()
+        try:
+            self.start()
+        except DiskFull as error:
+            # As the server: it says so and ends, and somebody starts it again.
+            self.history.sighted("a start finds no room")
+            self.history.add(f"{self.name} cannot start: {error}")
+            self.disk.kill()
+            self.clock.after(self._dice.between(1, DOWN_US_MAX), self._come_back)
+            return
         if not self.is_calm and self._dice.chance(SOON_AGAIN_CHANCE):
             crash = self._dice.choose([self.kill, self.lose_power])
             self.later(self._dice.between(0, SOON_US_MAX), crash)

@@ -27,13 +27,16 @@ from penstock.storage.segment import (
     segment_name,
     segment_of,
 )
-from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
+from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
 
 # Small enough that reclaiming gives room back soon, large enough that files are few: a terabyte
 # makes sixteen thousand.
 SEGMENT_BYTES_MAX: Final = 64 << 20
 # From here on a second write costs less than copying the payload behind its header.
 JOINED_BYTES_MAX: Final = 16 << 10
+# A segment is not begun for a note alone while less is free: a block of a file system, which the
+# smallest file takes. Until there is more, or something to append, the note is left out.
+SEGMENT_ROOM_BYTES: Final = 4096
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -195,7 +198,7 @@ class Journal(FlushListener):
             # Not the token: a disk without delay has answered the next flush already.
             self._listener.durable(self.durable_position, now)
             if not self._is_flushing and self._noted < self.durable_position:
-                self._note_durable()
+                self._note_if_there_is_room()
         except DiskError as error:
             self._failure = str(error)
             self._listener.failed(self._failure, now)
@@ -240,6 +243,21 @@ class Journal(FlushListener):
             self._roll()
         if self._active_file is not None:
             self._write(self._active_file, b"")
+
+    def _note_if_there_is_room(self) -> None:
+        """Nobody waits for this note. So a disk that is full when a broker starts, or whose
+        publishers wait already, does not end it; the next flush is followed by another try.
+        """
+        if self._active_file is None and self._disk.free_bytes() < SEGMENT_ROOM_BYTES:
+            return
+        try:
+            self._note_durable()
+        except DiskFull:
+            file = self._active_file
+            if file is None:
+                raise
+            file.truncate(self._active_size)
+            self._failure = ""
 
     def _is_full_for(self, size: int) -> bool:
         """A batch never spans segments; one that is larger than a segment has its own."""

@@ -51,13 +51,18 @@ class SafePoint(FlushListener):
         return {name: number for name, number in self.numbers.items() if "/" in name}
 
     def note(self, numbers: dict[str, int]) -> None:
-        """Write a new note and ask for its flush. Raises a `DiskError`."""
-        self.numbers = numbers
+        """Write a new note and ask for its flush. Raises a `DiskError`; then what was noted before
+        stands, and it may be tried again.
+        """
         self.is_safe = False
-        self._generation += 1
-        name = f"{STEM}-{self._generation:010d}.tab"
+        name = f"{STEM}-{self._generation + 1:010d}.tab"
         file = self._disk.open(name)
+        if file.size():
+            # Of a note that found no room.
+            file.truncate(0)
         file.append(encode_numbers(numbers))
+        self.numbers = numbers
+        self._generation += 1
         self._names.append(name)
         self._disk.flush([file], self._generation, self)
 

@@ -14,6 +14,12 @@ class DiskError(Exception):
     """The disk did not do what was asked: full, read-only, gone. The text names file and reason."""
 
 
+class DiskFull(DiskError):
+    """There was no room. Part of what was appended may stand in the file. Who wrote something that
+    can wait takes it back and goes on; everybody else stops, as for any other reason.
+    """
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FlushListener(ABC):
     """Who is told that what it appended is safe."""

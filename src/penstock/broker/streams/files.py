@@ -23,7 +23,7 @@ from penstock.storage.number_table import NumberTable
 from penstock.storage.stream_index import HAS_PUBLISHER, NOTED
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_segment import StoredEntry, StreamSegment, segment_number
-from penstock.world.disk import AppendFile, DiskError
+from penstock.world.disk import AppendFile, DiskError, DiskFull
 
 NO_LIMIT: Final = -1
 # In place of an offset.
@@ -33,6 +33,9 @@ FIRST_OFFSET: Final = ""
 # What a reader that is behind reads at once.
 READ_COUNT_MAX: Final = 256
 READ_BYTES_MAX: Final = 256 * 1024
+# Retention writes before it removes, so it waits while less is free: a block of a file system,
+# which the smallest file takes. What it would remove stays a while longer.
+RETENTION_ROOM_BYTES: Final = 4096
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -251,17 +254,22 @@ class StreamFiles(FlushWaiter):
             self._store.wrote(self, self.log.dirty_files() + noted)
 
     def mark(self) -> int:
+        leftovers = self._leftovers
+        if self.notes.is_owed and not self._is_deleted:
+            # They are all that tells of publishers.
+            leftovers = []
+        else:
+            self._leftovers = []
         self._requests.append(
             FlushRequest(
                 self.cursors.generation,
                 self._doomed,
-                self._leftovers,
+                leftovers,
                 self.notes.take_stale(),
                 self._is_deleted,
             )
         )
         self._doomed = []
-        self._leftovers = []
         self.log.flush_requested()
         return self.log.end_offset
 
@@ -341,12 +349,27 @@ class StreamFiles(FlushWaiter):
 
     def retain(self, wall: int) -> None:
         """Give up what is too much or too old when the wall clock shows this."""
+        if not self.has_retention() or not self._has_room_to_retain():
+            return
         oldest = NO_LIMIT if self.age_ms_max == NO_LIMIT else wall - self.age_ms_max
         doomed = self.log.take_doomed(self.bytes_max, oldest)
         if doomed:
             self._doomed.extend(doomed)
             self.cursors.put(FIRST_OFFSET, self.log.first_offset)
             self.write_cursors()
+
+    def _has_room_to_retain(self) -> bool:
+        """What tells of publishers before the last segment may go only when that one's note does."""
+        try:
+            if self._store.disk.free_bytes() < RETENTION_ROOM_BYTES:
+                return False
+            if self.notes.is_owed:
+                self._store.wrote(self, self.notes.begin_owed())
+        except DiskFull:
+            return False
+        except DiskError as error:
+            self._store.failure = str(error)
+        return not self._store.failure
 
     def delete(self) -> None:
         """Everything goes with the next flush; until then a flush may be at work on it."""

@@ -21,7 +21,7 @@ from penstock.storage.stream_segment import (
     publishers_name,
     segment_number,
 )
-from penstock.world.disk import AppendFile
+from penstock.world.disk import AppendFile, DiskFull
 
 # Messages of publishers that no note tells of. A start reads each of them, ten microseconds long;
 # at the limit a note is written, which one more file in a flush is the price of.
@@ -49,6 +49,8 @@ class StreamNotes:
         self._file: AppendFile | None = None
         # What the note of the last segment begins with, should it have to be begun.
         self._table: bytes = b""
+        # Whether there was no room to begin it; what says the same must stay until it is.
+        self.is_owed: bool = False
         # Of segments before, until a flush is over that may be at work on them.
         self._stale: list[AppendFile] = []
         # First offsets of segments with a note beside them.
@@ -113,12 +115,16 @@ class StreamNotes:
 
     def _begin_last(self) -> None:
         """The last segment has no note. It gets one before anything is removed that says the same;
-        a stream that never had anything to note needs none.
+        a stream that never had anything to note needs none. A full disk does not keep a stream from
+        being opened: what says the same stays until there is room.
         """
         publishers = self.publishers
         self._table = encode_table(publishers.sequences, publishers.stages)
         if publishers.sequences or publishers.stages:
-            self._begin_file(self._table)
+            try:
+                self._begin_file(self._table)
+            except DiskFull:
+                self.is_owed = True
         publishers.changed = {}
 
     def _read(self, segment: StreamSegment, names: list[str]) -> int:
@@ -209,6 +215,12 @@ class StreamNotes:
         self._unnoted_offset = _NONE
         self._unnoted_count = 0
 
+    def begin_owed(self) -> list[AppendFile]:
+        """Begin the note that there was no room for; returns the file that the flush must cover.
+        Raises a `DiskError`.
+        """
+        return [self._begin_file(self._table)] if self.is_owed else []
+
     def begin_segment(self) -> AppendFile:
         """The log has begun one; its note begins with everything that is known."""
         publishers = self.publishers
@@ -224,9 +236,11 @@ class StreamNotes:
         if file.size():
             # Torn before it was begun.
             file.truncate(0)
-        file.append(table)
+        # Already now: what there was no room for goes with its segment too.
         self._noted.add(first_offset)
+        file.append(table)
         self._file = file
+        self.is_owed = False
         return file
 
     def files(self) -> list[AppendFile]:

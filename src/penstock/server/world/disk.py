@@ -14,6 +14,7 @@ to `when_it_fails`; a flush that nobody answers would keep every publisher waiti
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import queue
 import threading
@@ -25,16 +26,18 @@ from typing import Final
 
 from penstock.server.descriptors import OUT_OF_DESCRIPTORS, SpareDescriptor
 from penstock.world.clock import Clock
-from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
+from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
 
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 # For who does not say how many descriptors there are: tools that read one data directory.
 FILES_MAX: Final = 256
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def why(name: str, error: OSError) -> DiskError:
-    return DiskError(f"{name}: {error.strerror or error}")
+    text = f"{name}: {error.strerror or error}"
+    return DiskFull(text) if error.errno in _NO_ROOM else DiskError(text)
 
 
 class SystemCalls:
