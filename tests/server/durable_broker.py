@@ -146,3 +146,22 @@ def drain_flagged(
             break
     channel.cancel()
     return found
+
+
+TEN = [b"%d" % number for number in range(10)]
+
+
+def publish(broker: DurableBroker, queue: str, *bodies: bytes) -> None:
+    """And wait until they are confirmed."""
+    channel = broker.channel()
+    channel.confirm_delivery()
+    for body in bodies:
+        channel.basic_publish("", queue, body, PERSISTENT)
+
+
+def filled(broker: DurableBroker, *options: str) -> DurableBroker:
+    """Started, with a durable queue `q` of ten messages."""
+    broker.start(*options)
+    broker.channel().queue_declare("q", durable=True)
+    publish(broker, "q", *TEN)
+    return broker
