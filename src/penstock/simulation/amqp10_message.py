@@ -1,6 +1,8 @@
 """Messages of AMQP 1.0 as programs on the stage write and read them."""
 
-from penstock.simulation.copies import Copy
+from penstock.simulation.amqp10_program import Amqp10Program
+from penstock.simulation.copies import Copy, body_of
+from penstock.simulation.plans import Scenario
 from penstock.wire.amqp10.performatives_generated import DATA, HEADER, Data, Header, Properties
 from penstock.wire.amqp10.sections import Sections
 
@@ -22,6 +24,29 @@ def head_of(copy: Copy, with_address: bool) -> bytes:
     if with_address:
         head += Properties(to=address_of(copy.exchange, copy.key)).encode()
     return head
+
+
+def copy_of(
+    program: Amqp10Program, scenario: Scenario, serial: int, exchange: str, key: str
+) -> Copy:
+    """What a program publishes next."""
+    name = f"{program.name}.{serial}".encode()
+    share = scenario.persistent_share
+    body = body_of(name, program.dice.between(0, scenario.body_bytes_max))
+    return Copy(
+        name,
+        program.name,
+        program.epoch,
+        serial,
+        exchange,
+        key,
+        body,
+        program.ledger.topology.queues_for(exchange, key),
+        is_mandatory=False,
+        is_persistent=share > 0 and program.dice.chance(share),
+        section=section_of(body),
+        sent_ms=program.clock.now(),
+    )
 
 
 class Received:

@@ -6,10 +6,10 @@ from collections import deque
 from typing import Final
 
 from penstock.client.uri import Address
-from penstock.simulation.amqp10_message import head_of, section_of
+from penstock.simulation.amqp10_message import copy_of, head_of
 from penstock.simulation.amqp10_sender_link import LastingLink, SenderLink, SendingProgram
 from penstock.simulation.clock import VirtualClock
-from penstock.simulation.copies import Copy, body_of
+from penstock.simulation.copies import Copy
 from penstock.simulation.dice import Dice
 from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
@@ -140,23 +140,7 @@ class Amqp10Sender(SendingProgram):
 
     def _next_copy(self, exchange: str, key: str) -> Copy:
         self._serial += 1
-        name = f"{self.name}.{self._serial}".encode()
-        share = self._scenario.persistent_share
-        body = body_of(name, self.dice.between(0, self._scenario.body_bytes_max))
-        return Copy(
-            name,
-            self.name,
-            self.epoch,
-            self._serial,
-            exchange,
-            key,
-            body,
-            self.ledger.topology.queues_for(exchange, key),
-            is_mandatory=False,
-            is_persistent=share > 0 and self.dice.chance(share),
-            section=section_of(body),
-            sent_ms=self.clock.now(),
-        )
+        return copy_of(self, self._scenario, self._serial, exchange, key)
 
     def head(self, copy: Copy) -> bytes:
         return head_of(copy, self._is_anonymous)

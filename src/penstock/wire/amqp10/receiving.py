@@ -63,6 +63,30 @@ class DeliveryListener:
         """The sender has no more: what credit was left is gone."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RequestListener(DeliveryListener):
+    """Who does what a delivery asks for as it comes, and settles it then: one that is resumed is
+    like any other, and nothing is left for its sender to settle.
+    """
+
+    def delivery_resumed(
+        self,
+        link: "ReceivingLink",
+        delivery_id: int,
+        tag: bytes,
+        payload: bytes,
+        settled: bool,
+        message_format: int,
+        state: Composite | None,
+    ) -> None:
+        self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
+
+    def sender_settled(
+        self, link: "ReceivingLink", delivery_id: int, tag: bytes, state: Composite | None
+    ) -> None:
+        """We have settled already."""
+
+
 class ReceivingLink(Link):
     """Held by its session; the owner gives credit and settles."""
 

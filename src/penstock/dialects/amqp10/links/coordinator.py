@@ -43,7 +43,7 @@ from penstock.wire.amqp10.performatives_generated import (
     TransactionalState,
     composite_of,
 )
-from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
+from penstock.wire.amqp10.receiving import ReceivingLink, RequestListener
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite, Described
@@ -59,7 +59,7 @@ REQUEST_CREDIT: Final = 64
 _REJECTED: Final = "amqp:rejected:list"
 
 
-class CoordinatorLink(DeliveryListener):
+class CoordinatorLink(RequestListener):
     """Listens to one link to the coordinator. Held by the wire link and by its end."""
 
     def __init__(
@@ -94,23 +94,6 @@ class CoordinatorLink(DeliveryListener):
             raise LinkFault(NOT_ALLOWED, "a coordinator takes declare and discharge")
         link.offer(REQUEST_CREDIT)
         link.flow_if_needed()
-
-    def delivery_resumed(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
-
-    def sender_settled(
-        self, link: ReceivingLink, delivery_id: int, tag: bytes, state: Composite | None
-    ) -> None:
-        """We have settled already."""
 
     def _declare(self, delivery_id: int, declare: Declare) -> None:
         if declare.global_id is not None:

@@ -21,7 +21,7 @@ from penstock.wire.amqp10.conditions_generated import (
 )
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.performatives_generated import Error, Rejected
-from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
+from penstock.wire.amqp10.receiving import ReceivingLink, RequestListener
 from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite
@@ -69,7 +69,7 @@ class ManagementPair:
             sender.drained()
 
 
-class Requests(DeliveryListener):
+class Requests(RequestListener):
     """Listens to the incoming link of a pair."""
 
     def __init__(self, session: Session, pair: ManagementPair) -> None:
@@ -98,23 +98,6 @@ class Requests(DeliveryListener):
             self._session.settle(delivery_id, delivery_id, outcome)
         link.offer(REQUEST_CREDIT)
         link.flow_if_needed()
-
-    def delivery_resumed(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
-
-    def sender_settled(
-        self, link: ReceivingLink, delivery_id: int, tag: bytes, state: Composite | None
-    ) -> None:
-        """We have settled already."""
 
 
 class Responses(SettlementListener):
