@@ -4,12 +4,15 @@ A round ends when the clients have been promised a few things more, however long
 machine with much else to do everything is slower, and nothing else is different.
 """
 
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pika
+import pika.exceptions
+from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.server.durable_broker import DurableBroker
 
@@ -33,6 +36,13 @@ def parameters(broker: DurableBroker) -> pika.ConnectionParameters:
         stack_timeout=PATIENCE_SECONDS,
         blocked_connection_timeout=PATIENCE_SECONDS,
     )
+
+
+@contextlib.contextmanager
+def until_killed(broker: DurableBroker) -> Iterator[BlockingChannel]:
+    """A channel of a client that works until the server dies, which ends the block."""
+    with contextlib.suppress(pika.exceptions.AMQPError, OSError):
+        yield pika.BlockingConnection(parameters(broker)).channel()
 
 
 def play_round(

@@ -1,23 +1,19 @@
 """A server that is killed at random moments keeps every promise it made."""
 
-import contextlib
 import random
 from functools import partial
 from pathlib import Path
 
-import pika
-import pika.exceptions
 import pytest
 
 from tests.server.durable_broker import PERSISTENT, DurableBroker, drain_flagged, durable_broker
-from tests.server.killing import TEST_SECONDS, parameters, play_round
+from tests.server.killing import TEST_SECONDS, play_round, until_killed
 
 pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
 ROUNDS = 20
 SEED = 20
 PUBLISHERS = 3
-TROUBLE = (pika.exceptions.AMQPError, OSError)
 
 
 class Ledger:
@@ -36,9 +32,7 @@ class Ledger:
 
 
 def publish(broker: DurableBroker, ledger: Ledger, publisher: int) -> None:
-    with contextlib.suppress(*TROUBLE):
-        connection = pika.BlockingConnection(parameters(broker))
-        channel = connection.channel()
+    with until_killed(broker) as channel:
         channel.confirm_delivery()
         while True:
             ledger.sent[publisher] += 1
@@ -50,9 +44,7 @@ def publish(broker: DurableBroker, ledger: Ledger, publisher: int) -> None:
 def consume(broker: DurableBroker, ledger: Ledger, seed: float) -> None:
     """Acknowledges about half of what it gets, in batches, and asks for an answer after each."""
     dice = random.Random(seed)
-    with contextlib.suppress(*TROUBLE):
-        connection = pika.BlockingConnection(parameters(broker))
-        channel = connection.channel()
+    with until_killed(broker) as channel:
         channel.basic_qos(prefetch_count=50)
         batch: set[bytes] = set()
         for method, _, body in channel.consume("worked", inactivity_timeout=1):

@@ -1,18 +1,15 @@
 """A server that is killed while clients append to a stream and read it."""
 
-import contextlib
 import random
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pika
-import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.server.durable_broker import PERSISTENT, DurableBroker, durable_broker
-from tests.server.killing import PATIENCE_SECONDS, TEST_SECONDS, parameters, play_round
+from tests.server.killing import PATIENCE_SECONDS, TEST_SECONDS, play_round, until_killed
 
 pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
@@ -20,7 +17,6 @@ ROUNDS = 8
 SEED = 12
 PUBLISHERS = 2
 STREAM: dict[str, object] = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 20_000}
-TROUBLE = (pika.exceptions.AMQPError, OSError)
 
 
 class Ledger:
@@ -38,8 +34,7 @@ class Ledger:
 
 
 def publish(broker: DurableBroker, ledger: Ledger, publisher: int) -> None:
-    with contextlib.suppress(*TROUBLE):
-        channel = pika.BlockingConnection(parameters(broker)).channel()
+    with until_killed(broker) as channel:
         channel.confirm_delivery()
         while True:
             ledger.sent[publisher] += 1
@@ -50,8 +45,7 @@ def publish(broker: DurableBroker, ledger: Ledger, publisher: int) -> None:
 
 def read(broker: DurableBroker, ledger: Ledger) -> None:
     """From the beginning: what was read in an earlier life must be where it was."""
-    with contextlib.suppress(*TROUBLE):
-        channel = pika.BlockingConnection(parameters(broker)).channel()
+    with until_killed(broker) as channel:
         for offset, body in entries(channel, 1):
             if ledger.read.setdefault(offset, body) != body:
                 ledger.faults.append(f"{offset} was {ledger.read[offset]!r} and is {body!r}")

@@ -1,16 +1,13 @@
 """A server that is killed while clients of AMQP 0-9-1 commit: a transaction is whole or nothing."""
 
-import contextlib
 import random
 from functools import partial
 from pathlib import Path
 
-import pika
-import pika.exceptions
 import pytest
 
 from tests.server.durable_broker import PERSISTENT, DurableBroker, drain_flagged, durable_broker
-from tests.server.killing import TEST_SECONDS, parameters, play_round
+from tests.server.killing import TEST_SECONDS, play_round, until_killed
 
 pytestmark = pytest.mark.timeout(TEST_SECONDS)
 
@@ -20,7 +17,6 @@ PUBLISHERS = 2
 # Messages of one transaction; each goes to two queues.
 SIZE = 3
 ROLL_BACK_CHANCE = 0.2
-TROUBLE = (pika.exceptions.AMQPError, OSError)
 
 
 class Ledger:
@@ -42,8 +38,7 @@ class Ledger:
 
 def publish(broker: DurableBroker, ledger: Ledger, publisher: int, seed: float) -> None:
     dice = random.Random(seed)
-    with contextlib.suppress(*TROUBLE):
-        channel = pika.BlockingConnection(parameters(broker)).channel()
+    with until_killed(broker) as channel:
         channel.tx_select()
         while True:
             ledger.begun[publisher] += 1
@@ -61,8 +56,7 @@ def publish(broker: DurableBroker, ledger: Ledger, publisher: int, seed: float) 
 def consume(broker: DurableBroker, ledger: Ledger, seed: float) -> None:
     """Acknowledges in transactions; rolls some back and acknowledges the same again."""
     dice = random.Random(seed)
-    with contextlib.suppress(*TROUBLE):
-        channel = pika.BlockingConnection(parameters(broker)).channel()
+    with until_killed(broker) as channel:
         channel.basic_qos(prefetch_count=20)
         channel.tx_select()
         batch: dict[int, bytes] = {}
