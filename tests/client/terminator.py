@@ -27,6 +27,7 @@ class Terminator:
         self._listening: Future[int] = Future()
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepted: list[socket.socket] = []
+        self._transports: list[asyncio.Transport] = []
         self.port = 0
 
     def __enter__(self) -> Self:
@@ -52,6 +53,8 @@ class Terminator:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            for transport in self._transports:
+                transport.abort()
             # One whose task was cancelled before it began is in nobody's hands.
             for accepted in self._accepted:
                 accepted.close()
@@ -66,15 +69,20 @@ class Terminator:
             self._tasks.add(self._loop.create_task(self._pass_on(accepted)))
 
     async def _pass_on(self, accepted: socket.socket) -> None:
+        # In two steps, because asyncio forgets a socket whose `connect_accepted_socket(ssl=...)` is
+        # cancelled in its first turn.
+        raw, _ = await self._loop.connect_accepted_socket(Doorstep, accepted)
+        self._transports.append(raw)
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
-            transport, _ = await self._loop.connect_accepted_socket(
-                lambda: protocol, accepted, ssl=self._context
-            )
+            transport = await self._loop.start_tls(raw, protocol, self._context, server_side=True)
         except OSError:
             # One side did not like the other; the client's error is what a test looks at.
             return
+        if transport is None:
+            return
+        protocol.connection_made(transport)
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         async with closing(writer):
             plain = await asyncio.open_connection("127.0.0.1", self._plain_port)
@@ -86,6 +94,14 @@ class Terminator:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
                 for way in ways:
                     way.cancel()
+
+
+class Doorstep(asyncio.Protocol):
+    """Leaves all that the client sends to TLS, which comes a turn of the loop later."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

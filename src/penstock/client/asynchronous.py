@@ -46,8 +46,16 @@ class AsyncConnection(LineOwner):
         self.server_properties: dict[str, object] = {}
 
     async def open(self) -> None:
-        self._line = await open_line(self.address, self, self._name, self._epoch)
-        await self._opened
+        try:
+            self._line = await open_line(self.address, self, self._name, self._epoch)
+            await self._opened
+        except ClientError:
+            await self._wait_lost()
+            raise
+        except BaseException:
+            # Cancelled: the socket must not outlive who could close it.
+            self.abort()
+            raise
 
     async def channel(self) -> AsyncChannel:
         channel = AsyncChannel()
@@ -68,13 +76,26 @@ class AsyncConnection(LineOwner):
         return await asyncio.shield(self._ended)
 
     async def close(self) -> None:
-        """Does nothing on a connection that has ended already."""
-        if self._line is None or self._ended.done():
-            return
-        self._line.conversation.close()
-        self._line.flush_soon()
-        await self.wait_ended()
-        await self._line.wait_lost()
+        """On a connection that has ended already it only waits for its socket to be closed."""
+        if self._line is not None and not self._ended.done():
+            self._line.conversation.close()
+            self._line.flush_soon()
+            try:
+                await self.wait_ended()
+            except asyncio.CancelledError:
+                self.abort()
+                raise
+        await self._wait_lost()
+
+    def abort(self) -> None:
+        """Close the socket without a goodbye, in the loop's next turn."""
+        self._opened.cancel()
+        if self._line is not None:
+            self._line.abort()
+
+    async def _wait_lost(self) -> None:
+        if self._line is not None:
+            await self._line.wait_lost()
 
     async def __aenter__(self) -> Self:
         return self

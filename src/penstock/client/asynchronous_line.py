@@ -4,6 +4,7 @@ What is said during one turn of the event loop leaves in one write.
 """
 
 import asyncio
+import ssl
 import time
 from abc import ABC, abstractmethod
 from typing import Final, cast
@@ -71,27 +72,58 @@ class AsyncLine(asyncio.Protocol):
         self.writable: asyncio.Event = asyncio.Event()
         self.writable.set()
         self._lost: asyncio.Event = asyncio.Event()
+        # What holds the socket; TLS, if any, is spoken above it.
+        self._socket: asyncio.Transport | None = None
+        self._started: bool = False
+        # What a TLS peer sent together with the end of the handshake, before `start`.
+        self._early: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not asserted: uvloop's TLS transport is one without being derived from it.
-        self.transport = AsyncioTransport(cast("asyncio.Transport", transport))
+        # Not asserted: uvloop's transports are such without being derived from it.
+        self._socket = cast("asyncio.Transport", transport)
+        if self._address.tls is None:
+            self.start(self._socket)
+        else:
+            self._socket.pause_reading()  # until TLS reads it
+
+    async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
+        """Speak TLS on the socket, and AMQP within it."""
+        assert self._socket is not None
+        # Not by `create_connection`: one that is cancelled in its first turn leaves the socket open.
+        secured = await self._loop.start_tls(
+            self._socket, self, context, server_hostname=server_name
+        )
+        if secured is None or self._lost.is_set():
+            raise ConnectionResetError("the connection was lost during the TLS handshake")
+        self.start(secured)
+
+    def start(self, transport: asyncio.Transport) -> None:
+        self.transport = AsyncioTransport(transport)
         outgoing = Outgoing(self._flush_list, self.transport)
         self.conversation = Conversation(
             self._address, outgoing, name=self._name, epoch=self._epoch
         )
+        self._started = True
         self.conversation.start()
         self._flush()
         self._ticker = self._loop.call_later(TICK_SECONDS, self._tick)
+        for data in self._early:
+            self.data_received(data)
+        self._early.clear()
 
     def data_received(self, data: bytes) -> None:
-        self._report(self.conversation.receive(data, _now()))
+        if self._started:
+            self._report(self.conversation.receive(data, _now()))
+        else:
+            self._early.append(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
         self.writable.set()
         self._lost.set()
-        self._report(self.conversation.lost())
+        if self._started:
+            self._report(self.conversation.lost())
 
     def pause_writing(self) -> None:
         self.writable.clear()
@@ -102,7 +134,7 @@ class AsyncLine(asyncio.Protocol):
     async def wait_lost(self) -> None:
         """Until the socket is closed. TLS takes leave of the peer first, who may not answer."""
         if not await self._is_lost_soon():
-            self.transport.abort()
+            self.abort()
             # That closes the socket in the loop's next turn, which there would not be for somebody
             # who ends the loop now.
             await self._is_lost_soon()
@@ -113,7 +145,16 @@ class AsyncLine(asyncio.Protocol):
                 await self._lost.wait()
         except TimeoutError:
             return False
+        except asyncio.CancelledError:
+            self.abort()
+            raise
         return True
+
+    def abort(self) -> None:
+        """Close the socket without taking leave, in the loop's next turn."""
+        # Not by `transport`: asyncio's TLS forgets its socket when it is closed a second time.
+        if self._socket is not None:
+            self._socket.abort()
 
     def flush_soon(self) -> None:
         """Write at the end of this turn of the loop, with whatever else is said in it."""
@@ -146,22 +187,22 @@ class AsyncLine(asyncio.Protocol):
 
 
 async def open_line(address: Address, owner: LineOwner, name: str, epoch: int) -> AsyncLine:
-    loop = asyncio.get_running_loop()
-    secure = None if address.tls is None else tls_context(address.tls)
-    host = None if address.tls is None else address.tls.server_name or address.host
+    context = None if address.tls is None else tls_context(address.tls)
     seconds = address.connect_timeout_milliseconds / 1000 or None
+    line = AsyncLine(address, owner, name, epoch)
     try:
         async with asyncio.timeout(seconds):
-            _, line = await loop.create_connection(
-                lambda: AsyncLine(address, owner, name, epoch),
-                address.host,
-                address.port,
-                ssl=secure,
-                server_hostname=host,
-            )
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: line, address.host, address.port)
+            if context is not None and address.tls is not None:
+                await line.secure(context, address.tls.server_name or address.host)
     except OSError as error:  # a time-out is one, too
+        line.abort()
         reason = error.strerror or str(error) or "timed out"
         raise ConnectFailed([(str(address), reason)]) from error
+    except BaseException:
+        line.abort()
+        raise
     return line
 
 

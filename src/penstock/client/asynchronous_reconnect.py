@@ -90,7 +90,12 @@ class LastingConnection:
         """Does nothing on a connection that has ended already."""
         if self._keeper is not None:
             self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+            try:
+                await asyncio.wait([self._keeper])
+            except asyncio.CancelledError:
+                if self._connection is not None:
+                    self._connection.abort()
+                raise
         if self._connection is not None:
             await self._connection.close()
         self._give_up(ConnectionClosedError(NO_REPLY_CODE, "the connection is closed"))
@@ -106,6 +111,8 @@ class LastingConnection:
             while True:
                 assert self._connection is not None
                 await self._connection.wait_ended()
+                # TLS may still take leave of the old peer; its socket must not be forgotten.
+                await self._connection.close()
                 await self._come_back()
         except ClientError as error:
             self._give_up(error)
