@@ -123,6 +123,24 @@ def test_when_memory_is_fine_again_everybody_goes_on() -> None:
     assert stuck.message_count() == 2
 
 
+def test_what_waits_in_the_transport_is_counted_and_let_in_as_well() -> None:
+    """A WebSocket's bridge holds what came while nobody reads, which may be more than what the
+    connection itself holds of its message, or all there is.
+    """
+    stuck = Stuck(PART, PART + FRAME_BYTES)
+    before = stuck.house.node.held_bytes()
+    first, second = [peer.transport for peer in stuck.peers]
+    first.unheard = 10 * PART
+    second.unheard = PART
+    assert stuck.house.node.held_bytes() == before + 11 * PART
+    stuck.sweep(0)
+    stuck.sweep(WAIT_MS)
+    assert stuck.are_read() == [True, False]
+    first.unheard = 0
+    stuck.peers[0].connection.received(stuck.rest[0], NOW)
+    assert stuck.are_read() == [False, False]
+
+
 def test_another_alarm_lets_nobody_go_on() -> None:
     stuck = Stuck(PART)
     stuck.house.node.set_alarm("disk", "low on disk", NOW)

@@ -40,6 +40,11 @@ class CountingTransport(Transport):
     def __init__(self) -> None:
         self.writes: list[bytes] = []
         self.is_reading = True
+        # As if so much had come while nobody reads.
+        self.unheard = 0
+
+    def unheard_bytes(self) -> int:
+        return self.unheard
 
     def write(self, data: bytes) -> None:
         self.writes.append(data)

@@ -153,7 +153,9 @@ class Connection:
         """Octets that it keeps in memory: what was said by half, what is to be sent, what is not
         settled or not committed. Each message costs `message_bytes` beside its body.
         """
-        octets = len(self._first) + self.outgoing.size + self.outgoing.transport.unsent_bytes()
+        transport = self.outgoing.transport
+        octets = len(self._first) + self.outgoing.size
+        octets += transport.unsent_bytes() + transport.unheard_bytes()
         if self.amqp10 is None:
             return octets + self.amqp091.held_bytes(message_bytes)
         return octets + self.amqp10.held_bytes(message_bytes)

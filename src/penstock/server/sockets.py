@@ -93,14 +93,7 @@ class SocketTransport(Transport):
         return self._transport.get_write_buffer_size()
 
     def has_hung_up(self) -> bool:
-        transport = self._transport
-        raw: socket.socket | None = transport.get_extra_info("socket")
-        if transport.is_closing() or raw is None:
-            return True
-        # While we do not read, the event loop does not notice; the kernel knows.
-        poll = select.poll()
-        poll.register(raw.fileno(), _HUNG_UP)
-        return bool(poll.poll(0))
+        return has_hung_up(self._transport)
 
     def close(self) -> None:
         """Nothing more is said; what the peer still says is read and discarded."""
@@ -200,3 +193,18 @@ class SocketProtocol(asyncio.Protocol):
             self._server.lost(connection)
         if self._transport is not None:
             self._server.gone(self._transport)
+
+
+def has_hung_up(transport: asyncio.Transport) -> bool:
+    """Whether the peer will send no more. While we do not read, the event loop does not notice; the
+    kernel knows. May be asked from another thread than the transport's own.
+    """
+    raw: socket.socket | None = transport.get_extra_info("socket")
+    if transport.is_closing() or raw is None:
+        return True
+    descriptor = raw.fileno()
+    if descriptor < 0:
+        return True
+    poll = select.poll()
+    poll.register(descriptor, _HUNG_UP)
+    return bool(poll.poll(0))

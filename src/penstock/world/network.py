@@ -29,6 +29,10 @@ class Transport(ABC):
         """Bytes that were written and have not left; 0 where nobody counts them."""
         return 0
 
+    def unheard_bytes(self) -> int:
+        """Bytes that came while nobody reads and that it holds itself; 0 where the kernel does."""
+        return 0
+
     def has_hung_up(self) -> bool:
         """Whether the peer will send no more than what has arrived, as far as can be told without
         reading it.

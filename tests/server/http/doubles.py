@@ -10,15 +10,21 @@ import websockets.exceptions
 from websockets import Subprotocol
 from websockets.sync.client import ClientConnection, connect
 
+from penstock.client.conversation import Conversation
+from penstock.client.events import Blocked, Opened, Replied
+from penstock.client.uri import Address
 from penstock.dialects.connection import Connection
 from penstock.node.node import Node
 from penstock.server.health import Health
 from penstock.server.http.line import BrokerLine
 from penstock.server.server import Server
+from penstock.wire.outgoing import Outgoing
 from penstock.world.clock import Clock
 from penstock.world.network import Transport
 
 AMQP: Final = (Subprotocol("amqp"),)
+# Only a broker that never answers meets it.
+HEAR_SECONDS: Final = 30
 
 
 class HeldOutgoing:
@@ -116,6 +122,61 @@ def _carry_back(line: ClientConnection, client: socket.socket) -> None:
             assert isinstance(data, bytes)
             client.sendall(data)
         client.shutdown(socket.SHUT_RDWR)
+
+
+class WebSocketClient(Transport):
+    """The embedded client over a WebSocket, logged in, with channel 1 open. Held by a test, which
+    decides what is sent when.
+    """
+
+    def __init__(self, line: ClientConnection) -> None:
+        self._line = line
+        self._written: list[bytes] = []
+        self._flush_list: list[Outgoing] = []
+        outgoing = Outgoing(self._flush_list, self)
+        self._conversation = Conversation(Address(), outgoing)
+        self._conversation.start()
+        self.hear_until(Opened)
+        self._conversation.open_channel()
+        self.hear_until(Replied)
+
+    def write(self, data: bytes) -> None:
+        self._written.append(data)
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def publish(self, queue: str, body: bytes) -> None:
+        self._conversation.publish(1, "", queue, body)
+
+    def said(self) -> bytes:
+        while self._flush_list:
+            self._flush_list.pop().flush()
+        said = b"".join(self._written)
+        self._written = []
+        return said
+
+    def send(self, data: bytes) -> None:
+        self._line.send(data)
+
+    def hear_until(self, kind: type[Opened | Replied | Blocked]) -> None:
+        while True:
+            said = self.said()
+            if said:
+                self.send(said)
+            heard = self._line.recv(HEAR_SECONDS)
+            assert isinstance(heard, bytes)
+            if any(isinstance(event, kind) for event in self._conversation.receive(heard, 0)):
+                return
+
+    def hang_up(self) -> None:
+        """Without a goodbye."""
+        self._line.socket.shutdown(socket.SHUT_RDWR)
 
 
 class QuietConfiguration:

@@ -65,6 +65,21 @@ def test_a_broker_that_does_not_read_stops_the_peer_and_loses_nothing() -> None:
     asyncio.run(run())
 
 
+def test_what_waits_for_the_broker_is_counted() -> None:
+    async def run() -> None:
+        bridge, _ = bridged()
+        bridge.pause_reading()
+        await bridge.offer(bytes(1000))
+        await bridge.offer(bytes(500))
+        await settle()
+        assert bridge.unheard_bytes() == 1500
+        bridge.resume_reading()
+        await settle()
+        assert bridge.unheard_bytes() == 0
+
+    asyncio.run(run())
+
+
 def test_a_peer_that_does_not_read_stops_deliveries_until_it_does() -> None:
     async def run() -> None:
         bridge, server = bridged()

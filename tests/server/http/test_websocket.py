@@ -9,11 +9,14 @@ from websockets import Origin, Subprotocol
 from websockets.sync.client import connect
 
 from penstock import Broker
+from penstock.client.events import Blocked
 from tests.server.http.asking import serving
-from tests.server.http.doubles import AMQP, WebSocketRelay
+from tests.server.http.doubles import AMQP, WebSocketClient, WebSocketRelay
 from tests.server.opened import pika_connection
 
 HEADER_091 = b"AMQP\x00\x00\x09\x01"
+PIECE_BYTES = 65_536
+PIECES = 10
 HEADER_10_SASL = b"AMQP\x03\x01\x00\x00"
 
 
@@ -164,6 +167,31 @@ def test_a_blocked_publisher_is_not_read_and_goes_on_later(broker: Broker) -> No
         connection.close()
     finally:
         relay.close()
+
+
+def test_a_client_that_hangs_up_in_the_middle_of_a_message_during_an_alarm_is_gone(
+    broker: Broker,
+) -> None:
+    """Or what it holds would keep the alarm up."""
+    direct = pika_connection(broker.url).channel()
+    direct.queue_declare("q")
+    # More than what is unfinished, so that nobody has a turn to complete a message.
+    direct.basic_publish("", "q", bytes(4 * PIECES * PIECE_BYTES))
+    with connect(url(broker), subprotocols=AMQP, compression=None) as line:
+        client = WebSocketClient(line)
+        broker.block_publishers()
+        client.publish("q", bytes(2 * PIECES * PIECE_BYTES))
+        said = client.said()
+        client.send(said[:PIECE_BYTES])
+        client.hear_until(Blocked)
+        # Above what a bridge holds before it stops listening.
+        for start in range(PIECE_BYTES, PIECES * PIECE_BYTES, PIECE_BYTES):
+            client.send(said[start : start + PIECE_BYTES])
+        assert broker.connection_count == 2
+        client.hang_up()
+    wait_for_connections(broker, 1)
+    broker.unblock_publishers()
+    direct.connection.close()
 
 
 def test_a_broker_that_stops_tells_clients_on_websockets() -> None:

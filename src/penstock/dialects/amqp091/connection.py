@@ -119,9 +119,12 @@ class Connection(ConnectionListener):
             self.reading.stop(ALARM)
 
     def unfinished_octets(self) -> int:
-        """Of messages that an alarm has stopped in the middle, or that it completes now."""
-        is_held_up = self.is_finishing or self.reading.is_stopped_for(ALARM)
-        return self.wire.assembling() if is_held_up else 0
+        """Of messages that an alarm has stopped in the middle, or that it completes now. What waits
+        in the transport behind them is held by the alarm as well.
+        """
+        if not self.is_finishing and not self.reading.is_stopped_for(ALARM):
+            return 0
+        return self.wire.assembling() + self.outgoing.transport.unheard_bytes()
 
     def finish(self, now: int) -> None:
         """Its turn to complete a message, though the alarm lasts."""

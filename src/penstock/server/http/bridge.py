@@ -6,7 +6,7 @@ messages need not agree: both directions are streams of octets.
 
 Invariants
 - octets that came while the broker does not read wait here, and above `IN_BYTES_MAX` the WebSocket
-  is not read, so that its peer feels it;
+  is not read, so that its peer feels it; they count as held memory;
 - above `OUT_BYTES_HIGH` the connection gives no more deliveries until `OUT_BYTES_LOW` is reached;
 - after `lost` nothing more is given to the connection.
 """
@@ -19,6 +19,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from penstock.server.http.line import BrokerLine, BrokerSilent
+from penstock.server.sockets import has_hung_up
 from penstock.world.network import Transport
 
 if TYPE_CHECKING:
@@ -41,9 +42,10 @@ MESSAGE_BYTES_OUT: Final = 128 * 1024
 class WebSocketBridge(Transport):
     """Held by the node's connection on one side, by the WebSocket's two tasks on the other."""
 
-    def __init__(self, line: BrokerLine) -> None:
-        """On the HTTP server's loop."""
+    def __init__(self, line: BrokerLine, below: asyncio.Transport | None = None) -> None:
+        """On the HTTP server's loop. `below` carries the WebSocket."""
         self._line = line
+        self._below = below
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
 
@@ -90,6 +92,13 @@ class WebSocketBridge(Transport):
 
     def unsent_bytes(self) -> int:
         return self._outgoing_size
+
+    def unheard_bytes(self) -> int:
+        return self._incoming_size
+
+    def has_hung_up(self) -> bool:
+        # While there is no room for what it has said, nobody waits for its end.
+        return self._below is not None and has_hung_up(self._below)
 
     def close(self) -> None:
         with self._lock:

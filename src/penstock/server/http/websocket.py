@@ -45,7 +45,7 @@ class WebSocketDoor:
         if SUBPROTOCOL not in socket.scope["subprotocols"]:
             await socket.send_denial_response(_WRONG_SUBPROTOCOL.response())
             return
-        bridge = WebSocketBridge(self._line)
+        bridge = WebSocketBridge(self._line, protocol_of(socket.scope).transport)
         host, is_local = peer_of(socket)
         port = port_of(socket)
         try:
