@@ -4,7 +4,6 @@ What is said during one turn of the event loop leaves in one write.
 """
 
 import asyncio
-import ssl
 import time
 from abc import ABC, abstractmethod
 from typing import Final, cast
@@ -73,29 +72,18 @@ class AsyncLine(asyncio.Protocol):
         self.writable.set()
         self._lost: asyncio.Event = asyncio.Event()
         # What holds the socket; TLS, if any, is spoken above it.
-        self._socket: asyncio.Transport | None = None
+        self.socket: asyncio.Transport | None = None
         self._started: bool = False
         # What a TLS peer sent together with the end of the handshake, before `start`.
         self._early: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: uvloop's transports are such without being derived from it.
-        self._socket = cast("asyncio.Transport", transport)
+        self.socket = cast("asyncio.Transport", transport)
         if self._address.tls is None:
-            self.start(self._socket)
+            self.start(self.socket)
         else:
-            self._socket.pause_reading()  # until TLS reads it
-
-    async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
-        """Speak TLS on the socket, and AMQP within it."""
-        assert self._socket is not None
-        # Not by `create_connection`: one that is cancelled in its first turn leaves the socket open.
-        secured = await self._loop.start_tls(
-            self._socket, self, context, server_hostname=server_name
-        )
-        if secured is None or self._lost.is_set():
-            raise ConnectionResetError("the connection was lost during the TLS handshake")
-        self.start(secured)
+            self.socket.pause_reading()  # until TLS reads it
 
     def start(self, transport: asyncio.Transport) -> None:
         self.transport = AsyncioTransport(transport)
@@ -131,6 +119,9 @@ class AsyncLine(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.writable.set()
 
+    def is_lost(self) -> bool:
+        return self._lost.is_set()
+
     async def wait_lost(self) -> None:
         """Until the socket is closed. TLS takes leave of the peer first, who may not answer."""
         if not await self._is_lost_soon():
@@ -153,8 +144,8 @@ class AsyncLine(asyncio.Protocol):
     def abort(self) -> None:
         """Close the socket without taking leave, in the loop's next turn."""
         # Not by `transport`: asyncio's TLS forgets its socket when it is closed a second time.
-        if self._socket is not None:
-            self._socket.abort()
+        if self.socket is not None:
+            self.socket.abort()
 
     def flush_soon(self) -> None:
         """Write at the end of this turn of the loop, with whatever else is said in it."""
@@ -195,7 +186,14 @@ async def open_line(address: Address, owner: LineOwner, name: str, epoch: int) -
             loop = asyncio.get_running_loop()
             await loop.create_connection(lambda: line, address.host, address.port)
             if context is not None and address.tls is not None:
-                await line.secure(context, address.tls.server_name or address.host)
+                assert line.socket is not None
+                host = address.tls.server_name or address.host
+                # Not in one step: a `create_connection(ssl=...)` that is cancelled in its first turn
+                # leaves the socket open, and nobody has it.
+                secured = await loop.start_tls(line.socket, line, context, server_hostname=host)
+                if secured is None or line.is_lost():
+                    raise ConnectionResetError("the connection was lost during the TLS handshake")
+                line.start(secured)
     except OSError as error:  # a time-out is one, too
         line.abort()
         reason = error.strerror or str(error) or "timed out"
