@@ -8,7 +8,6 @@ from decimal import Decimal
 import pytest
 
 from penstock.broker.message import NOBODY, Message
-from penstock.dialects.amqp10.messages.message_head import split_message
 from penstock.dialects.amqp10.messages.properties import composed_head, read_head
 from penstock.dialects.crossing.labels import HEAD_HEADER, PROPERTIES_ANNOTATION
 from penstock.dialects.crossing.round_trip import PROPERTIES_BYTES_MAX
@@ -42,6 +41,7 @@ from penstock.wire.amqp10.values import (
     ULong,
     UShort,
 )
+from tests.dialects.amqp10.splitting import split_message
 from tests.dialects.crossing.messages import (
     ADDRESS,
     LABEL,

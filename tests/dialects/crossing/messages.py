@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from penstock.broker.message import Address, Message
 from penstock.dialects.amqp091.properties import MessageProperties, read_stored_properties
-from penstock.dialects.amqp10.messages.message_head import split_message
 from penstock.dialects.amqp10.messages.properties import (
     TransferProperties,
     composed_head,
@@ -21,6 +20,7 @@ from penstock.wire.amqp10.values import (
     Symbol,
     Uuid,
 )
+from tests.dialects.amqp10.splitting import split_message
 
 ADDRESS = Address("x", "key", b"")
 LABEL = Symbol(PROPERTIES_ANNOTATION)

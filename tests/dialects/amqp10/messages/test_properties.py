@@ -14,7 +14,6 @@ from penstock.dialects.amqp10.messages.message_head import (
     HEAD_BYTES_MAX,
     body_follows,
     divide_message,
-    split_message,
 )
 from penstock.dialects.amqp10.messages.properties import (
     TransferProperties,
@@ -49,6 +48,7 @@ from penstock.wire.amqp10.values import (
     Uuid,
 )
 from penstock.wire.octets import Malformed
+from tests.dialects.amqp10.splitting import split_message
 from tests.wire.amqp10.strategies import VALUE
 
 ADDRESS = Address("amq.topic", "a.b", b"")

@@ -51,12 +51,6 @@ _BINARIES: Final = frozenset({0xA0, 0xB0})
 _CHARACTER_MAX: Final = 0x10FFFF
 
 
-def split_message(payload: bytes) -> tuple[bytes, bytes]:
-    """Head and body, as `divide_message`."""
-    head, body, _ = divide_message(payload)
-    return head, body
-
-
 def divide_message(payload: bytes) -> tuple[bytes, bytes, int]:
     """Head, body, and how many octets of the payload come before the body. Raises `Malformed` for a
     wrong order, a broken body, and a section of the head that does not end where it should;
