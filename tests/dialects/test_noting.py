@@ -4,7 +4,7 @@ import pytest
 
 from penstock.broker.access.users import Verification
 from penstock.broker.events import EventKind, Severity
-from penstock.broker.topology import AddVhost, SetPermissions
+from penstock.broker.topology import AddVhost, SetPermissions, SetVhostLimits
 from penstock.dialects.logins import TOO_MANY_LOGINS, LoginChecker, LoginWaiter
 from penstock.dialects.noting import Noting
 from penstock.wire.amqp091.methods_generated import QueueDeclare
@@ -107,6 +107,25 @@ def test_a_virtual_host_that_may_not_be_opened_is_told() -> None:
     house.connect(hostname="vhost:other")
     assert events.of(EventKind.ACCESS_DENIED).facts == {"vhost": "other"}
     assert events.of(CLOSED).severity is Severity.WARNING
+
+
+def test_a_virtual_host_that_is_missing_or_full_is_told_in_either_protocol() -> None:
+    house091 = House091()
+    house10 = House10()
+    denied = []
+    for house in (house091, house10):
+        house.node.state.vhost("/").apply(SetVhostLimits(max_connections=0), 1)
+        denied.append(told(house))
+    house091.connect(vhost="nowhere")
+    house091.connect()
+    house091.settle()
+    house10.connect(hostname="vhost:nowhere")
+    house10.connect()
+    for events in denied:
+        found = [event for event in events.events if event.kind is EventKind.ACCESS_DENIED]
+        assert [event.facts for event in found] == [{"vhost": "nowhere"}, {"vhost": "/"}]
+        assert found[0].reason == "vhost nowhere not found"
+        assert "connection limit (0) is reached" in found[1].reason
 
 
 def test_links_that_are_refused_are_told_with_their_names() -> None:

@@ -68,13 +68,13 @@ class CountingTransport(Transport):
 class Peer:
     """A client of the node: the embedded client on one side, the node's connection on the other."""
 
-    def __init__(self, house: House, name: str = "") -> None:
+    def __init__(self, house: House, name: str = "", vhost: str = "/") -> None:
         self.house = house
         self.transport = CountingTransport()  # the node's side
         self._sent = CountingTransport()  # the client's side
         self._flush_list: list[Outgoing] = []
         outgoing = Outgoing(self._flush_list, self._sent)
-        self.conversation = Conversation(Address(), outgoing, name=name)
+        self.conversation = Conversation(Address(vhost=vhost), outgoing, name=name)
         connection = house.node.connected(self.transport, "127.0.0.1", True, NOW)
         assert connection is not None
         self.connection = connection
@@ -117,8 +117,8 @@ class House:
         )
         self.peers: list[Peer] = []
 
-    def connect(self, name: str = "") -> Peer:
-        peer = Peer(self, name)
+    def connect(self, name: str = "", vhost: str = "/") -> Peer:
+        peer = Peer(self, name, vhost)
         self.peers.append(peer)
         return peer
 

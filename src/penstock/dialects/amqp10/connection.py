@@ -289,13 +289,20 @@ class Connection(ConnectionListener):
             self.links.settings.anonymous
             and user is not None
             and may_connect_from(user, self._peer_is_loopback)
+            and user.password_hash != self.links.anonymous_refused_hash
         )
+
+    def _is_anonymous(self) -> bool:
+        """Whether the client that logs in has named no user."""
+        return self._mechanism != login.PLAIN
 
     def _log_in(self, init: SaslInit) -> None:
         self._mechanism = init.mechanism
         claimed = login.credentials(init, self._allows_anonymous())
         if claimed is None:
             why = f"mechanism {init.mechanism} is not offered, or its response is malformed"
+            if init.mechanism == login.ANONYMOUS:
+                why = login.ANONYMOUS_REFUSED
             self.noting.login_refused("", why)
             self.wire.send_sasl(SaslOutcome(login.REFUSED))
             return
@@ -304,7 +311,13 @@ class Connection(ConnectionListener):
     def _check(self, claimed: tuple[str, bytes]) -> None:
         user, password = claimed
         now = self._context.now
-        verification = self.container.state.begin_login(user, password, self.peer_host, now)
+        state = self.container.state
+        if self._is_anonymous():
+            # Nobody's guess: it must not delay those who log in as this user.
+            verification = state.users.verifier(user, password, True)
+            verification.asked_at = now
+        else:
+            verification = state.begin_login(user, password, self.peer_host, now)
         if verification.remembered:
             self.login_checked(verification, self._context.now)
             return
@@ -320,12 +333,16 @@ class Connection(ConnectionListener):
         user = state.users.find(name)
         good = state.users.settle(verification)
         if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
+            if self._is_anonymous():
+                self._refuse_anonymous(verification)
+                return
             self.noting.login_refused(name, why_refused(user, good, self._peer_is_loopback))
             waited = now - verification.asked_at
             delay = state.login_delays.failed(name, self.peer_host, now, waited)
             state.timers.schedule(LoginRefusal(self), now + delay)
             return
-        state.login_delays.succeeded(name, self.peer_host)
+        if not self._is_anonymous():
+            state.login_delays.succeeded(name, self.peer_host)
         self.user = name
         self.noting.login_accepted(name, self._mechanism)
         self._context.reading.go_on(LOGIN)
@@ -338,6 +355,13 @@ class Connection(ConnectionListener):
             self._open(opened)
         except ConnectionFault as fault:
             self.wire.close(fault)
+
+    def _refuse_anonymous(self, verification: Verification) -> None:
+        if not verification.good:
+            # It is offered again when the user has another password.
+            self.links.anonymous_refused_hash = verification.password_hash
+        self.noting.login_refused(verification.name, login.ANONYMOUS_REFUSED)
+        self._deny(login.REFUSED)
 
     def login_not_checked(self, user: str, now: int) -> None:
         """Too many logins wait."""
@@ -362,23 +386,23 @@ class Connection(ConnectionListener):
         if self._held_open is None:
             self.wire.send_sasl(SaslOutcome(code))
             return
-        text = "anonymous clients are not let in now: log in with SASL"
+        text = login.ANONYMOUS_REFUSED if code == login.REFUSED else TOO_MANY_LOGINS
         self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, text))
 
     def _open(self, opened: Open) -> None:
         name = login.vhost_of(opened.hostname)
         state = self.container.state
-        if name not in state.vhosts:
-            raise ConnectionFault(NOT_FOUND, f"vhost '{name}' not found")
-        if state.access.find(self.user, name) is None:
-            text = f"access to vhost '{name}' refused for user '{self.user}'"
-            self.noting.warn(EventKind.ACCESS_DENIED, text, {"vhost": name})
-            raise ConnectionFault(UNAUTHORIZED_ACCESS, text)
         counts = self.container.connection_counts
         try:
             vhost, access = state.open_vhost(name, self.user, counts.get(name, 0))
         except Refusal as refusal:
-            raise ConnectionFault(RESOURCE_LIMIT_EXCEEDED, refusal.text) from refusal
+            self.noting.warn(EventKind.ACCESS_DENIED, refusal.text, {"vhost": name})
+            condition = RESOURCE_LIMIT_EXCEEDED
+            if name not in state.vhosts:
+                condition = NOT_FOUND
+            elif state.access.find(self.user, name) is None:
+                condition = UNAUTHORIZED_ACCESS
+            raise ConnectionFault(condition, refusal.text) from refusal
         counts[name] = counts.get(name, 0) + 1
         self._context.container_id = opened.container_id
         principal = self.container.principal(self.user, vhost, access)

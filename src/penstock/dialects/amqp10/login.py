@@ -47,6 +47,10 @@ def open_properties(server_properties: dict[str, object]) -> dict[str, object]:
 
 # Everybody knows this password. Who has changed it has also ended this way in.
 ANONYMOUS_LOGIN: Final = (DEFAULT_USER, DEFAULT_USER.encode())
+ANONYMOUS_REFUSED: Final = (
+    f"anonymous clients are let in only where amqp10.anonymous allows it, from where '{DEFAULT_USER}' "
+    f"may log in, and while '{DEFAULT_USER}' has its default password: log in with SASL PLAIN"
+)
 
 
 def mechanisms(allows_anonymous: bool) -> list[str]:
