@@ -62,3 +62,4 @@ class PreparedRun:
         for observer in queue.observers:
             for entry in self._entries:
                 observer.enqueued(entry)
+        queue.vhost.discarded.add(self._entries)

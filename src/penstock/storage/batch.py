@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
+from penstock.storage.long_payload import LongPayload, combined
 from penstock.world.disk import AppendFile
 
 # No octet of it is zero and the first is not text, so that it is rare in what people send.
@@ -31,6 +32,13 @@ _COVERED: Final = Struct(">IQQ")
 def batch_header(payload: bytes, position: int, durable: int, seed: int) -> bytes:
     covered = _COVERED.pack(len(payload), position, durable)
     checksum = crc32(payload, crc32(covered, seed))
+    return BATCH_MAGIC + checksum.to_bytes(4, "big") + covered
+
+
+def long_batch_header(payload: LongPayload, position: int, durable: int, seed: int) -> bytes:
+    """The same octets, from the checksum that the payload has already."""
+    covered = _COVERED.pack(payload.size, position, durable)
+    checksum = combined(crc32(covered, seed), payload.checksum, payload.size)
     return BATCH_MAGIC + checksum.to_bytes(4, "big") + covered
 
 

@@ -15,8 +15,15 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.storage.batch import BATCH_HEADER_BYTES, PAYLOAD_BYTES_MAX, batch_header, payload_size
+from penstock.storage.batch import (
+    BATCH_HEADER_BYTES,
+    PAYLOAD_BYTES_MAX,
+    batch_header,
+    long_batch_header,
+    payload_size,
+)
 from penstock.storage.checked_reading import CheckedOctets, SegmentBlocks, check_batches, damage
+from penstock.storage.long_payload import LongPayload
 from penstock.storage.recovery import RecoveredJournal
 from penstock.storage.segment import (
     SEGMENT_HEADER_BYTES,
@@ -109,15 +116,24 @@ class Journal(FlushListener):
     def append(self, payload: bytes) -> int:
         """Write one batch to the page cache; returns the location of its payload."""
         size = len(payload)
-        assert 0 < size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
-        if self._failure:
-            raise DiskError(self._failure)
-        file = self._active_file
-        if file is None or self._is_full_for(size):
-            file = self._roll()
-        self._write(file, payload)
+        self._write(self._file_for(size), payload)
         self.position = self._end
         return location_of(self._active, self._active_size - size)
+
+    def append_long(self, payload: LongPayload) -> int:
+        """The same for one that was prepared: neither joined nor read again, and nobody waits
+        until the page cache has it.
+        """
+        file = self._file_for(payload.size)
+        header = long_batch_header(payload, self._end, self.durable_position, self._seed)
+        try:
+            file.append_pieces([header, *payload.pieces])
+        except DiskError as error:
+            self._failure = str(error)
+            raise
+        self._appended(payload.size)
+        self.position = self._end
+        return location_of(self._active, self._active_size - payload.size)
 
     def request_flush(self) -> None:
         """Ask that everything appended so far become safe; the listener hears of it later."""
@@ -259,6 +275,15 @@ class Journal(FlushListener):
             file.truncate(self._active_size)
             self._failure = ""
 
+    def _file_for(self, size: int) -> AppendFile:
+        assert 0 < size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
+        if self._failure:
+            raise DiskError(self._failure)
+        file = self._active_file
+        if file is None or self._is_full_for(size):
+            file = self._roll()
+        return file
+
     def _is_full_for(self, size: int) -> bool:
         """A batch never spans segments; one that is larger than a segment has its own."""
         wanted = self._active_size + BATCH_HEADER_BYTES + size
@@ -296,8 +321,11 @@ class Journal(FlushListener):
             # Part of a batch may stand in the file now; recovery cuts it off.
             self._failure = str(error)
             raise
+        self._appended(len(payload))
+
+    def _appended(self, payload_bytes: int) -> None:
         self._noted = self.durable_position
         self._blocks[self._active].batch_at(self._active_size)
-        size = BATCH_HEADER_BYTES + len(payload)
+        size = BATCH_HEADER_BYTES + payload_bytes
         self._end += size
         self._active_size += size

@@ -47,6 +47,13 @@ class AppendFile(ABC):
     def append(self, data: bytes) -> int:
         """Returns the position behind the data. Not safe before a flush covers it."""
 
+    def append_pieces(self, pieces: list[bytes]) -> int:
+        """The same for much data, in pieces that follow one another. A disk may return before its
+        page cache has them. Even so they can be read and appended to at once, and a flush that is
+        asked for later covers them; it fails if they could not be written.
+        """
+        return self.append(b"".join(pieces))
+
     @abstractmethod
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` octets from a position; fewer at the end of the file."""

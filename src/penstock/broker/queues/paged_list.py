@@ -105,7 +105,10 @@ class PagedReadyList(ReadyList):
         if self._tail.count or self._incoming:
             self._incoming.extend(entries)
         else:
-            self._slots.extend(entries)
+            # No more than may stay there: to take them out again costs a step for each.
+            room = max(self._limits.head_count_kept - (len(self._slots) - self._head), 0)
+            self._slots.extend(entries[:room])
+            self._incoming = entries[room:]
         self._patient += len(entries)
         self._list()
 
@@ -125,8 +128,7 @@ class PagedReadyList(ReadyList):
                 assert entry is not None, "no holes behind the head"
                 surplus.append(entry)
             del self._slots[kept:]
-            surplus.extend(self._incoming)
-            self._incoming = surplus
+            self._incoming[0:0] = surplus
         if self._patient:
             self._page_out_patiently()
         else:

@@ -35,6 +35,7 @@ from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
 from penstock.broker.topology import BrokerCommand, DeclareQueue, OpenDelayLine, VhostCommand
 from penstock.broker.wall_clock import WallClock
 from penstock.storage.journal import Journal
+from penstock.storage.long_payload import LongPayload
 from penstock.storage.segment import segment_of
 from penstock.world.disk import Disk
 
@@ -82,6 +83,8 @@ class MessageStore:
         self.snapshot_segment: int = 0
         # And entries that arrived together, with their records.
         self._prepared: list[StoredRecords] = []
+        # Whether anything left that is not written, so that some of these may be gone.
+        self._has_left_at_once: bool = False
         # Records that are copied out of an old segment, and where to note their new places.
         self._moved: list[MovedRecord] = []
 
@@ -106,6 +109,7 @@ class MessageStore:
         entry.is_gone = True
         # Nor is one that is not persistent.
         if entry.message.location == NOT_WRITTEN:
+            self._has_left_at_once = True
             return
         self._left.append(entry)
         self._left_numbers.append(number)
@@ -231,16 +235,18 @@ class MessageStore:
         prepared = self._prepared[:]
         # The same list stays, because records that are not ready yet know it.
         self._prepared.clear()
+        # What comes before them in the batch.
+        pieces_before = len(pieces)
         for stored in prepared:
             stored.offset = size
-            pieces.extend(stored.pieces)
-            size += stored.size
+            size += stored.payload.size
             count += stored.count
             body_bytes += stored.body_bytes
-            gone = stored.gone_positions()
+            gone = stored.gone_positions() if self._has_left_at_once else []
             if gone:
                 # They may be few of many, so the records are written as they are.
                 self.left_by_position(stored.number, gone)
+        self._has_left_at_once = False
         moved = self._moved
         self._moved = []
         for record in moved:
@@ -249,9 +255,12 @@ class MessageStore:
             count += record.pair_count
             body_bytes += record.body_bytes
         self._encode_left(pieces)
-        if not pieces:
+        if prepared:
+            base = self.journal.append_long(_around(prepared, pieces, pieces_before))
+        elif pieces:
+            base = self.journal.append(b"".join(pieces))
+        else:
             return False
-        base = self.journal.append(b"".join(pieces))
         segment = segment_of(base)
         for index in range(len(written)):
             written[index].location = base + offsets[index]
@@ -263,6 +272,7 @@ class MessageStore:
         for stored in prepared:
             for entry in stored.gone:
                 self.lives.left(segment, len(entry.message.body))
+            stored.release(self.state.discarded)
         # Before anything moves: a message may have left one queue and be moved for another.
         self._count_left()
         for record in moved:
@@ -366,6 +376,16 @@ class MessageStore:
     # Sizes are carried from one encoding step to the next.
     _size: int = 0
     _body_bytes: int = 0
+
+
+def _around(prepared: list[StoredRecords], pieces: list[bytes], before: int) -> LongPayload:
+    """A batch with what was prepared behind the first so many of the other pieces."""
+    payload = LongPayload()
+    payload.add(b"".join(pieces[:before]))
+    for stored in prepared:
+        payload.extend(stored.payload)
+    payload.add(b"".join(pieces[before:]))
+    return payload
 
 
 class MovedRecord:

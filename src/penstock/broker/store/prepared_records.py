@@ -1,12 +1,13 @@
 """Records that are made before their entries arrive, and written with the tick in which they do."""
 
-from array import array
 from typing import Final
 
+from penstock.broker.discarded import Discarded
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue_journal import PreparedRecords
 from penstock.broker.store import records
 from penstock.broker.store.record_run import NUMBER_SIZE, RecordRun
+from penstock.storage.long_payload import LongPayload
 
 _POSITION_AT: Final = records.SINGLE_HEAD_SIZE
 
@@ -17,15 +18,14 @@ class StoredRecords(PreparedRecords):
     def __init__(self, arrivals: "list[StoredRecords]", number: int) -> None:
         self._arrivals: list[StoredRecords] = arrivals
         self.number: int = number
-        # Of the persistent ones, in order, with the offsets of their records.
+        # Of the persistent ones, in order.
         self._entries: list[QueueEntry] = []
-        self._offsets: array[int] = array("Q")
+        # How many one behind the other have records of one size, and that size.
+        self._counts: list[int] = []
+        self._sizes: list[int] = []
         self._run: RecordRun = RecordRun()
-        # Pieces of the batch, each with the records of some entries; and where each begins among
-        # the entries.
-        self.pieces: list[bytes] = []
-        self._first_entries: list[int] = []
-        self.size: int = 0
+        # Pieces of the batch, each with the records of some entries.
+        self.payload: LongPayload = LongPayload()
         self.body_bytes: int = 0
         # Where they begin in the batch.
         self.offset: int = 0
@@ -38,19 +38,21 @@ class StoredRecords(PreparedRecords):
 
     def add(self, entries: list[QueueEntry]) -> None:
         pieces: list[bytes] = []
-        first = len(self._entries)
         for entry in entries:
             message = entry.message
             if not message.properties.persistent:
                 continue
             self._entries.append(entry)
-            self._offsets.append(self.size)
             # They never expire, so it does not matter what the wall clock shows.
-            self.size += self._run.append(pieces, entry, self.number, 0)
+            size = self._run.append(pieces, entry, self.number, 0)
+            if self._sizes and self._sizes[-1] == size:
+                self._counts[-1] += 1
+            else:
+                self._sizes.append(size)
+                self._counts.append(1)
             self.body_bytes += len(message.body)
         if pieces:
-            self.pieces.append(b"".join(pieces))
-            self._first_entries.append(first)
+            self.payload.add(b"".join(pieces))
 
     def arrived(self, are_moved: bool) -> None:
         if are_moved:
@@ -59,18 +61,29 @@ class StoredRecords(PreparedRecords):
             self._arrivals.append(self)
 
     def _correct_positions(self) -> None:
-        for index in range(len(self.pieces)):
-            piece = bytearray(self.pieces[index])
-            begin = self._first_entries[index]
-            is_last = index + 1 == len(self.pieces)
-            end = len(self._entries) if is_last else self._first_entries[index + 1]
-            start: int = self._offsets[begin]
-            for place in range(begin, end):
-                offset: int = self._offsets[place]
-                at = offset - start + _POSITION_AT
-                position = self._entries[place].position
-                piece[at : at + NUMBER_SIZE] = position.to_bytes(NUMBER_SIZE, "big")
-            self.pieces[index] = bytes(piece)
+        corrected = LongPayload()
+        offsets = self._offsets()
+        index = 0
+        begin = 0
+        for piece in self.payload.pieces:
+            octets = bytearray(piece)
+            while index < len(offsets) and offsets[index] < begin + len(piece):
+                at = offsets[index] - begin + _POSITION_AT
+                position = self._entries[index].position
+                octets[at : at + NUMBER_SIZE] = position.to_bytes(NUMBER_SIZE, "big")
+                index += 1
+            corrected.add(bytes(octets))
+            begin += len(piece)
+        self.payload = corrected
+
+    def _offsets(self) -> list[int]:
+        found: list[int] = []
+        offset = 0
+        for stretch, count in enumerate(self._counts):
+            for _ in range(count):
+                found.append(offset)
+                offset += self._sizes[stretch]
+        return found
 
     def gone_positions(self) -> list[int]:
         """Of those that have left already; their records are written nevertheless."""
@@ -79,9 +92,20 @@ class StoredRecords(PreparedRecords):
 
     def written(self, base: int) -> None:
         """The batch is written, its payload at this location."""
-        start = base + self.offset
-        for index, entry in enumerate(self._entries):
-            offset: int = self._offsets[index]
-            message = entry.message
-            message.is_journalled = True
-            message.location = start + offset
+        entries = self._entries
+        location = base + self.offset
+        index = 0
+        for stretch, count in enumerate(self._counts):
+            size = self._sizes[stretch]
+            end = index + count
+            while index < end:
+                message = entries[index].message
+                message.is_journalled = True
+                message.location = location
+                location += size
+                index += 1
+
+    def release(self, discarded: Discarded) -> None:
+        """What it held is freed a part at a time."""
+        discarded.add(self._entries)
+        self._entries = []

@@ -1,8 +1,9 @@
 """A folder of the machine's disk.
 
 Appending and reading are plain system calls into the page cache; one thread does what may wait for
-the disk: flushing, and closing files that were removed, which is when their blocks are freed. It
-works in the order it was asked in, so a file is never closed under a flush.
+the disk: flushing, closing files that were removed, which is when their blocks are freed, and writing
+what is very long. It works in the order it was asked in, so a file is never closed under a flush, and
+a flush covers what was to be written before.
 
 Not every file keeps its descriptor: beyond `files_max` those that were opened longest ago and have
 nothing to flush are closed, and opened again when they are needed.
@@ -25,9 +26,14 @@ from pathlib import Path
 from typing import Final
 
 from penstock.server.descriptors import OUT_OF_DESCRIPTORS, SpareDescriptor
+from penstock.server.world.late_write import LateWrite
 from penstock.world.clock import Clock
 from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
 
+# Less than this is written at once: to have the thread do it costs more than the write.
+LATE_BYTES_MIN: Final = 1 << 20
+# Buffers in one call, which is what the kernel takes at most (IOV_MAX).
+PIECES_MAX: Final = 1024
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 # For who does not say how many descriptors there are: tools that read one data directory.
@@ -47,6 +53,9 @@ class SystemCalls:
 
     def write(self, descriptor: int, data: memoryview | bytes) -> int:
         return os.write(descriptor, data)
+
+    def write_pieces(self, descriptor: int, pieces: list[memoryview | bytes]) -> int:
+        return os.writev(descriptor, pieces)
 
     def flush_file(self, descriptor: int) -> None:
         # Size included: fdatasync leaves out only what reading the data back does not need.
@@ -69,11 +78,18 @@ class MachineFile(AppendFile):
         # Whether something was written that no flush was asked for yet. An error of the disk is
         # told to the descriptor that was written to, so that one is kept until then.
         self.is_dirty = False
+        # What the thread has not written yet, in order. What could not be written stays, so that
+        # nothing is written behind it.
+        self._late: deque[LateWrite] = deque()
+        # Why the thread could not write; set before a flush that comes behind is begun.
+        self.late_failure = ""
 
     def size(self) -> int:
         return self._size
 
     def append(self, data: bytes) -> int:
+        if self._late:
+            return self._append_late([data])
         self.is_dirty = True
         try:
             written = self._write(self.opened(), data)
@@ -82,6 +98,23 @@ class MachineFile(AppendFile):
                 self._append_rest(memoryview(data)[written:])
         except OSError as error:
             raise why(self.name, error) from error
+        return self._size
+
+    def append_pieces(self, pieces: list[bytes]) -> int:
+        if sum(map(len, pieces)) < LATE_BYTES_MIN:
+            return self.append(b"".join(pieces))
+        return self._append_late(pieces)
+
+    def _append_late(self, pieces: list[bytes]) -> int:
+        """The page cache takes a hundred megabytes in no less than tens of milliseconds, and more
+        when the kernel makes writers wait for the disk.
+        """
+        self.is_dirty = True
+        late = LateWrite(self._size, pieces)
+        descriptor = self.opened()
+        self._late.append(late)
+        self._size = late.end
+        self._disk.write_late(partial(self.write_late, descriptor, late))
         return self._size
 
     def _append_rest(self, data: memoryview) -> None:
@@ -94,6 +127,17 @@ class MachineFile(AppendFile):
             data = data[written:]
 
     def read(self, position: int, size: int) -> bytes:
+        # A copy, because the thread may take the first one away.
+        late = list(self._late)
+        if late and position + size > late[0].start:
+            found = [self._read_written(position, max(late[0].start - position, 0))]
+            for part in late:
+                begin = max(position, part.start)
+                found.append(part.read(begin, position + size - begin))
+            return b"".join(found)
+        return self._read_written(position, size)
+
+    def _read_written(self, position: int, size: int) -> bytes:
         try:
             data = os.pread(self.opened(), size, position)
             # Also short: one call reads at most 2 GiB.
@@ -107,12 +151,16 @@ class MachineFile(AppendFile):
         return data
 
     def truncate(self, size: int) -> None:
+        assert not self._late, "only recovery cuts, and nothing was appended before"
         self.is_dirty = True
         try:
             os.ftruncate(self.opened(), size)
         except OSError as error:
             raise why(self.name, error) from error
         self._size = size
+
+    def has_late_data(self) -> bool:
+        return bool(self._late)
 
     def close(self) -> None:
         self._disk.close_file(self.name, self)
@@ -121,6 +169,31 @@ class MachineFile(AppendFile):
         if self.descriptor < 0:
             self._disk.open_again(self)
         return self.descriptor
+
+    # On the thread.
+
+    def write_late(self, descriptor: int, late: LateWrite) -> None:
+        if self.late_failure:
+            return
+        try:
+            self._write_all(descriptor, late.pieces)
+        except OSError as error:
+            self.late_failure = str(why(self.name, error))
+        except Exception as error:
+            self.late_failure = f"{self.name}: writing failed: {error!r}"
+        else:
+            self._late.popleft()
+
+    def _write_all(self, descriptor: int, pieces: list[bytes]) -> None:
+        for begin in range(0, len(pieces), PIECES_MAX):
+            rest: list[memoryview | bytes] = [*pieces[begin : begin + PIECES_MAX]]
+            while rest:
+                written = self._disk.calls.write_pieces(descriptor, rest)
+                # It may be short, as any write.
+                while rest and written >= len(rest[0]):
+                    written -= len(rest.pop(0))
+                if written:
+                    rest[0] = memoryview(rest[0])[written:]
 
 
 class MachineDisk(Disk):
@@ -267,14 +340,14 @@ class MachineDisk(Disk):
                 self._put_away(file)
 
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
-        descriptors = []
+        descriptors: list[tuple[MachineFile, int]] = []
         flushed: list[MachineFile] = []
         for file in files:
             assert isinstance(file, MachineFile), "every disk has its own kind of file"
             # Or opening the next one could put it away before the thread is asked.
             file.is_dirty = True
             flushed.append(file)
-            descriptors.append((file.name, file.opened()))
+            descriptors.append((file, file.opened()))
         folders = self._changed_folders
         self._changed_folders = set()
         is_first = self._is_first_flush
@@ -285,12 +358,17 @@ class MachineDisk(Disk):
             machine_file.is_dirty = False
 
     def flush_now(self, files: list[AppendFile]) -> None:
-        descriptors = []
+        descriptors: list[tuple[MachineFile, int]] = []
         for file in files:
             assert isinstance(file, MachineFile), "every disk has its own kind of file"
-            descriptors.append((file.name, file.opened()))
+            assert not file.has_late_data(), "recovery appends little"
+            descriptors.append((file, file.opened()))
         # The next flush covers the folders once more, which costs little.
         self._flush_all(descriptors, set(self._changed_folders))
+
+    def write_late(self, write: Callable[[], None]) -> None:
+        """Before whatever else the thread is asked for from now on."""
+        self._work.put(write)
 
     def flushing_since(self) -> int:
         """When the oldest flush was asked for that was not answered yet, or -1. From any thread."""
@@ -329,7 +407,7 @@ class MachineDisk(Disk):
 
     def _flush(
         self,
-        descriptors: list[tuple[str, int]],
+        descriptors: list[tuple[MachineFile, int]],
         folders: set[Path],
         is_first: bool,
         token: int,
@@ -354,12 +432,14 @@ class MachineDisk(Disk):
             # The loop is closed: nobody is left to hear of it.
             return
 
-    def _flush_all(self, descriptors: list[tuple[str, int]], folders: set[Path]) -> None:
-        for name, descriptor in descriptors:
+    def _flush_all(self, descriptors: list[tuple[MachineFile, int]], folders: set[Path]) -> None:
+        for file, descriptor in descriptors:
+            if file.late_failure:
+                raise DiskError(file.late_failure)
             try:
                 self.calls.flush_file(descriptor)
             except OSError as error:
-                raise why(name, error) from error
+                raise why(file.name, error) from error
         for folder in folders:
             try:
                 self._flush_folder(folder)

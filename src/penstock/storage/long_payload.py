@@ -1,0 +1,62 @@
+"""A payload that is put together over many ticks and written in one, without being joined.
+
+Its checksum grows with it. A batch's checksum covers the header first, which is known last, so the
+two are combined: the checksum of `a + b` follows from those of `a` and `b` and the size of `b`.
+"""
+
+from typing import Final
+from zlib import crc32
+
+# Of the checksum: x^32 + x^26 + ... + 1, lowest power first, without the highest.
+_POLYNOMIAL: Final = 0xEDB8_8320
+_HIGHEST: Final = 1 << 31
+# x to the power of one octet, in the same notation: 1 is the highest bit.
+_OCTET: Final = 1 << 23
+
+
+class LongPayload:
+    """Held by who prepares it, and by the journal while it is appended."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.size: int = 0
+        self.checksum: int = 0
+
+    def add(self, piece: bytes) -> None:
+        if piece:
+            self.pieces.append(piece)
+        self.size += len(piece)
+        self.checksum = crc32(piece, self.checksum)
+
+    def extend(self, other: "LongPayload") -> None:
+        """Costs little, however long the other one is."""
+        self.pieces.extend(other.pieces)
+        self.size += other.size
+        self.checksum = combined(self.checksum, other.checksum, other.size)
+
+
+def combined(first: int, second: int, second_size: int) -> int:
+    """The checksum of octets that have the first, followed by so many that have the second."""
+    return _product(_power_of_octet(second_size), first) ^ second
+
+
+def _power_of_octet(exponent: int) -> int:
+    result = _HIGHEST
+    square = _OCTET
+    while exponent:
+        if exponent & 1:
+            result = _product(square, result)
+        square = _product(square, square)
+        exponent >>= 1
+    return result
+
+
+def _product(one: int, other: int) -> int:
+    """Of two polynomials over the field of two elements, modulo that of the checksum."""
+    result = 0
+    while one:
+        if one & _HIGHEST:
+            result ^= other
+        one = (one << 1) & 0xFFFF_FFFF
+        other = other >> 1 ^ _POLYNOMIAL if other & 1 else other >> 1
+    return result
