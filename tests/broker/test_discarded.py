@@ -1,5 +1,7 @@
 """Long lists are freed a part at a time."""
 
+import pytest
+
 from penstock.broker.discarded import KEPT_COUNT_MIN, STEP_COUNT, Discarded
 from penstock.broker.topology import PurgeQueue
 from penstock.wire.amqp091 import methods_generated as m
@@ -38,3 +40,27 @@ def test_what_a_purge_has_dropped_is_freed_by_the_ticks_that_follow() -> None:
     assert house.node.has_work()
     house.settle()
     assert house.node.state.discarded.is_empty()
+
+
+@pytest.mark.parametrize("how", ["rolled back", "channel closed", "lost", "lost in its commit"])
+def test_what_a_transaction_had_staged_is_freed_by_the_ticks_that_follow(how: str) -> None:
+    house = House()
+    peer = house.client()
+    peer.call(m.QueueDeclare("q"))
+    peer.call(m.TxSelect())
+    peer.publish("q", *[b"x"] * (KEPT_COUNT_MIN + STEP_COUNT))
+    house.settle()
+    if how == "rolled back":
+        peer.conversation.call(1, m.TxRollback())
+    elif how == "channel closed":
+        peer.conversation.call(1, m.ChannelClose(200, "", 0, 0))
+    elif how == "lost in its commit":
+        house.node.container.turns.units_max = 1
+        peer.conversation.call(1, m.TxCommit())
+    peer.deliver_to_node()
+    if "lost" in how:
+        house.node.lost(peer.connection, NOW)
+    assert not house.node.state.discarded.is_empty()
+    house.settle()
+    assert house.node.state.discarded.is_empty()
+    assert house.node.state.vhost("/").queues["q"].message_count == 0

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
+from penstock.broker.prepared_run import PreparedRun
 from penstock.broker.queues.paged_list import PAGE_OUT_COUNT
 from penstock.broker.topology import DeclareQueue, DeleteQueue, PurgeQueue
 from penstock.client.events import Delivered
@@ -16,6 +17,7 @@ from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from tests.broker.doubles import CountingEntropy
+from tests.broker.store.doubles import message
 from tests.seeds.doubles import NOW, House, KeptLogins, Peer
 
 COUNT = COMMIT_STEP_COUNT * 8
@@ -104,7 +106,7 @@ def test_a_crash_during_the_preparation_rolls_back() -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 3], ids=["published", "published and taken"])
-def test_positions_are_corrected_when_others_publish_meanwhile(taken: int) -> None:
+def test_a_commit_comes_behind_what_others_publish_meanwhile(taken: int) -> None:
     stored = Stored()
     writer = stored.writer(COUNT)
     other = stored.house.client()
@@ -121,6 +123,80 @@ def test_positions_are_corrected_when_others_publish_meanwhile(taken: int) -> No
     assert stored.restarted().bodies() == expected
     positions = stored.vhost.queues["q"].ready.positions()
     assert positions == sorted(set(positions))
+
+
+def runs_of(stored: Stored, *names: bytes) -> list[PreparedRun]:
+    """Runs that are made at the same time, each with bodies that tell it."""
+    queue = stored.vhost.queues["q"]
+    made = []
+    for name in names:
+        run = PreparedRun(queue)
+        for begin in (0, 3):
+            run.add([message(name + b"%d" % number) for number in range(begin, begin + 3)])
+        made.append(run)
+    return made
+
+
+def test_a_run_that_was_overtaken_is_corrected_when_it_is_enqueued() -> None:
+    stored = Stored()
+    one, other = runs_of(stored, b"one", b"other")
+    assert not one.is_overtaken()
+    other.enqueue()
+    assert one.is_overtaken()
+    one.enqueue()
+    stored.finish()
+    expected = [b"other%d" % number for number in range(6)] + [b"one%d" % n for n in range(6)]
+    assert stored.bodies() == expected
+    assert stored.restarted().bodies() == expected
+
+
+def test_a_run_is_not_overtaken_by_some_messages() -> None:
+    stored = Stored()
+    [run] = runs_of(stored, b"run")
+    queue = stored.vhost.queues["q"]
+    for number in range(100):
+        assert queue.enqueue(message(b"m%d" % number), NOW)
+    assert not run.is_overtaken()
+    run.enqueue()
+    assert queue.enqueue(message(b"last"), NOW)
+    stored.finish()
+    expected = [b"m%d" % number for number in range(100)]
+    expected += [b"run%d" % number for number in range(6)] + [b"last"]
+    assert stored.bodies() == expected
+    assert stored.restarted().bodies() == expected
+
+
+def test_a_commit_that_was_overtaken_by_another_is_made_anew_in_slices() -> None:
+    stored = Stored()
+    # Long ones, in order that the second has not begun to be placed when the first is done.
+    one = stored.writer(COUNT)
+    other = stored.writer(COUNT, COUNT)
+    stored.house.node.container.turns.units_max = 50
+    for writer in (one, other):
+        writer.conversation.call(1, m.TxCommit())
+        writer.deliver_to_node()
+    queue = stored.vhost.queues["q"]
+    ticks = 0
+    counts = set()
+    while stored.house.node.has_work():
+        stored.house.node.flush(NOW)
+        counts.add(queue.message_count)
+        ticks += queue.message_count == COUNT
+    assert counts == {0, COUNT, 2 * COUNT}
+    # Routing was over for both, so what took time was to make the entries of one of them again.
+    assert ticks >= COUNT // COMMIT_STEP_COUNT // 2
+    assert sorted(stored.bodies()) == sorted(numbers(2 * COUNT))
+    assert stored.restarted().bodies() == stored.bodies()
+
+
+def test_a_purge_of_several_runs_stays_done_after_a_restart() -> None:
+    stored = Stored()
+    for _ in range(3):
+        stored.begin(stored.writer(3 * PAGE_OUT_COUNT // 2))
+        stored.finish()
+        stored.vhost.apply(PurgeQueue("q"), NOW)
+        stored.finish()
+    assert stored.restarted().bodies() == []
 
 
 def test_what_a_consumer_takes_in_the_same_tick_does_not_come_back_after_a_restart() -> None:

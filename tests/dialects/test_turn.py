@@ -215,6 +215,9 @@ class FailingWork(PendingWork):
     def prepare(self, now: int) -> bool:
         raise self._error
 
+    def roll_back(self) -> None:
+        """There is nothing to free."""
+
 
 class Failures(FailureListener):
     def __init__(self) -> None:

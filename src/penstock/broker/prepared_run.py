@@ -1,17 +1,24 @@
 """Messages that are to reach one queue together, made ready for it beforehand.
 
 A long commit makes its entries, and their records for the journal, in slices. To show them is then
-one step that costs little for each. Positions are guessed: those that come next if nobody else
-enqueues meanwhile. Where somebody does, they are corrected in that step.
+one step that costs little for each. Positions are guessed, with some left free for what others
+enqueue meanwhile. Where that is not enough the run is overtaken: it is made anew, or its positions
+are corrected in that step.
 
 Invariant: nothing of a run can be seen, by queue or journal, before `enqueue`.
 """
+
+from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import PreparedRecords
 from penstock.broker.streams.stream import Stream
+
+# Messages of others that may arrive while a run is made, which takes a second or two. A queue has
+# positions for more than 2^40 runs.
+POSITIONS_LEFT_FREE: Final = 1 << 20
 
 
 def can_be_prepared(queue: Queue, message: Message) -> bool:
@@ -30,7 +37,7 @@ class PreparedRun:
         self._queue: Queue = queue
         self._entries: list[QueueEntry] = []
         self._octets: int = 0
-        self._start: int = queue.run_start()
+        self._start: int = queue.run_start() + POSITIONS_LEFT_FREE
         self._records: PreparedRecords | None = None
         if queue.journal is not None:
             self._records = queue.journal.prepare()
@@ -50,9 +57,20 @@ class PreparedRun:
         """Whether the queue is still as it was when the run was begun, but for its messages."""
         return self._queue.run_start() >= 0
 
+    def is_overtaken(self) -> bool:
+        """Whether others have taken its positions."""
+        return self._queue.run_start() > self._start
+
+    def forget(self) -> None:
+        """It is not enqueued, and freed a part at a time."""
+        self._queue.vhost.discarded.add(self._entries)
+        self._entries = []
+        if self._records is not None:
+            self._records.forget()
+
     def enqueue(self) -> None:
         queue = self._queue
-        shift = queue.run_start() - self._start
+        shift = max(queue.run_start() - self._start, 0)
         if shift:
             for entry in self._entries:
                 entry.position += shift

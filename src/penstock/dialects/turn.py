@@ -65,6 +65,10 @@ class PendingWork:
         """Do what can be seen, all of it, and answer. Raises what the wire answers."""
         raise NotImplementedError
 
+    def roll_back(self) -> None:
+        """The connection has ended before it could be finished."""
+        raise NotImplementedError
+
 
 class Turns:
     """Held by the container; the node begins and ends ticks."""

@@ -1,12 +1,21 @@
 """Many locations at once: the same answers as one by one."""
 
+import itertools
 from array import array
 from collections import Counter
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock.broker.store.locations import BLOCK_COUNT, counts_by_segment, may_be_spooled
+from penstock.broker.store.locations import (
+    BLOCK_COUNT,
+    STRETCHES_MAX,
+    counts_by_segment,
+    may_be_spooled,
+    stretches,
+)
 from penstock.broker.store.spool import SPOOLED
 from penstock.storage.segment import location_of, segment_of
 
@@ -34,3 +43,20 @@ def test_one_spooled_location_among_many_is_seen(place: int) -> None:
     assert not may_be_spooled(locations)
     locations[place] |= SPOOLED
     assert may_be_spooled(locations)
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_stretches_are_the_positions_without_gaps_in_order(wanted: set[int]) -> None:
+    found = stretches(array("Q", sorted(wanted)))
+    assert found is not None
+    assert [first + place for first, count in found for place in range(count)] == sorted(wanted)
+    # None of them could be joined with the next.
+    for (first, count), (following, _) in itertools.pairwise(found):
+        assert first + count < following
+
+
+def test_too_many_stretches_are_not_searched_for() -> None:
+    apart = array("Q", range(0, 2 * STRETCHES_MAX, 2))
+    assert stretches(apart) == [(position, 1) for position in apart]
+    apart.append(2 * STRETCHES_MAX)
+    assert stretches(apart) is None

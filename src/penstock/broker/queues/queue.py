@@ -203,8 +203,8 @@ class Queue(Expiring):
         return self._next_position if is_plain and not self.is_deleted else -1
 
     def enqueue_run(self, entries: list[QueueEntry], octets: int) -> None:
-        """Accept entries with positions from `run_start` on; its journal knows of them."""
-        self._next_position += len(entries)
+        """Accept entries with positions from `run_start` on, or later; its journal knows them."""
+        self._next_position = entries[len(entries) - 1].position + 1
         self.published_total += len(entries)
         self.ready_bytes += octets
         self.ready.extend(entries)

@@ -21,6 +21,10 @@ class PreparedRecords:
         """
         raise NotImplementedError
 
+    def forget(self) -> None:
+        """They do not arrive."""
+        raise NotImplementedError
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueJournal:

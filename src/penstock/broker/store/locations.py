@@ -1,4 +1,4 @@
-"""Questions about many locations at once, answered without a step for each of them.
+"""Questions about many locations or positions at once, answered without a step for each of them.
 
 A purge asks them about a million: looked at one by one they would take a third of a second, in
 which nobody is served.
@@ -17,6 +17,8 @@ _LOCATION_BYTES: Final = 8
 _HALF_BYTES: Final = 4
 # Compared with one value at once; only a block that holds several is looked at one by one.
 BLOCK_COUNT: Final = 1024
+# More stretches than this are not worth to be searched for: most of them would be short.
+STRETCHES_MAX: Final = 1024
 
 
 def may_be_spooled(locations: "array[int]") -> bool:
@@ -40,3 +42,28 @@ def counts_by_segment(locations: "array[int]") -> dict[int, int]:
             segment = segment_of(locations[place])
             counts[segment] = counts.get(segment, 0) + 1
     return counts
+
+
+def stretches(positions: "array[int]") -> list[tuple[int, int]] | None:
+    """First position and number of those that follow one another without a gap. They grow. None
+    when these are too many.
+    """
+    found: list[tuple[int, int]] = []
+    begin = 0
+    while begin < len(positions):
+        if len(found) == STRETCHES_MAX:
+            return None
+        first: int = positions[begin]
+        # Behind a gap each position is farther from the first than its place is.
+        low = begin + 1
+        high = len(positions)
+        while low < high:
+            middle = (low + high) // 2
+            position: int = positions[middle]
+            if position - first == middle - begin:
+                low = middle + 1
+            else:
+                high = middle
+        found.append((first, low - begin))
+        begin = low
+    return found

@@ -26,7 +26,7 @@ from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change
-from penstock.broker.store.locations import counts_by_segment, may_be_spooled
+from penstock.broker.store.locations import counts_by_segment, may_be_spooled, stretches
 from penstock.broker.store.pages import QueuePages
 from penstock.broker.store.prepared_records import StoredRecords
 from penstock.broker.store.record_run import RecordRun
@@ -116,7 +116,7 @@ class MessageStore:
 
     def prepare(self, number: int) -> StoredRecords:
         """Records of entries that will arrive together in the queue of this number."""
-        return StoredRecords(self._prepared, number)
+        return StoredRecords(self._prepared, number, self.state.discarded)
 
     def left_by_position(self, number: int, positions: list[int]) -> None:
         known = self._left_positions.get(number)
@@ -127,12 +127,12 @@ class MessageStore:
 
     def left_tail(self, number: int, positions: "array[int]") -> None:
         """Everything that a queue had paged out is gone, in order."""
-        first = positions[0]
-        count = len(positions)
-        if positions[count - 1] - first + 1 == count:
-            self._left_ranges.append((number, first, count))
-        else:
+        found = stretches(positions)
+        if found is None:
             self.left_by_position(number, positions.tolist())
+        else:
+            for first, count in found:
+                self._left_ranges.append((number, first, count))
 
     # What virtual hosts say.
 
@@ -242,11 +242,7 @@ class MessageStore:
             size += stored.payload.size
             count += stored.count
             body_bytes += stored.body_bytes
-            gone = stored.gone_positions() if self._has_left_at_once else []
-            if gone:
-                # They may be few of many, so the records are written as they are.
-                self.left_by_position(stored.number, gone)
-        self._has_left_at_once = False
+        self._encode_gone(prepared)
         moved = self._moved
         self._moved = []
         for record in moved:
@@ -272,7 +268,7 @@ class MessageStore:
         for stored in prepared:
             for entry in stored.gone:
                 self.lives.left(segment, len(entry.message.body))
-            stored.release(self.state.discarded)
+            stored.forget()
         # Before anything moves: a message may have left one queue and be moved for another.
         self._count_left()
         for record in moved:
@@ -348,6 +344,15 @@ class MessageStore:
         self._arrived = arrived
         self._arrived_numbers = numbers
         self._is_mixed = False
+
+    def _encode_gone(self, prepared: list[StoredRecords]) -> None:
+        if self._has_left_at_once:
+            self._has_left_at_once = False
+            for stored in prepared:
+                gone = stored.gone_positions()
+                if gone:
+                    # They may be few of many, so the records are written as they are.
+                    self.left_by_position(stored.number, gone)
 
     def _encode_left(self, pieces: list[bytes]) -> None:
         by_queue = self._left_positions

@@ -15,8 +15,9 @@ _POSITION_AT: Final = records.SINGLE_HEAD_SIZE
 class StoredRecords(PreparedRecords):
     """Of one queue. Held by a prepared run, and by the store in the tick in which it is written."""
 
-    def __init__(self, arrivals: "list[StoredRecords]", number: int) -> None:
+    def __init__(self, arrivals: "list[StoredRecords]", number: int, discarded: Discarded) -> None:
         self._arrivals: list[StoredRecords] = arrivals
+        self._discarded: Discarded = discarded
         self.number: int = number
         # Of the persistent ones, in order.
         self._entries: list[QueueEntry] = []
@@ -105,7 +106,7 @@ class StoredRecords(PreparedRecords):
                 location += size
                 index += 1
 
-    def release(self, discarded: Discarded) -> None:
-        """What it held is freed a part at a time."""
-        discarded.add(self._entries)
+    def forget(self) -> None:
+        """Freed a part at a time."""
+        self._discarded.add(self._entries)
         self._entries = []

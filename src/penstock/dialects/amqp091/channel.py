@@ -88,6 +88,8 @@ class Channel(CancelListener):
         """Closed, by whomever: consumers leave, and what they have not settled goes back."""
         if self.confirms is not None:
             self.confirms.closed = True
+        if self.transaction is not None:
+            self.transaction.roll_back(self.container.state.discarded)
         if self.reply_consumer is not None:
             self.container.reply_consumers.remove(self.reply_consumer)
             self.reply_consumer = None

@@ -36,8 +36,8 @@ from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 PLAIN_PER_UNIT: Final = 32
 # An entry and its record cost a quarter of a microsecond.
 PLACED_PER_UNIT: Final = 4
-# How often routing begins anew because something was declared or deleted meanwhile. Somebody who
-# declares without end must not keep a commit from being done.
+# How often it begins anew because something was declared or deleted meanwhile, or because another
+# commit to the same queue was done. Who does that without end must not keep a commit from being done.
 RESTARTS_MAX: Final = 3
 
 
@@ -78,10 +78,7 @@ class Commit(PendingWork):
             self._generation = channel.vhost.generation
             self._restarts += 1
             self._routed = 0
-            self._placed = 0
-            self._runs = {}
-            self._counts = {}
-            self._one_by_one = []
+            self._forget_runs()
             self._unprepared = set()
             self._makes_runs = self._is_long()
         count = len(self._publishes)
@@ -98,7 +95,23 @@ class Commit(PendingWork):
             self._placed = end
             if turn.is_over:
                 return False
+        if self._restarts < RESTARTS_MAX and self._is_overtaken():
+            # Another long commit was quicker.
+            self._restarts += 1
+            self._forget_runs()
+            return False
         return True
+
+    def _is_overtaken(self) -> bool:
+        return any([run.is_overtaken() for run in self._runs.values()])
+
+    def _forget_runs(self) -> None:
+        for run in self._runs.values():
+            run.forget()
+        self._placed = 0
+        self._runs = {}
+        self._counts = {}
+        self._one_by_one = []
 
     def _is_long(self) -> bool:
         return len(self._publishes) >= self._step_count
@@ -181,6 +194,11 @@ class Commit(PendingWork):
             raise ChannelFault(PRECONDITION_FAILED, text)
         channel.wire.send_method(channel.number, TxCommitOk())
         channel.container.gate(channel.wire.outgoing)
+
+    def roll_back(self) -> None:
+        """Freed a part at a time."""
+        self._forget_runs()
+        self.channel.container.state.discarded.add(self._publishes)
 
     def _settle(self, now: int) -> None:
         deliveries = self.channel.deliveries

@@ -294,7 +294,10 @@ class Connection(ConnectionListener):
         self.ended = True
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         # What was being prepared is rolled back: nobody has seen it.
+        work = self.turn.work
         self.turn.work = None
+        if work is not None:
+            work.roll_back()
         self._blocked = False
         # Or the peer's close-ok would stay unread.
         self.reading.go_on(ALARM | LOGIN)

@@ -4,6 +4,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.broker.discarded import Discarded
 from penstock.broker.message import Message
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.acknowledge import Outcome
@@ -13,7 +14,7 @@ from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 
 # What one transaction may publish. Its commit is one batch of the journal, whose size has 32 bits,
-# and one tick writes it: a second for this much.
+# and which takes the disk's thread a second for this much.
 TRANSACTION_BYTES_MAX: Final = 1 << 30
 # Counted for each message beside its octets, as its record has more than these.
 RECORD_BYTES: Final = 256
@@ -61,6 +62,11 @@ class Transaction:
         if self.octets + len(self.publishes) * RECORD_BYTES > self._bytes_max:
             text = f"more than {self._bytes_max} octets of messages in one transaction"
             raise ChannelFault(PRECONDITION_FAILED, text)
+
+    def roll_back(self, discarded: Discarded) -> None:
+        """What was collected is freed a part at a time."""
+        discarded.add(self.publishes)
+        self.clear()
 
     def clear(self) -> None:
         self.tags = StagedTags()

@@ -45,7 +45,7 @@ def commit(channel: Channel, now: int) -> None:
 
 
 def rollback(channel: Channel) -> None:
-    _transaction_of(channel).clear()
+    _transaction_of(channel).roll_back(channel.container.state.discarded)
     channel.wire.send_method(channel.number, TxRollbackOk())
 
 
