@@ -1,0 +1,173 @@
+"""How long a second client waits for an answer while the first one asks for something very large.
+
+The figure is the 99th percentile of what a client would wait that comes at any moment: each round
+trip counts as often as it is long. Counted once each, a thousand quick ones would hide the one in
+which nobody was served. The same client's figure on the idle server allows for a busy machine, and
+a machine that was busy once is not busy in every attempt; a server that holds its loop does so in
+all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pika
+import pytest
+from pika import spec
+
+from tests.behaviour.raw import BODY, RawConnection, frame
+from tests.server.durable_broker import DurableBroker, durable_broker
+from tests.server.opened import remember
+
+LIMIT_SECONDS = 0.1
+# What a busy machine adds to a tick of ten milliseconds, it adds to every answer as well.
+TIMES_IDLE_MAX = 4
+IDLE_SECONDS = 0.5
+ATTEMPTS = 5
+# A machine that does nothing else needs a few seconds for each attempt.
+ANSWER_SECONDS = 300.0
+
+DECLARES = 12_000
+BINDINGS = 5_000
+BINDING_ARGUMENTS = 20
+PUBLISHES = 200
+STAGED = 300_000
+CHUNK = 10_000
+
+Work = Callable[[], None]
+
+
+class Answered:
+    """A connection with a channel that says something and waits for the answer. Held by a test."""
+
+    def __init__(self, broker: DurableBroker) -> None:
+        self.raw = RawConnection("127.0.0.1", broker.port)
+        remember(self.raw.socket)
+        self.raw.open("guest", "guest", "/")
+        self.raw.open_channel(1)
+
+    def say(self, *methods: object) -> None:
+        self.raw.send(b"".join(pika.frame.Method(1, method).marshal() for method in methods))
+
+    def call(self, method: object, answer: type) -> None:
+        self.raw.send_method(1, method)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            found = self.raw.read_frame(deadline - time.monotonic())
+            if isinstance(getattr(found, "method", None), answer):
+                return
+
+    def fence(self) -> None:
+        """Everything that was said before is done."""
+        self.call(spec.Basic.Get(queue="fence", no_ack=True), spec.Basic.GetEmpty)
+
+
+def published(exchange: str, key: str, properties: pika.BasicProperties) -> bytes:
+    method = pika.frame.Method(1, spec.Basic.Publish(exchange=exchange, routing_key=key))
+    header = pika.frame.Header(1, len(b"sixteen octets.."), properties)
+    return method.marshal() + header.marshal() + frame(BODY, 1, b"sixteen octets..")
+
+
+def pipelined_declares(busy: Answered, attempt: int) -> Work:
+    names = [f"declared.{attempt}.{number}" for number in range(DECLARES)]
+    said = b"".join(
+        pika.frame.Method(1, spec.Queue.Declare(queue=name, durable=True, nowait=True)).marshal()
+        for name in names
+    )
+
+    def work() -> None:
+        busy.raw.send(said)
+        busy.fence()
+
+    return work
+
+
+def headers_with_many_bindings(busy: Answered, attempt: int) -> Work:
+    wanted = {f"h{index}": f"v{index}" for index in range(BINDING_ARGUMENTS - 1)}
+    if attempt == 0:
+        busy.say(
+            spec.Exchange.Declare(exchange="h", type="headers", nowait=True),
+            spec.Queue.Declare(queue="bound", nowait=True),
+        )
+        for number in range(BINDINGS):
+            table = {**wanted, "last": number}
+            busy.say(spec.Queue.Bind(queue="bound", exchange="h", nowait=True, arguments=table))
+        busy.fence()
+    properties = pika.BasicProperties(headers={**wanted, "last": -1})
+
+    def work() -> None:
+        busy.raw.send(published("h", "", properties) * PUBLISHES)
+        busy.fence()
+
+    return work
+
+
+def commit_of_many_publishes(busy: Answered, attempt: int) -> Work:
+    if attempt == 0:
+        busy.call(spec.Queue.Declare(queue="committed", durable=True), spec.Queue.DeclareOk)
+        busy.call(spec.Tx.Select(), spec.Tx.SelectOk)
+    message = published("", "committed", pika.BasicProperties(delivery_mode=2))
+    for _ in range(STAGED // CHUNK):
+        busy.raw.send(message * CHUNK)
+    busy.fence()
+
+    def work() -> None:
+        busy.call(spec.Tx.Commit(), spec.Tx.CommitOk)
+
+    return work
+
+
+def trips(client: Answered, goes_on: Callable[[], bool]) -> list[float]:
+    found = []
+    while goes_on() or not found:
+        began = time.perf_counter()
+        client.fence()
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def wait_of_most(found: list[float]) -> float:
+    """What 99 of 100 clients would have waited at most, had they come at any moment."""
+    rest = sum(found) / 100
+    for seconds in sorted(found, reverse=True):
+        rest -= seconds
+        if rest < 0:
+            return seconds
+    return 0.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[DurableBroker]:
+    with durable_broker(tmp_path / "data") as broker:
+        yield broker.start()
+
+
+def test_the_figure_is_that_of_a_client_that_comes_at_any_moment() -> None:
+    assert wait_of_most([0.001] * 1000 + [0.5]) == 0.5
+    assert wait_of_most([0.001] * 1000 + [0.005]) == 0.001
+
+
+@pytest.mark.parametrize(
+    "case", [pipelined_declares, headers_with_many_bindings, commit_of_many_publishes]
+)
+def test_a_second_client_is_answered_within_a_tenth_of_a_second(
+    broker: DurableBroker, case: Callable[[Answered, int], Work]
+) -> None:
+    busy, client = Answered(broker), Answered(broker)
+    client.call(spec.Queue.Declare(queue="fence"), spec.Queue.DeclareOk)
+    seen: list[tuple[float, float]] = []
+    for attempt in range(ATTEMPTS):
+        work = case(busy, attempt)
+        idle_until = time.perf_counter() + IDLE_SECONDS
+        idle = wait_of_most(trips(client, lambda until=idle_until: time.perf_counter() < until))
+        thread = threading.Thread(target=work)
+        thread.start()
+        found = wait_of_most(trips(client, thread.is_alive))
+        thread.join()
+        if found < max(LIMIT_SECONDS, TIMES_IDLE_MAX * idle):
+            return
+        seen.append((found, idle))
+    raise AssertionError(f"seconds beside the large thing, and on the idle server: {seen}")
