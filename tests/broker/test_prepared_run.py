@@ -13,9 +13,10 @@ from penstock.client.events import Delivered
 from penstock.dialects.turn import COMMIT_STEP_COUNT
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
-from penstock.storage.memory_disk import MemoryDisk
+from penstock.storage.memory_disk import MemoryDisk, MemoryFile
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
+from penstock.world.disk import AppendFile
 from tests.broker.doubles import CountingEntropy
 from tests.broker.store.doubles import message
 from tests.seeds.doubles import NOW, House, KeptLogins, Peer
@@ -93,6 +94,44 @@ def test_nothing_is_written_before_everything_is() -> None:
     while stored.vhost.queues["q"].message_count == 0:
         assert journal.position == position
         stored.house.node.flush(NOW)
+    assert stored.restarted().bodies() == numbers(COUNT)
+
+
+class PieceFile(MemoryFile):
+    """Notes the longest octets that it was given in one."""
+
+    longest = 0
+
+    def append(self, data: bytes) -> int:
+        self.longest = max(self.longest, len(data))
+        return super().append(data)
+
+    def append_pieces(self, pieces: list[bytes]) -> int:
+        self.longest = max(self.longest, *map(len, pieces))
+        self.content += b"".join(pieces)
+        return len(self.content)
+
+
+class PieceDisk(MemoryDisk):
+    def open(self, name: str) -> AppendFile:
+        if name not in self.files:
+            self.files[name] = PieceFile(name)
+        return self.files[name]
+
+
+def test_the_last_step_does_not_join_what_was_prepared() -> None:
+    disk = PieceDisk()
+    stored = Stored(disk)
+    stored.finish()
+    journal = next(file for name, file in disk.files.items() if name.startswith("journal/"))
+    assert isinstance(journal, PieceFile)
+    before = journal.size()
+    journal.longest = 0
+    stored.begin(stored.writer(COUNT))
+    stored.finish()
+    # A piece for each step, and a little for headers.
+    steps = COUNT // COMMIT_STEP_COUNT
+    assert journal.longest < (journal.size() - before) // steps * 2
     assert stored.restarted().bodies() == numbers(COUNT)
 
 

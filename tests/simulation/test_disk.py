@@ -193,3 +193,24 @@ def test_a_full_disk_takes_what_fits_and_says_so() -> None:
     assert (disk.open("b").read(0, 10), disk.free_bytes()) == (b"123456", 0)
     disk.remove("a")
     assert disk.free_bytes() == 4
+
+
+def test_a_killed_process_may_lose_the_end_of_what_it_appended_in_pieces_and_nothing_else() -> None:
+    outcomes: set[bytes] = set()
+    for seed in range(200):
+        clock = VirtualClock()
+        disk = SimulatedDisk(clock, dice_of(seed))
+        file = disk.open("journal")
+        file.append(b"one")
+        file.append_pieces([b"two", b"three"])
+        file.append(b"four")
+        if seed % 2:
+            disk.flush([file], 1, RecordingFlushListener())
+            clock.run(SECOND)
+        disk.kill()
+        content = disk.open("journal").read(0, 100)
+        assert b"onetwothreefour".startswith(content)
+        assert content.startswith(b"one")
+        assert not seed % 2 or content == b"onetwothreefour"
+        outcomes.add(content)
+    assert len(outcomes) == len(b"twothreefour") + 1

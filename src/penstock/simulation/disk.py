@@ -5,7 +5,8 @@ Invariants
 - what came behind it survives as a prefix torn at any octet, or by pages in no order, with zeros
   where a page is missing;
 - making, removing and cutting a file come undone by a crash unless a flush came after;
-- the death of the process alone loses nothing that was appended, and makes nothing safe;
+- the death of the process alone loses nothing that was appended, and makes nothing safe; but of what
+  was appended in pieces, and of what came behind it, it may lose an end that no flush covered;
 - either forgets the flushes that were on their way: nobody hears of them.
 """
 
@@ -41,6 +42,8 @@ class SimulatedFile(AppendFile):
         self.is_entry_durable = False
         # What the file held before it was cut, until a flush covers the cut.
         self.before_cut: bytes | None = None
+        # Where what a thread of the process may still have to write begins; -1 when nothing is.
+        self._late_from = -1
 
     def size(self) -> int:
         self._check_alive()
@@ -53,6 +56,11 @@ class SimulatedFile(AppendFile):
         if room < len(data):
             raise DiskFull(f"{self._name}: no space left on device")
         return len(self.content)
+
+    def append_pieces(self, pieces: list[bytes]) -> int:
+        if self._late_from < 0:
+            self._late_from = len(self.content)
+        return super().append_pieces(pieces)
 
     def read(self, position: int, size: int) -> bytes:
         self._check_alive()
@@ -70,6 +78,14 @@ class SimulatedFile(AppendFile):
 
     def made_durable(self, size: int) -> None:
         self.durable_size = max(self.durable_size, min(size, len(self.content)))
+        if self.durable_size > self._late_from:
+            self._late_from = -1
+
+    def lose_late(self, dice: Dice) -> None:
+        """The process dies before it has written everything."""
+        if self._late_from >= 0 and dice.chance(0.5):
+            begin = max(self._late_from, self.durable_size)
+            del self.content[dice.between(begin, len(self.content)) :]
 
     def in_a_new_process(self) -> "SimulatedFile":
         again = SimulatedFile(self._disk, self._name, bytes(self.content))
@@ -207,6 +223,8 @@ class SimulatedDisk(Disk):
     def kill(self) -> None:
         """The process dies and the machine lives; files must be opened anew."""
         self._next_incarnation()
+        for file in self._files.values():
+            file.lose_late(self._dice)
         self._files = {name: file.in_a_new_process() for name, file in self._files.items()}
         self._removed = {name: file.in_a_new_process() for name, file in self._removed.items()}
 
