@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -70,7 +71,7 @@ class Answered:
 def published(exchange: str, key: str, properties: pika.BasicProperties) -> bytes:
     method = pika.frame.Method(1, spec.Basic.Publish(exchange=exchange, routing_key=key))
     header = pika.frame.Header(1, len(b"sixteen octets.."), properties)
-    return method.marshal() + header.marshal() + frame(BODY, 1, b"sixteen octets..")
+    return b"".join([method.marshal(), header.marshal(), frame(BODY, 1, b"sixteen octets..")])
 
 
 def pipelined_declares(busy: Answered, attempt: int) -> Work:
@@ -122,8 +123,12 @@ def commit_of_many_publishes(busy: Answered, attempt: int) -> Work:
     return work
 
 
+def is_before(until: float) -> bool:
+    return time.perf_counter() < until
+
+
 def trips(client: Answered, goes_on: Callable[[], bool]) -> list[float]:
-    found = []
+    found: list[float] = []
     while goes_on() or not found:
         began = time.perf_counter()
         client.fence()
@@ -163,8 +168,7 @@ def test_a_second_client_is_answered_within_a_tenth_of_a_second(
     seen: list[tuple[float, float]] = []
     for attempt in range(ATTEMPTS):
         work = case(busy, attempt)
-        idle_until = time.perf_counter() + IDLE_SECONDS
-        idle = wait_of_most(trips(client, lambda until=idle_until: time.perf_counter() < until))
+        idle = wait_of_most(trips(client, partial(is_before, time.perf_counter() + IDLE_SECONDS)))
         thread = threading.Thread(target=work)
         thread.start()
         found = wait_of_most(trips(client, thread.is_alive))
