@@ -12,6 +12,7 @@ from tests.broker.doubles import CountingEntropy
 from tests.dialects.amqp10.doubles import House as House10
 from tests.dialects.amqp10.doubles import Peer as Peer10
 from tests.dialects.amqp10.doubles import PromptLogins
+from tests.dialects.amqp10.transactions.transaction_doubles import Controller, post
 from tests.seeds.doubles import NOW, House, KeptLogins, Peer
 
 WITH_LEDGER = NodeConfiguration("1.2.3", "a test", "house", ledger=True)
@@ -121,3 +122,20 @@ def test_transfers_of_amqp_1_0_are_counted_on_the_short_way_and_on_the_long_one(
     sender.send(b"4", settled=True)
     house.node.sweep(house.now, 1000)
     assert told(house.disk)[0] == {"/  q": 4}
+
+
+def test_transfers_in_a_transaction_of_amqp_1_0_count_when_it_is_committed() -> None:
+    house = LedgerHouse10()
+    peer = house.connect()
+    session = peer.begin()
+    house.declare("q")
+    sender = peer.sender(session, "/queues/q")
+    controller = Controller(peer, session)
+    given_up, kept = controller.declare(), controller.declare()
+    post(sender, given_up, b"1", b"2")
+    post(sender, kept, b"3")
+    house.settle()
+    assert controller.rollback(given_up) == "accepted"
+    assert controller.commit(kept) == "accepted"
+    house.node.sweep(house.now, 1000)
+    assert told(house.disk)[0] == {"/  q": 1}

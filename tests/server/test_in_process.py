@@ -113,6 +113,20 @@ def test_publishes_can_be_refused(penstock_broker: Broker) -> None:
     assert penstock_broker.queue_depths() == {"q": 1}
 
 
+def test_publishes_can_be_refused_late(penstock_broker: Broker) -> None:
+    channel = connect(penstock_broker).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q")
+    penstock_broker.delay_confirms(DELAY_SECONDS)
+    penstock_broker.refuse_publishes(1)
+    begun = time.monotonic()
+    with pytest.raises(pika.exceptions.NackError):
+        channel.basic_publish("", "q", b"no")
+    assert time.monotonic() - begun >= DELAY_SECONDS
+    channel.basic_publish("", "q", b"yes")
+    assert penstock_broker.queue_depths() == {"q": 1}
+
+
 def test_a_blocked_publisher_is_told_and_not_read_and_goes_on_later(
     penstock_broker: Broker,
 ) -> None:

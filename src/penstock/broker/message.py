@@ -2,10 +2,11 @@
 
 A message is never changed once it is routed; queues keep their own facts in a `QueueEntry`.
 Delayed completion (seeds 001 and 003) lives here as a count: whoever must do something before the
-publisher may hear its confirm holds the message, and releases it when that is done.
+publisher may hear its confirm holds the message, and releases it when that is done or given up.
 
 Invariants
-- `holds` never goes below zero; the publisher hears `completed` exactly once per sequence number.
+- `holds` never goes below zero; the publisher of a message that was held hears `completed` or
+  `refused`, exactly one of them and once.
 - `properties` and `address` objects are shared between messages and never changed.
 """
 
@@ -51,6 +52,10 @@ class Properties:
         """The original header octets, as the dialect wrote them."""
         raise NotImplementedError
 
+    def as_delivered(self) -> "Properties":
+        """What consumers may see of a message with extra keys: without its blind copies."""
+        return self
+
     def rewritten(self, headers: dict[str, object], drop_expiration: bool) -> "Properties":
         """The same properties with other headers, for dead-lettering and delivery counts."""
         raise NotImplementedError
@@ -75,6 +80,10 @@ class Publisher:
 
     def completed(self, sequence: int) -> None:
         """Every hold on it has been released."""
+        raise NotImplementedError
+
+    def refused(self, sequence: int) -> None:
+        """The same, and somebody who held it has given it up: it is not where it should be."""
         raise NotImplementedError
 
 
@@ -105,6 +114,9 @@ class Message:
     publisher: Publisher | None = None
     sequence: int = 0
     holds: int = 0
+    # Set by somebody who holds it and gives it up, before it is released: its publisher hears so
+    # when nobody holds it any more.
+    is_refused: bool = False
     # It was written down in this tick or before; its confirm waits until that is safe.
     is_journalled: bool = False
     # Where it lies on disk, for the message store; -1 when it does not.
@@ -120,6 +132,13 @@ class Message:
         # Number of the publishing connection; consumers with no-local compare it.
         self.origin: int = origin
 
+    def routing_keys(self) -> list[str]:
+        """The key that it was published with, and those of its CC and BCC headers."""
+        keys = [self.address.routing_key]
+        if self.properties.has_extra_keys:
+            keys.extend(self.properties.extra_keys())
+        return keys
+
     def hold(self) -> None:
         """Delay completion: the publisher hears nothing until a matching `release`."""
         if self.holds == 0 and self.publisher is not None:
@@ -127,13 +146,17 @@ class Message:
         self.holds += 1
 
     def release(self) -> None:
+        """What it was held for is done, or given up if `is_refused` was set."""
         assert self.holds > 0, "released more often than held"
         self.holds -= 1
         if self.holds == 0 and self.publisher is not None:
             publisher = self.publisher
             # A completed message must not keep its publisher's channel alive in the queue.
             self.publisher = None
-            publisher.completed(self.sequence)
+            if self.is_refused:
+                publisher.refused(self.sequence)
+            else:
+                publisher.completed(self.sequence)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -3,7 +3,20 @@
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.queues.queue import Queue
-from penstock.broker.route_count import RouteCount
+
+
+class RouteCount:
+    """How many messages were published to one exchange with one routing key, since somebody asked.
+    Held by the targets of publishes, which add to it, and by the ledger, which gave it to them and
+    reads it.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self.count: int = 0
+        # What the ledger calls it, and the number of that name in which of its files.
+        self.text: bytes = text
+        self.name: int = 0
+        self.file: int = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -22,7 +22,6 @@ from penstock.broker.partitions import PartitionedStream, bindings_of, declarati
 from penstock.broker.policy import Policy, definition_of
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import DelayedPublish
-from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import is_set_apart
@@ -64,8 +63,6 @@ class VirtualHost(BoundExchanges):
         # -1 is no limit; the operator sets them.
         self.max_queues: int = -1
         self.max_connections: int = -1
-        # Who sees every queue; None when nobody does.
-        self.watcher: QueueWatcher | None = None
         # Shared by all virtual hosts of a broker.
         self.totals: Totals = Totals()
         self._exclusive: dict[int, dict[str, Queue]] = {}

@@ -8,6 +8,7 @@ from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine, DelayLineOwner
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.exchange import Exchange
+from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.queue import Queue, QueueOwner
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
@@ -85,6 +86,8 @@ class VirtualHostView(QueueOwner):
         # Where streams lie; all virtual hosts of a broker share one.
         self.streams: StreamStore = StreamStore()
         self.sinks: dict[str, Sink] = {}
+        # Who sees every queue; None when nobody does.
+        self.watcher: QueueWatcher | None = None
         # Wall clock minus `now`, in milliseconds; the node keeps it true.
         self.wall_offset_ms: int = 0
 
@@ -102,7 +105,7 @@ class VirtualHostView(QueueOwner):
             self.ready_lists.gone(locations)
 
     def hold_again(self, entry: QueueEntry, now: int) -> None:
-        """A message that waited in a delayed exchange before a restart waits on."""
+        """A message waits in a delayed exchange from now on, or as before a restart."""
         raise NotImplementedError
 
     def wall(self, now: int) -> int:

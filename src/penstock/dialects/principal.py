@@ -1,10 +1,16 @@
 """Who acts: one user in one virtual host."""
 
+from typing import Final
+
 from penstock.broker.access.permissions import Access, Permission, ResourceKind
 from penstock.broker.partitions import partitions_of
+from penstock.broker.publishing.target import Target
 from penstock.broker.topology import DeclareExchange, DeclareQueue, DeleteExchange, VhostCommand
 from penstock.broker.vhost import VirtualHost
-from penstock.dialects.targets import PublishTarget
+
+# Kept targets per user and virtual host. Above it all are dropped and fill again: a publisher with
+# more live routing keys than this pays one resolution in a while, about two microseconds.
+TARGETS_MAX: Final = 65_536
 
 
 class Principal:
@@ -16,8 +22,14 @@ class Principal:
         self.user: str = user
         self.vhost: VirtualHost = vhost
         self.access: Access = access
-        # What publish method payloads mean; see `targets`.
-        self.targets: dict[bytes, PublishTarget] = {}
+        # Where publishes go, by the octets that name it: the payload of a publish method in AMQP
+        # 0-9-1, exchange and routing key in AMQP 1.0.
+        self.targets: dict[bytes, Target] = {}
+
+    def keep(self, octets: bytes, target: Target) -> None:
+        if len(self.targets) >= TARGETS_MAX:
+            self.targets.clear()
+        self.targets[octets] = target
 
     def check_publish(self, exchange: str) -> None:
         self.access.check(Permission.WRITE, ResourceKind.EXCHANGE, exchange)

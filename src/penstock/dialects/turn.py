@@ -15,7 +15,8 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.publishing.routing import Route
+from penstock.broker.publishing.publish import RoutingMeter
+from penstock.broker.publishing.target import Target
 from penstock.dialects.reading import TURN, Reading
 from penstock.wire.pausable import PausableInput
 
@@ -47,10 +48,16 @@ REJECTED_UNITS: Final = 2
 FREE_QUEUES: Final = 8
 
 
-def route_units(route: Route) -> int:
-    """What it costs to find a message's way, and to go it."""
-    units = ROUTE_UNITS + route.compared // COMPARED_PER_UNIT
-    return units + len(route.queues) // ENQUEUED_PER_UNIT
+def route_units(target: Target) -> int:
+    """What it costs to find a message's queues, and to enqueue it there."""
+    units = ROUTE_UNITS + target.compared // COMPARED_PER_UNIT
+    return units + len(target.queues) // ENQUEUED_PER_UNIT
+
+
+def plain_units(target: Target) -> int:
+    """What it costs to enqueue a message whose queues are known."""
+    count = len(target.queues)
+    return count // ENQUEUED_PER_UNIT if count > FREE_QUEUES else 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -86,7 +93,7 @@ class Turns:
         self.commit_step_count = commit_step_count
 
 
-class ConnectionTurn:
+class ConnectionTurn(RoutingMeter):
     """Held by one connection."""
 
     def __init__(self, turns: Turns, number: int, heard: PausableInput, reading: Reading) -> None:
@@ -100,6 +107,9 @@ class ConnectionTurn:
         self._spent: int = 0
         # What must be done before more input is heard.
         self.work: PendingWork | None = None
+
+    def routed(self, target: Target) -> None:
+        self.charge(route_units(target))
 
     def charge(self, units: int) -> None:
         turns = self._turns

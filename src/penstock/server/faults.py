@@ -1,4 +1,6 @@
-"""Faults on demand, for tests of applications: late confirms and refused publishes."""
+"""Faults on demand, for tests of applications: late confirms, refused publishes, and both: a queue
+that says no after a while.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ if TYPE_CHECKING:
     from penstock.broker.queues.queue import Queue
 
 
-class LateConfirm(Timer):
-    """Releases a message that was held to delay its confirm."""
+class LateAnswer(Timer):
+    """Releases a message that was held to delay its confirm, whether that is positive or not."""
 
     def __init__(self, message: Message) -> None:
         super().__init__()
@@ -38,11 +40,12 @@ class FaultyPublishing(PublishInterceptor):
 
     def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
         del queues
-        if self.refuse_count != 0:
-            if self.refuse_count > 0:
-                self.refuse_count -= 1
-            return False
+        refused = self.refuse_count != 0
+        if self.refuse_count > 0:
+            self.refuse_count -= 1
         if self.confirm_delay_ms > 0:
             message.hold()
-            self._timers.schedule(LateConfirm(message), now + self.confirm_delay_ms)
-        return True
+            message.is_refused = refused
+            self._timers.schedule(LateAnswer(message), now + self.confirm_delay_ms)
+            return True
+        return not refused

@@ -241,7 +241,9 @@ class Broker:
         return self._call(close)
 
     def delay_confirms(self, seconds: float) -> None:
-        """Let every publisher wait this long for its confirm; 0 ends it."""
+        """Let every publisher wait this long for its confirm, or for its basic.nack where a publish
+        is refused; 0 ends it.
+        """
 
         def delay(faults: FaultyPublishing) -> None:
             faults.confirm_delay_ms = int(seconds * 1000)

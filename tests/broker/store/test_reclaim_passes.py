@@ -5,7 +5,7 @@ import random
 import pytest
 
 from penstock.broker.exchanges.delayed import DelayedExchange
-from penstock.broker.publishing.delayed import hold_back
+from penstock.broker.publishing.publish import hold_back
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.topology import AddVhost, DeclareExchange, DeleteVhost
 from tests.broker.store.doubles import SMALL, Broker, audit, message

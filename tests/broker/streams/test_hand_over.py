@@ -3,7 +3,7 @@
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.delayed import DELAY_HEADER, KIND, TYPE_ARGUMENT, DelayedExchange
 from penstock.broker.message import Message, Publisher
-from penstock.broker.publishing.delayed import hold_back
+from penstock.broker.publishing.publish import hold_back
 from penstock.broker.queues.queue import Queue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.broker.sinks.sinks import commit, stage

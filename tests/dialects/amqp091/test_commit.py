@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.message import Message
+from penstock.broker.publishing.publish import PublishInterceptor
+from penstock.broker.queues.queue import Queue
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
 from penstock.client.events import ChannelClosed, Replied, Returned
 from penstock.dialects.amqp091.commit import RESTARTS_MAX
@@ -313,3 +316,68 @@ def test_a_transaction_that_collects_too_much_closes_its_channel_and_is_rolled_b
     assert "octets of messages in one transaction" in str(closed[0].error)
     assert house.node.state.vhost("/").queues["q"].message_count == 0
     assert house.node.held_bytes() < 100
+
+
+class Holding(PublishInterceptor):
+    """Holds every message until the test lets go of it."""
+
+    def __init__(self) -> None:
+        self.held: list[Message] = []
+
+    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+        message.hold()
+        self.held.append(message)
+        return True
+
+
+class Held:
+    """A commit of two messages, which somebody holds. Held by one test."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.peer = self.house.client()
+        self.peer.call(m.QueueDeclare("q"))
+        self.peer.call(m.TxSelect())
+        self.holding = Holding()
+        self.house.node.intercept_publishes(self.holding)
+        self.peer.publish("q", b"one", b"two")
+        self.house.settle()
+        self.peer.events.clear()
+        self.peer.call(m.TxCommit())
+
+    def release(self, *, refused: bool = False) -> None:
+        message = self.holding.held.pop()
+        message.is_refused = refused
+        message.release()
+        self.house.settle()
+
+
+def test_a_commit_is_answered_when_nobody_holds_any_of_its_messages() -> None:
+    held = Held()
+    assert held.house.node.state.vhost("/").queues["q"].message_count == 2
+    held.release()
+    assert held.peer.events == []
+    held.release()
+    (answer,) = held.peer.events
+    assert isinstance(answer, Replied)
+    assert isinstance(answer.method, m.TxCommitOk)
+
+
+def test_a_held_message_that_is_given_up_closes_the_channel_of_its_commit() -> None:
+    held = Held()
+    held.release(refused=True)
+    assert held.peer.events == []
+    held.release()
+    (closed,) = held.peer.events
+    assert isinstance(closed, ChannelClosed)
+    assert "partial tx completion" in str(closed.error)
+
+
+def test_a_channel_that_was_closed_meanwhile_hears_nothing_of_its_commit() -> None:
+    held = Held()
+    held.peer.conversation.call(1, m.ChannelClose(200, "", 0, 0))
+    held.house.settle()
+    held.peer.events.clear()
+    held.release()
+    held.release(refused=True)
+    assert held.peer.events == []

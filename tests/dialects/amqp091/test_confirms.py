@@ -57,9 +57,21 @@ def test_a_refused_message_is_answered_negatively_between_the_others() -> None:
     confirms, outgoing = make_confirms()
     for _ in range(5):
         confirms.next()
-    confirms.refused(3)
+    confirms.nacked(3)
     confirms.flush()
     assert said(outgoing) == ["ack 2 multiple", "nack 3", "ack 5 multiple"]
+
+
+def test_a_message_that_was_held_and_given_up_is_answered_negatively_in_its_place() -> None:
+    confirms, outgoing = make_confirms()
+    for _ in range(3):
+        confirms.next()
+    confirms.held(2)
+    confirms.flush()
+    assert said(outgoing) == ["ack 1"]
+    confirms.refused(2)
+    confirms.flush()
+    assert said(outgoing) == ["nack 2", "ack 3"]
 
 
 def test_what_was_written_down_is_confirmed_when_it_is_safe_and_not_before() -> None:
@@ -93,7 +105,7 @@ def test_a_closed_channel_says_nothing_more() -> None:
 
 
 @given(
-    fates=st.lists(st.sampled_from(["done", "held", "refused"]), max_size=60),
+    fates=st.lists(st.sampled_from(["done", "held", "given up", "refused", "both"]), max_size=60),
     order=st.randoms(use_true_random=False),
 )
 def test_every_publish_is_answered_exactly_once_and_in_order(
@@ -107,17 +119,20 @@ def test_every_publish_is_answered_exactly_once_and_in_order(
     answers: list[str] = []
     for fate in fates:
         sequence = confirms.next()
-        if fate == "held":
+        if fate in {"held", "given up", "both"}:
             confirms.held(sequence)
             held.append(sequence)
-        elif fate == "refused":
-            confirms.refused(sequence)
+        if fate in {"refused", "both"}:
+            confirms.nacked(sequence)
         if order.random() < 0.3:
             confirms.flush()
             answers += said(outgoing)
     order.shuffle(held)
     for sequence in held:
-        confirms.completed(sequence)
+        if fates[sequence - 1] == "held":
+            confirms.completed(sequence)
+        else:
+            confirms.refused(sequence)
         if order.random() < 0.5:
             confirms.flush()
             answers += said(outgoing)
@@ -131,5 +146,6 @@ def test_every_publish_is_answered_exactly_once_and_in_order(
         assert multiple or begin == answered
         expected = "nack" if word == "nack" else "ack"
         for sequence in range(begin, answered + 1):
-            assert (fates[sequence - 1] == "refused") == (expected == "nack")
+            is_refused = fates[sequence - 1] in {"given up", "refused", "both"}
+            assert is_refused == (expected == "nack")
     assert answered == len(fates)

@@ -14,9 +14,8 @@ from typing import Final
 from penstock.broker.ledger import records
 from penstock.broker.ledger.queue_ledger import PUBLISHERS_MAX, LedgerPages, QueueLedger
 from penstock.broker.ledger.routes import ROUTES_MAX, Routes
-from penstock.broker.queue_watcher import QueueWatcher
+from penstock.broker.queue_watcher import QueueWatcher, RouteCount
 from penstock.broker.queues.queue import Queue
-from penstock.broker.route_count import RouteCount
 from penstock.broker.state import BrokerState
 from penstock.broker.streams.stream import Stream
 from penstock.world.disk import AppendFile, Disk

@@ -7,13 +7,11 @@ went round a cycle without being rejected by anybody is dropped, or it would go 
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import NO_EXPIRATION, Address, Message
 from penstock.broker.names import NAME_OCTETS_MAX
-from penstock.broker.publishing.delayed import hold_back
-from penstock.broker.publishing.publish import enqueue_all
-from penstock.broker.publishing.routing import resolve_keys
+from penstock.broker.publishing.publish import publish_resolved
+from penstock.broker.publishing.target import target_by_keys
 from penstock.broker.queues.death import DeathReason
 from penstock.broker.queues.queue import Queue
 from penstock.broker.vhost_view import VirtualHostView
@@ -37,7 +35,7 @@ def dead_letter(
         return
     message = entry.message
     routing_key = settings.dead_letter_routing_key
-    keys = [routing_key] if routing_key is not None else original_keys(message)
+    keys = [routing_key] if routing_key is not None else message.routing_keys()
     headers = dict(message.properties.headers())
     headers.pop(DELIVERY_COUNT, None)
     if routing_key is not None:
@@ -47,14 +45,9 @@ def dead_letter(
     dead = Message(Address(name, said_key(keys[0]), b""), properties, message.body, message.origin)
     # Gone from here and there, or neither, whatever dies.
     dead.through_journal = queue.journal is not None and properties.persistent
-    if isinstance(exchange, DelayedExchange) and exchange.delay_of(properties) > 0:
-        hold_back(vhost, exchange, dead, now)
-        return
-    route = resolve_keys(vhost, exchange, keys, properties)
-    targets = [target for target in route.queues if not is_automatic_cycle(target.name, deaths)]
-    enqueue_all(targets, dead, now)
-    for delayed in route.delayed:
-        hold_back(vhost, delayed, dead, now)
+    target = target_by_keys(vhost, exchange, dead.address, keys, properties)
+    target.queues = [found for found in target.queues if not is_automatic_cycle(found.name, deaths)]
+    publish_resolved(vhost, target, dead, None, now)
 
 
 def said_key(key: str) -> str:
@@ -65,13 +58,6 @@ def said_key(key: str) -> str:
     if len(octets) <= NAME_OCTETS_MAX:
         return key
     return octets[:NAME_OCTETS_MAX].decode("utf-8", "ignore")
-
-
-def original_keys(message: Message) -> list[str]:
-    keys = [message.address.routing_key]
-    if message.properties.has_extra_keys:
-        keys.extend(message.properties.extra_keys())
-    return keys
 
 
 def record_death(
@@ -96,7 +82,7 @@ def record_death(
             "queue": queue,
             "time": Timestamp(wall_ms // 1000),
             "exchange": message.address.exchange,
-            "routing-keys": list(original_keys(message)),
+            "routing-keys": message.routing_keys(),
         }
         if message.properties.expiration_ms != NO_EXPIRATION:
             current["original-expiration"] = str(message.properties.expiration_ms)

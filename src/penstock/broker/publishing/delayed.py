@@ -1,13 +1,14 @@
-"""Messages that wait in a delayed exchange, and what becomes of them when they are due."""
+"""What becomes of a message when its delay in a delayed exchange is over.
+
+It waits in its virtual host's delay line, where `publish.hold_back` has put it.
+"""
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange
-from penstock.broker.message import Address, Message
-from penstock.broker.publishing.publish import enqueue_all
-from penstock.broker.publishing.routing import resolve
-from penstock.broker.queues.queue import Queue
+from penstock.broker.message import Message
+from penstock.broker.publishing.publish import publish_resolved
+from penstock.broker.publishing.target import target_by_keys
 from penstock.broker.timers import Timer
-from penstock.broker.topology import OpenDelayLine
 from penstock.broker.vhost_view import VirtualHostView
 
 
@@ -21,47 +22,30 @@ class DelayedPublish(Timer):
         self._entry: QueueEntry = entry
 
     def fire(self, now: int) -> None:
-        if self._vhost.delay_line.is_closed:
+        vhost = self._vhost
+        if vhost.delay_line.is_closed:
             return
-        self._vhost.delay_line.take(self._entry)
-        message = _with_served_delay(self._entry.message)
-        message.through_journal = self._entry.message.is_journalled
-        enqueue_all(self._queues(), message, now)
-
-    def _queues(self) -> list[Queue]:
-        exchange = self._vhost.exchanges.get(self._exchange)
+        vhost.delay_line.take(self._entry)
+        exchange = vhost.exchanges.get(self._exchange)
         if not isinstance(exchange, DelayedExchange):
-            return []
-        message = self._entry.message
-        return resolve(
-            self._vhost, exchange, message.address.routing_key, message.properties
-        ).queues
+            # Deleted meanwhile, or declared again as something else.
+            return
+        message = _with_served_delay(self._entry.message)
+        # Gone from the delay line and in its queues, or neither.
+        message.through_journal = self._entry.message.is_journalled
+        target = target_by_keys(
+            vhost, exchange, message.address, message.routing_keys(), message.properties
+        )
+        publish_resolved(vhost, target, message, None, now)
 
 
 def _with_served_delay(message: Message) -> Message:
-    """A negative delay says that it was served, as RabbitMQ's plugin does."""
+    """A negative delay says that it was served, as RabbitMQ's plugin does. No delayed exchange that
+    it passes from here on lets it wait again.
+    """
     headers = dict(message.properties.headers())
     delay = headers.get(DELAY_HEADER)
     assert isinstance(delay, int), "only a message with a delay is held back"
     headers[DELAY_HEADER] = -delay
     properties = message.properties.rewritten(headers, drop_expiration=False)
     return Message(message.address, properties, message.body, message.origin)
-
-
-def hold_back(
-    vhost: VirtualHostView, exchange: DelayedExchange, message: Message, now: int
-) -> None:
-    """Keep a message until its delay is over, then let the exchange route it."""
-    due = now + exchange.delay_of(message.properties)
-    durable = exchange.durable and message.properties.persistent
-    if durable and vhost.delay_line.number == 0:
-        vhost.definitions.vhost_changed(vhost.name, OpenDelayLine())
-    if message.address.exchange != exchange.name:
-        # It came through a binding; what is written down must say where it waits.
-        address = Address(exchange.name, message.address.routing_key, b"")
-        waiting = Message(address, message.properties, message.body, message.origin)
-        entry = vhost.delay_line.put(waiting, due, durable)
-        message.is_journalled = message.is_journalled or waiting.is_journalled
-    else:
-        entry = vhost.delay_line.put(message, due, durable)
-    vhost.timers.schedule(DelayedPublish(vhost, exchange.name, entry), due)

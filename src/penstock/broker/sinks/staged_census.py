@@ -6,8 +6,9 @@ host's generation; how full a queue is, is asked at the end.
 """
 
 from penstock.broker.message import Address
+from penstock.broker.publishing.target import Target, refuses
 from penstock.broker.queues.queue import Queue
-from penstock.broker.sinks.row_targets import RowTarget, RowTargets, refuses
+from penstock.broker.sinks.row_targets import RowTargets
 from penstock.broker.staged_rows import BlockRows, RowRun
 from penstock.broker.vhost import VirtualHost
 
@@ -95,7 +96,7 @@ class StagedCensus:
             if not target.reaches_any or target.refusing:
                 self._note(target, run.body_size)
 
-    def _note(self, target: RowTarget, size: int) -> None:
+    def _note(self, target: Target, size: int) -> None:
         if not target.reaches_any:
             self.unroutable += 1
             self.unroutable_address = self.unroutable_address or target.address

@@ -16,7 +16,7 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.header_values import Long
 from penstock.broker.message import NOBODY, Message, Properties
-from penstock.broker.publishing.delayed import hold_back
+from penstock.broker.publishing.publish import Outcome, publish_resolved
 from penstock.broker.queues.queue import Queue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.broker.sinks.expiry import rest_sink
@@ -212,8 +212,7 @@ class PublishStep(Timer):
         target = self._targets.target_of(run, properties)
         if target.is_fixed and target.streams and not target.queues and not target.delayed:
             # The streams have them.
-            if target.count is not None:
-                target.count.count += run.count - skipped
+            target.counted(run.count - skipped)
             return run.count - skipped
         self._published_any = True
         bodies = run.bodies(skipped)
@@ -225,14 +224,8 @@ class PublishStep(Timer):
                 if full is not None:
                     sink.waits_for = full.name
                     return published
-            if target.count is not None:
-                target.count.count += 1
             message = Message(target.address, properties, body, NOBODY)
-            for delayed in target.delayed:
-                hold_back(vhost, delayed, message, now)
-            for queue in target.queues:
-                queue.enqueue(message, now)
-            if not target.reaches_any:
+            if publish_resolved(vhost, target, message, None, now) is Outcome.UNROUTED:
                 sink.unroutable += 1
         return len(bodies)
 

@@ -58,6 +58,7 @@ class Channel(CancelListener):
         # True while a publish needs no more than its target's queues: no transaction collects it
         # and nobody intercepts it.
         self.is_plain: bool = True
+        self.has_ended: bool = False
         self.update_is_plain()
 
     def update_is_plain(self) -> None:
@@ -86,6 +87,7 @@ class Channel(CancelListener):
 
     def ended(self, now: int) -> None:
         """Closed, by whomever: consumers leave, and what they have not settled goes back."""
+        self.has_ended = True
         if self.confirms is not None:
             self.confirms.closed = True
         if self.transaction is not None:

@@ -5,8 +5,9 @@ sees half of it, and the journal has it in one batch. The connection's later inp
 connection that ends before has rolled back.
 
 First every message is routed. For queues that take whatever comes, and to which each message goes
-alone, entries and their records are made next (`PreparedRun`), so that the last step is a short one.
-The others are enqueued one by one.
+alone, entries and their records are made next (`PreparedRuns`), so that the last step is a short
+one. The others are published one by one. A message that somebody holds keeps back tx.commit-ok, and
+one that is given up afterwards ends the channel instead.
 
 Invariants
 - routes are those of one state of the topology, as long as it changes no more often than
@@ -16,16 +17,15 @@ Invariants
 
 from typing import Final
 
-from penstock.broker.exchanges.delayed import DelayedExchange
-from penstock.broker.message import Message
-from penstock.broker.prepared_run import PreparedRun, can_be_prepared
-from penstock.broker.publishing.routing import resolve
-from penstock.broker.queues.queue import Queue
-from penstock.broker.route_count import RouteCount
+from penstock.broker.message import Publisher
+from penstock.broker.publishing.prepared_run import PreparedRuns
+from penstock.broker.publishing.publish import Outcome as PublishOutcome
+from penstock.broker.publishing.publish import publish_resolved
+from penstock.broker.publishing.target import target_of
 from penstock.dialects.amqp091.acknowledge import Outcome, settle
 from penstock.dialects.amqp091.channel import Channel
-from penstock.dialects.amqp091.publish import route_and_enqueue
-from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
+from penstock.dialects.amqp091.publish import publish_with_all_rules, return_unrouted
+from penstock.dialects.amqp091.reply_to import is_direct_reply
 from penstock.dialects.amqp091.staged import StagedPublish, StagedSettlement
 from penstock.dialects.turn import COMPARED_PER_UNIT, ENQUEUED_PER_UNIT, ROUTE_UNITS, PendingWork
 from penstock.wire.amqp091.errors import ChannelFault
@@ -59,15 +59,11 @@ class Commit(PendingWork):
         # one by one.
         self._routed: int = 0
         self._placed: int = 0
-        self._runs: dict[Queue, PreparedRun] = {}
+        self._runs: PreparedRuns = PreparedRuns()
         self._one_by_one: list[StagedPublish] = []
-        # Queues that need more than to have messages appended.
-        self._unprepared: set[Queue] = set()
-        # What the messages in them add to counts of publishes.
-        self._counts: dict[RouteCount, int] = {}
-        # False for a short one, and when it is not known where some message goes.
+        # False for a short one.
         self._step_count: int = channel.container.turns.commit_step_count
-        self._makes_runs: bool = self._is_long()
+        self._makes_runs: bool = len(publishes) >= self._step_count
         self._generation: int = channel.vhost.generation
         self._restarts: int = 0
 
@@ -79,8 +75,7 @@ class Commit(PendingWork):
             self._restarts += 1
             self._routed = 0
             self._forget_runs()
-            self._unprepared = set()
-            self._makes_runs = self._is_long()
+            self._runs = PreparedRuns()
         count = len(self._publishes)
         while self._routed < count:
             end = min(count, self._routed + self._step_count)
@@ -95,104 +90,66 @@ class Commit(PendingWork):
             self._placed = end
             if turn.is_over:
                 return False
-        if self._restarts < RESTARTS_MAX and self._is_overtaken():
+        if self._restarts < RESTARTS_MAX and self._runs.is_overtaken():
             # Another long commit was quicker.
             self._restarts += 1
             self._forget_runs()
             return False
         return True
 
-    def _is_overtaken(self) -> bool:
-        return any([run.is_overtaken() for run in self._runs.values()])
-
     def _forget_runs(self) -> None:
-        for run in self._runs.values():
-            run.forget()
         self._placed = 0
-        self._runs = {}
-        self._counts = {}
+        self._runs.forget()
         self._one_by_one = []
-
-    def _is_long(self) -> bool:
-        return len(self._publishes) >= self._step_count
 
     def _route(self, begin: int, end: int) -> int:
         """Find the queues of some of the messages. Returns what it cost."""
         units = 0
         plain = 0
-        generation = self.channel.vhost.generation
+        vhost = self.channel.vhost
         for index in range(begin, end):
             staged = self._publishes[index]
             target = staged.target
-            if target.is_plain and target.generation == generation and staged.is_plain:
-                staged.queues = target.queues
+            if target.is_plain and target.generation == vhost.generation and staged.is_plain:
+                found = target
                 plain += 1
+            elif is_direct_reply(target.address):
+                staged.found = None
+                continue
             else:
-                units += ROUTE_UNITS + self._resolve(staged)
-            queues = staged.queues
-            if queues is None:
-                self._makes_runs = False
-            elif len(queues) != 1 or not can_be_prepared(queues[0], staged.message):
-                self._unprepared.update(queues)
+                found = target_of(vhost, target, staged.message.properties)
+                units += ROUTE_UNITS + found.compared // COMPARED_PER_UNIT
+            staged.found = found
+            if self._makes_runs:
+                self._runs.look_at(found, staged.message)
         return units + plain // PLAIN_PER_UNIT + 1
-
-    def _resolve(self, staged: StagedPublish) -> int:
-        """For a message with nothing special about it but its way; any other one is routed by
-        `finish`.
-        """
-        channel = self.channel
-        target = staged.target
-        message = staged.message
-        address = message.address
-        staged.queues = None
-        if (
-            not staged.is_plain
-            or isinstance(target.exchange, DelayedExchange)
-            or (not address.exchange and address.routing_key.startswith(PSEUDO_QUEUE))
-        ):
-            return 0
-        route = resolve(channel.vhost, target.exchange, address.routing_key, message.properties)
-        if not route.delayed and (route.queues or not target.mandatory):
-            staged.queues = route.queues
-        return route.compared // COMPARED_PER_UNIT
 
     def _place(self, begin: int, end: int) -> None:
         """Make the entries of some of the messages, where that is possible."""
-        messages: dict[Queue, list[Message]] = {}
+        runs = self._runs
         for index in range(begin, end):
             staged = self._publishes[index]
-            queues = staged.queues
-            assert queues is not None, "it is known where each of them goes"
-            if len(queues) != 1 or queues[0] in self._unprepared:
+            found = staged.found
+            if found is not None and runs.takes(found):
+                runs.add(found, staged.message)
+            else:
                 self._one_by_one.append(staged)
-                continue
-            messages.setdefault(queues[0], []).append(staged.message)
-            count = staged.target.count
-            if count is not None:
-                self._counts[count] = self._counts.get(count, 0) + 1
-        for queue, together in messages.items():
-            run = self._runs.get(queue)
-            if run is None:
-                run = PreparedRun(queue)
-                self._runs[queue] = run
-            run.add(together)
+        runs.make()
 
     def finish(self, now: int) -> None:
         channel = self.channel
-        if self._can_enqueue_runs():
-            for run in self._runs.values():
-                run.enqueue()
-            for count, added in self._counts.items():
-                count.count += added
-            accepted = self._enqueue_each(self._one_by_one, now)
+        answer = CommitAnswer(channel)
+        if self._can_publish_runs():
+            self._runs.publish()
+            accepted = self._publish_each(self._one_by_one, answer, now)
         else:
-            accepted = self._enqueue_each(self._publishes, now)
+            accepted = self._publish_each(self._publishes, answer, now)
         self._settle(now)
         channel.container.state.discarded.add(self._publishes)
         if not accepted:
-            text = "partial tx completion: a queue refused a message"
-            raise ChannelFault(PRECONDITION_FAILED, text)
-        channel.wire.send_method(channel.number, TxCommitOk())
+            answer.is_given = True
+            raise _partial()
+        answer.finish()
         channel.container.gate(channel.wire.outgoing)
 
     def roll_back(self) -> None:
@@ -233,35 +190,41 @@ class Commit(PendingWork):
             end += 1
         return end
 
-    def _can_enqueue_runs(self) -> bool:
+    def _can_publish_runs(self) -> bool:
         channel = self.channel
         return (
             self._makes_runs
             and channel.vhost.generation == self._generation
             and channel.container.interceptor is None
-            and all([run.can_be_enqueued() for run in self._runs.values()])
+            and self._runs.can_be_published()
         )
 
-    def _enqueue_each(self, publishes: list[StagedPublish], now: int) -> bool:
-        """False when a queue refused one of them."""
+    def _publish_each(
+        self, publishes: list[StagedPublish], answer: "CommitAnswer", now: int
+    ) -> bool:
+        """False when one of them was refused."""
         channel = self.channel
+        interceptor = channel.container.interceptor
         is_changed = channel.vhost.generation != self._generation
-        intercepted = channel.container.interceptor is not None
         accepted = True
-        for staged in publishes:
+        for number, staged in enumerate(publishes, 1):
             message = staged.message
             message.through_journal = True
-            queues = staged.queues
-            if queues is None or intercepted or (is_changed and _is_any_deleted(queues)):
-                if not route_and_enqueue(channel, staged.target, message, now):
+            message.sequence = number
+            message.publisher = answer
+            found = staged.found
+            if found is None or (is_changed and found.is_outdated()):
+                if not publish_with_all_rules(channel, staged.target, message, now):
                     accepted = False
-                continue
-            target = staged.target
-            if target.count is not None:
-                target.count.count += 1
-            for queue in queues:
-                if not queue.enqueue(message, now):
+            else:
+                outcome = publish_resolved(channel.vhost, found, message, interceptor, now)
+                if outcome is PublishOutcome.REFUSED:
                     accepted = False
+                elif outcome is PublishOutcome.UNROUTED:
+                    return_unrouted(channel, staged.target, message, outcome)
+            if message.holds == 0:
+                # Complete: it must not keep the channel alive while it waits in a queue.
+                message.publisher = None
         return accepted
 
     def held_bytes(self, message_bytes: int) -> int:
@@ -272,8 +235,45 @@ class Commit(PendingWork):
         return (self._routed + len(self._settlements)) // ENQUEUED_PER_UNIT
 
 
-def _is_any_deleted(queues: list[Queue]) -> bool:
-    for queue in queues:
-        if queue.is_deleted:
-            return True
-    return not queues
+class CommitAnswer(Publisher):
+    """Says tx.commit-ok when nobody holds any of the messages. Held by those that are held."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel: Channel = channel
+        self._holds: int = 0
+        self._is_done: bool = False
+        self._is_refused: bool = False
+        # Set when the channel was answered: what becomes of holds does not matter any more.
+        self.is_given: bool = False
+
+    def held(self, sequence: int) -> None:
+        self._holds += 1
+
+    def completed(self, sequence: int) -> None:
+        self._holds -= 1
+        self._answer()
+
+    def refused(self, sequence: int) -> None:
+        self._is_refused = True
+        self.completed(sequence)
+
+    def finish(self) -> None:
+        """Everything is done."""
+        self._is_done = True
+        self._answer()
+
+    def _answer(self) -> None:
+        channel = self._channel
+        if not self._is_done or self._holds or self.is_given or channel.has_ended:
+            return
+        self.is_given = True
+        if self._is_refused:
+            channel.wire.close_channel(channel.number, _partial())
+        else:
+            channel.wire.send_method(channel.number, TxCommitOk())
+
+
+def _partial() -> ChannelFault:
+    # RabbitMQ's words, and what happened here.
+    text = "partial tx completion: a queue refused a message"
+    return ChannelFault(PRECONDITION_FAILED, text)

@@ -41,7 +41,7 @@ class Confirms(Confirming):
         self._answered: int = 0
         self._held: deque[int] = deque()
         self._completed: set[int] = set()
-        self._refused: list[int] = []
+        self._refused: set[int] = set()
         # The first sequence number of this tick whose message was written down, or 0; and for
         # earlier ticks such numbers with the journal position that must become safe first.
         self._first_journalled: int = 0
@@ -69,6 +69,10 @@ class Confirms(Confirming):
             self._is_listed = True
             self._confirm_list.append(self)
 
+    def refused(self, sequence: int) -> None:
+        self._refused.add(sequence)
+        self.completed(sequence)
+
     def journalled(self, sequence: int) -> None:
         """The message was written down: its confirm, and all later ones, wait for the flush."""
         if self._first_journalled == 0:
@@ -87,9 +91,9 @@ class Confirms(Confirming):
             self._is_listed = True
             self._confirm_list.append(self)
 
-    def refused(self, sequence: int) -> None:
-        """The message was not taken; its publisher must hear a negative confirm."""
-        self._refused.append(sequence)
+    def nacked(self, sequence: int) -> None:
+        """The message was not taken when it was published: it is answered with basic.nack."""
+        self._refused.add(sequence)
 
     def flush(self) -> None:
         """Answer everything up to the first held message; called once per tick."""
@@ -116,10 +120,10 @@ class Confirms(Confirming):
             self._answer(ACK, limit)
 
     def _answer_refused(self, limit: int) -> None:
-        kept: list[int] = []
+        kept: set[int] = set()
         for sequence in sorted(self._refused):
             if sequence > limit:
-                kept.append(sequence)
+                kept.add(sequence)
                 continue
             if sequence - 1 > self._answered:
                 self._answer(ACK, sequence - 1)

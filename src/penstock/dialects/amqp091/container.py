@@ -8,7 +8,6 @@ from penstock.broker.queues.queue import Queue, QueueOwner
 from penstock.broker.state import BrokerState
 from penstock.dialects.amqp091.properties import (
     MessageProperties,
-    no_properties,
     read_properties,
     read_stored_properties,
 )
@@ -42,7 +41,6 @@ class Container(SharedContainer):
         self.limits: Limits = limits
         self.server_properties: dict[str, object] = server_properties
         self.properties: dict[bytes, MessageProperties] = {}
-        self.no_properties: MessageProperties = no_properties()
         self.reply_consumers: ReplyConsumers = ReplyConsumers()
         state.streams.decoder = ContainerDecoder(self)
         # Stands for the queue that direct replies do not have.

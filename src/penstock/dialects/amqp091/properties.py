@@ -139,11 +139,6 @@ def _property(properties: BasicProperties, name: str) -> object:
     return None
 
 
-def no_properties() -> MessageProperties:
-    """Of a message without any property and body; for routing by key alone."""
-    return read_properties(encode_header(0, BasicProperties()))
-
-
 def properties_of(message: Message) -> MessageProperties:
     """A message's properties as this dialect wrote them."""
     properties = message.properties

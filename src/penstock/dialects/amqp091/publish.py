@@ -2,21 +2,20 @@
 
 `publish` is the broker's hottest function. What does not depend on the message alone is looked up
 by the raw bytes: the target by the method payload, the properties by the header payload. Everything
-unusual (transactions, extra routing keys, direct replies, delays, returns) takes `_publish_carefully`.
+unusual (transactions, extra routing keys, direct replies, delays, returns) takes
+`_publish_carefully`. Either way ends in the broker's `publishing`, which does the rest.
 """
 
 from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
-from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Address, Message
-from penstock.broker.publishing.delayed import hold_back
-from penstock.broker.publishing.publish import enqueue_all
-from penstock.broker.publishing.routing import resolve
+from penstock.broker.publishing.publish import Outcome, publish_plain
+from penstock.broker.publishing.publish import publish as broker_publish
+from penstock.broker.publishing.target import Target, resolve_target
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
-from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE
+from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, is_direct_reply
 from penstock.dialects.amqp091.staged import StagedPublish
-from penstock.dialects.targets import TARGETS_MAX, PublishTarget
-from penstock.dialects.turn import route_units
+from penstock.dialects.turn import plain_units
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import BasicPublish, BasicReturn
 from penstock.wire.amqp091.reply_codes_generated import (
@@ -38,20 +37,17 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
     if not (target.is_plain and properties.is_plain and channel.is_plain):
         _publish_carefully(channel, target, message, properties, now)
         return
-    if target.count is not None:
-        target.count.count += 1
     if target.units:
         channel.turn.charge(target.units)
     confirms = channel.confirms
     if confirms is None:
-        for queue in target.queues:
-            queue.enqueue(message, now)
+        publish_plain(target, message, now)
         return
     sequence = confirms.next()
     message.sequence = sequence
     message.publisher = confirms
-    if not enqueue_all(target.queues, message, now):
-        confirms.refused(sequence)
+    if not publish_plain(target, message, now):
+        confirms.nacked(sequence)
     if message.is_journalled:
         confirms.journalled(sequence)
     if message.holds == 0:
@@ -59,8 +55,8 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
         message.publisher = None
 
 
-def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
-    """Decode a publish method, check that this user may do it, and route it."""
+def _resolve_target(channel: Channel, method: bytes) -> Target:
+    """Decode a publish method, check that this user may do it, and find where it goes."""
     principal = channel.principal
     vhost = principal.vhost
     said = BasicPublish.decode(method)
@@ -74,29 +70,22 @@ def _resolve_target(channel: Channel, method: bytes) -> PublishTarget:
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
-    address = Address(said.exchange, said.routing_key, b"")
-    target = PublishTarget(exchange, address, said.mandatory)
-    target.generation = vhost.generation
-    if vhost.watcher is not None:
-        target.count = vhost.watcher.route(vhost.name, said.exchange, said.routing_key)
-    if exchange.by_key_only and channel.container.reply_consumers.find(said.routing_key) is None:
-        route = resolve(vhost, exchange, said.routing_key, channel.container.no_properties)
-        channel.turn.charge(route_units(route))
-        target.take(route)
-        target.is_plain = (
-            route.cacheable
-            and not (said.mandatory and not route.queues)
-            and not (not said.exchange and said.routing_key.startswith(PSEUDO_QUEUE))
-        )
-    if len(principal.targets) >= TARGETS_MAX:
-        principal.targets.clear()
-    principal.targets[method] = target
+    target = resolve_target(vhost, exchange, Address(said.exchange, said.routing_key, b""))
+    channel.turn.routed(target)
+    target.mandatory = said.mandatory
+    target.units = plain_units(target)
+    target.is_plain = (
+        target.is_fixed
+        and (target.reaches_any or not said.mandatory)
+        and not is_direct_reply(target.address)
+    )
+    principal.keep(method, target)
     return target
 
 
 def _publish_carefully(
     channel: Channel,
-    target: PublishTarget,
+    target: Target,
     message: Message,
     properties: MessageProperties,
     now: int,
@@ -119,45 +108,36 @@ def _publish_carefully(
     if confirms is not None:
         message.sequence = confirms.next()
         message.publisher = confirms
-    accepted = route_and_enqueue(channel, target, message, now)
+    accepted = publish_with_all_rules(channel, target, message, now)
     if confirms is not None:
         if not accepted:
-            confirms.refused(message.sequence)
+            confirms.nacked(message.sequence)
         if message.is_journalled:
             confirms.journalled(message.sequence)
     if message.holds == 0:
         message.publisher = None
 
 
-def route_and_enqueue(channel: Channel, target: PublishTarget, message: Message, now: int) -> bool:
-    """Route one message with all the rules. False when a queue, or an interceptor, refused it."""
-    vhost = channel.vhost
-    address = message.address
-    if target.count is not None:
-        target.count.count += 1
-    if not address.exchange:
-        reply = channel.container.reply_consumers.find(address.routing_key)
+def publish_with_all_rules(channel: Channel, target: Target, message: Message, now: int) -> bool:
+    """Give a message to whoever waits for a direct reply, or publish it, and return it when it is
+    mandatory and reaches no queue. False when it was refused.
+    """
+    if is_direct_reply(message.address):
+        reply = channel.container.reply_consumers.find(message.address.routing_key)
         if reply is not None:
+            target.counted(1)
             reply.reply(message)
             return True
-    exchange = target.exchange
-    if isinstance(exchange, DelayedExchange) and exchange.delay_of(message.properties) > 0:
-        hold_back(vhost, exchange, message, now)
-        return True
-    route = resolve(vhost, exchange, address.routing_key, message.properties)
-    channel.turn.charge(route_units(route))
-    message.properties = properties_of(message).as_delivered()
-    if not route.queues and not route.delayed:
-        if target.mandatory:
-            _return(channel, message, NO_ROUTE, "NO_ROUTE")
-        return True
-    queues = route.queues
-    interceptor = channel.container.interceptor
-    if interceptor is not None and not interceptor.admits(message, queues, now):
-        return False
-    for delayed in route.delayed:
-        hold_back(vhost, delayed, message, now)
-    return enqueue_all(queues, message, now)
+    outcome = broker_publish(
+        channel.vhost, target, message, channel.container.interceptor, channel.turn, now
+    )
+    return_unrouted(channel, target, message, outcome)
+    return outcome is not Outcome.REFUSED
+
+
+def return_unrouted(channel: Channel, target: Target, message: Message, outcome: Outcome) -> None:
+    if outcome is Outcome.UNROUTED and target.mandatory:
+        _return(channel, message, NO_ROUTE, "NO_ROUTE")
 
 
 def _return(channel: Channel, message: Message, code: int, text: str) -> None:

@@ -9,12 +9,17 @@ dropped.
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.message import Message
+from penstock.broker.message import Address, Message
 from penstock.dialects.amqp091.consume import ChannelConsumer
 
 PSEUDO_QUEUE: Final = "amq.rabbitmq.reply-to"
 ADDRESS_PREFIX: Final = "amq.rabbitmq.reply-to."
 TOKEN_OCTETS: Final = 16
+
+
+def is_direct_reply(address: Address) -> bool:
+    """Whether somebody's channel may be meant, rather than queues."""
+    return not address.exchange and address.routing_key.startswith(PSEUDO_QUEUE)
 
 
 class ReplyConsumer:

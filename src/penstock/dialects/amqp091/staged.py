@@ -6,10 +6,9 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.discarded import Discarded
 from penstock.broker.message import Message
-from penstock.broker.queues.queue import Queue
+from penstock.broker.publishing.target import Target
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.staged_tags import StagedTags
-from penstock.dialects.targets import PublishTarget
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 
@@ -24,13 +23,13 @@ RECORD_BYTES: Final = 256
 class StagedPublish:
     """A message that is routed when the transaction commits."""
 
-    def __init__(self, target: PublishTarget, message: Message) -> None:
-        self.target: PublishTarget = target
+    def __init__(self, target: Target, message: Message) -> None:
+        self.target: Target = target
         self.message: Message = message
         # False when its own headers name further routing keys.
         self.is_plain: bool = not message.properties.has_extra_keys
-        # Where the commit sends it; None until it is known, and when only the long way tells.
-        self.queues: list[Queue] | None = None
+        # Where the commit sends it; None until it is known, and for a direct reply.
+        self.found: Target | None = None
 
 
 @mypyc_attr(acyclic=True)

@@ -142,6 +142,18 @@ def test_a_held_message_keeps_back_its_answer_and_all_later_ones(house: House) -
     assert sender.outcomes == ["accepted", "accepted"]
 
 
+def test_a_held_message_that_is_given_up_is_rejected(house: House) -> None:
+    house.declare("q")
+    sender = producer(house)
+    holding = Holding()
+    house.node.intercept_publishes(holding)
+    sender.send(b"held", b"next")
+    holding.held[0].is_refused = True
+    holding.held[0].release()
+    house.settle()
+    assert sender.outcomes == ["rejected", "accepted"]
+
+
 def test_a_durable_message_is_accepted_when_it_is_safe() -> None:
     disk = MemoryDisk(at_once=False)
     house = House(disk)

@@ -233,6 +233,39 @@ def test_the_discharge_waits_for_who_holds_a_message(scene: Scene) -> None:
     ]
 
 
+def test_the_discharge_is_rejected_when_a_held_message_is_given_up(scene: Scene) -> None:
+    holds = Holds()
+    scene.house.node.container.interceptor = holds
+    txn = scene.controller.declare()
+    post(scene.sender, txn, b"one", b"two")
+    scene.house.settle()
+    assert scene.controller.commit(txn) == ""
+    holds.held[0].is_refused = True
+    holds.held[0].release()
+    holds.held[1].release()
+    scene.house.settle()
+    assert [said(outcome) for outcome in scene.controller.listener.outcomes.values()] == [
+        "declared",
+        "amqp:transaction:rollback",
+    ]
+
+
+def test_a_client_that_does_not_know_rejected_is_detached_when_one_is_given_up(
+    scene: Scene,
+) -> None:
+    holds = Holds()
+    scene.house.node.container.interceptor = holds
+    controller = Controller(scene.peer, scene.session, "picky", ["amqp:accepted:list"])
+    txn = controller.declare()
+    post(scene.sender, txn, b"one")
+    scene.house.settle()
+    assert controller.commit(txn) == ""
+    holds.held[0].is_refused = True
+    holds.held[0].release()
+    scene.house.settle()
+    assert scene.peer.link_faults == [("picky", "amqp:transaction:rollback", True)]
+
+
 # Several at once, over several sessions.
 
 

@@ -18,7 +18,9 @@ from typing import Final
 from penstock.broker.durability import Durability
 from penstock.dialects.confirming import Confirming
 from penstock.dialects.container import Container
+from penstock.wire.amqp10.conditions_generated import RESOURCE_LIMIT_EXCEEDED
 from penstock.wire.amqp10.link import RCV_FIRST, RCV_SECOND
+from penstock.wire.amqp10.performatives_generated import Error, Rejected
 from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite
@@ -35,6 +37,8 @@ REMEMBERED_MAX: Final = 4_096
 # Stands for the id of a delivery whose producer is away.
 _NO_ID: Final = -1
 _MASK: Final = 0xFFFF_FFFF
+# Said of a message that a queue did not take, at once or later.
+REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
 
 
 class Answers(Confirming):
@@ -113,6 +117,12 @@ class Answers(Confirming):
     def completed(self, sequence: int) -> None:
         self._completed.add(sequence)
         self.listed()
+
+    def refused(self, sequence: int) -> None:
+        # What was decided when it was published stands.
+        self._outcomes.setdefault(sequence, REFUSED)
+        self.was_refused = True
+        self.completed(sequence)
 
     def journalled(self, sequence: int) -> None:
         """The message was written down: its answer, and all later ones, wait for the flush."""

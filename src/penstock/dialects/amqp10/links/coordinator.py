@@ -120,7 +120,7 @@ class CoordinatorLink(RequestListener):
             transaction.rollback(context.now)
             raise LinkFault(TRANSACTION_ROLLBACK, "discharged in the middle of a delivery")
         error = transaction.error
-        answer = DischargeAnswer(self._session, delivery_id)
+        answer = DischargeAnswer(self, self._session, delivery_id)
         if discharge.fail:
             error = None
             transaction.rollback(context.now)
@@ -160,6 +160,14 @@ class CoordinatorLink(RequestListener):
             raise LinkFault(error.condition, error.description or "")
         self._session.settle(delivery_id, delivery_id, Rejected(error))
 
+    def refused_late(self, delivery_id: int, error: Error) -> None:
+        """As `_reject`, when nothing of the client's is being heard."""
+        if self._rejects:
+            self._session.settle(delivery_id, delivery_id, Rejected(error))
+        else:
+            fault = LinkFault(error.condition, error.description or "")
+            self._context.wire.detach(self._session, self._link, fault, True)
+
     def ended(self, now: int) -> None:
         """The link has gone: what is not discharged is rolled back."""
         transactions = list(self._transactions.values())
@@ -174,13 +182,17 @@ class CoordinatorLink(RequestListener):
 
 
 class DischargeAnswer(Publisher):
-    """Accepts a discharge when nobody holds any of its messages. Held by those that are held."""
+    """Accepts a discharge when nobody holds any of its messages, or rejects it when one of them was
+    given up: the others stand then. Held by those that are held.
+    """
 
-    def __init__(self, session: Session, delivery_id: int) -> None:
+    def __init__(self, link: "CoordinatorLink", session: Session, delivery_id: int) -> None:
+        self._link: CoordinatorLink = link
         self._session: Session = session
         self._delivery_id: int = delivery_id
         self._holds: int = 0
         self._is_done: bool = False
+        self._is_refused: bool = False
         # Set when it was rejected: what becomes of holds does not matter any more.
         self.is_over: bool = False
 
@@ -191,6 +203,10 @@ class DischargeAnswer(Publisher):
         self._holds -= 1
         self._answer()
 
+    def refused(self, sequence: int) -> None:
+        self._is_refused = True
+        self.completed(sequence)
+
     def finish(self) -> None:
         """Everything is done."""
         self._is_done = True
@@ -199,7 +215,11 @@ class DischargeAnswer(Publisher):
     def _answer(self) -> None:
         if self._is_done and self._holds == 0 and not self.is_over:
             self.is_over = True
-            self._session.settle(self._delivery_id, self._delivery_id, OUTCOME_ACCEPTED)
+            if self._is_refused:
+                text = "a queue refused a message of the transaction after it was committed"
+                self._link.refused_late(self._delivery_id, Error(TRANSACTION_ROLLBACK, text))
+            else:
+                self._session.settle(self._delivery_id, self._delivery_id, OUTCOME_ACCEPTED)
 
 
 class CoordinatorEnd(LinkEnd):

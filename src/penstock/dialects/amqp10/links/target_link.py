@@ -8,7 +8,8 @@ Everything unusual takes `_take_carefully`.
     outcome     when
     accepted    it is in all its queues and, where it was written down, safe
     released    no queue is bound there
-    rejected    a queue is full and refuses, an interceptor does, or `to` leads nowhere
+    rejected    a queue is full and refuses, an interceptor does, or `to` leads nowhere; or somebody
+                who held it has given it up
 
 In a transaction the outcome is provisional and said at once; see `_enlist`.
 """
@@ -17,39 +18,32 @@ from typing import Final
 
 from penstock.broker.errors import Refusal
 from penstock.broker.message import Address, Message
-from penstock.broker.publishing.publish import enqueue_all
+from penstock.broker.publishing.publish import Outcome, publish, publish_plain
+from penstock.broker.publishing.target import Target, target_of
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import link_fault_of, rejection_of
-from penstock.dialects.amqp10.links.answers import Answers
+from penstock.dialects.amqp10.links.answers import REFUSED, Answers
 from penstock.dialects.amqp10.messages.message_head import body_follows, divide_message
 from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 from penstock.dialects.amqp10.nodes.addresses import TargetAddress, check_routing_key
 from penstock.dialects.amqp10.nodes.nodes import resolve_anonymous
-from penstock.dialects.amqp10.publish import Routed, find_target, route, user_matches
-from penstock.dialects.amqp10.transactions.posting import Posting, destinations
+from penstock.dialects.amqp10.publish import find_target, user_matches
+from penstock.dialects.amqp10.transactions.posting import Posting
 from penstock.dialects.amqp10.transactions.telling import ToldToSender
 from penstock.dialects.amqp10.transactions.transaction import Transaction
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
-from penstock.dialects.targets import PublishTarget
-from penstock.dialects.turn import ROUTE_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     NOT_IMPLEMENTED,
-    RESOURCE_LIMIT_EXCEEDED,
     TRANSACTION_ROLLBACK,
     TRANSACTION_UNKNOWN_ID,
     UNAUTHORIZED_ACCESS,
 )
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import RCV_FIRST
-from penstock.wire.amqp10.performatives_generated import (
-    Error,
-    Rejected,
-    Released,
-    TransactionalState,
-)
+from penstock.wire.amqp10.performatives_generated import Rejected, Released, TransactionalState
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
@@ -58,7 +52,6 @@ from penstock.wire.octets import Malformed
 # Until it is known where a message goes.
 _NOWHERE: Final = Address("", "", b"")
 _RELEASED: Final = Released()
-_REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
 
 
 class TargetLink(DeliveryListener):
@@ -84,7 +77,7 @@ class TargetLink(DeliveryListener):
         self._prefix: bytes = b""
         self._prefix_size: int = 0
         self._properties: TransferProperties | None = None
-        self._target: PublishTarget | None = None
+        self._target: Target | None = None
         # Whether a delivery with the same head may take the short way.
         self._is_plain: bool = False
 
@@ -120,21 +113,18 @@ class TargetLink(DeliveryListener):
         answers = self._answers
         message = Message(target.address, properties, payload[self._prefix_size :], self._origin)
         link.session.taken(1)
-        if target.count is not None:
-            target.count.count += 1
         if target.units:
             self._context.turn.charge(target.units)
         if settled:
             answers.listed()
-            for queue in target.queues:
-                if not queue.enqueue(message, now):
-                    answers.was_refused = True
+            if not publish_plain(target, message, now):
+                answers.was_refused = True
             return
         sequence = answers.next(delivery_id, tag)
         message.sequence = sequence
         message.publisher = answers
-        if not enqueue_all(target.queues, message, now):
-            answers.decided(sequence, _REFUSED)
+        if not publish_plain(target, message, now):
+            answers.decided(sequence, REFUSED)
             answers.was_refused = True
         if message.is_journalled:
             answers.journalled(sequence)
@@ -258,10 +248,10 @@ class TargetLink(DeliveryListener):
             self._context.refused(refusal)
             return rejection_of(refusal)
         message.address = target.address
-        queues, delayed = destinations(self._principal, target, message)
-        if not queues and not delayed:
+        found = target_of(self._vhost, target, properties)
+        self._context.turn.routed(found)
+        if not found.reaches_any:
             return _RELEASED
-        self._context.turn.charge(ROUTE_UNITS)
         posting = Posting(self._container, self._principal, message)
         transaction.add(posting, self._context.now)
         return None
@@ -291,7 +281,7 @@ class TargetLink(DeliveryListener):
             )
         return properties
 
-    def _find_target(self, properties: TransferProperties) -> PublishTarget:
+    def _find_target(self, properties: TransferProperties) -> Target:
         address = self._address
         if address is None:
             address = resolve_anonymous(self._principal, self._vhost, properties.to())
@@ -301,20 +291,21 @@ class TargetLink(DeliveryListener):
             check_routing_key(key)
         return find_target(self._principal, address, key)
 
-    def _publish(self, target: PublishTarget, message: Message, sequence: int) -> None:
+    def _publish(self, target: Target, message: Message, sequence: int) -> None:
         answers = self._answers
         if sequence:
             message.sequence = sequence
             message.publisher = answers
-        routed = route(self._container, self._principal, target, message, self._context.now)
-        self._context.turn.charge(ROUTE_UNITS)
-        if routed is Routed.REFUSED:
+        context = self._context
+        interceptor = self._container.interceptor
+        outcome = publish(self._vhost, target, message, interceptor, context.turn, context.now)
+        if outcome is Outcome.REFUSED:
             answers.was_refused = True
         if not sequence:
             return
-        if routed is Routed.REFUSED:
-            answers.decided(sequence, _REFUSED)
-        elif routed is Routed.NOWHERE:
+        if outcome is Outcome.REFUSED:
+            answers.decided(sequence, REFUSED)
+        elif outcome is Outcome.UNROUTED:
             answers.decided(sequence, _RELEASED)
         if message.is_journalled:
             answers.journalled(sequence)

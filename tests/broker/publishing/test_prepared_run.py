@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
-from penstock.broker.prepared_run import PreparedRun
+from penstock.broker.publishing.prepared_run import PreparedRun
 from penstock.broker.queues.paged_list import PAGE_OUT_COUNT
 from penstock.broker.topology import DeclareQueue, DeleteQueue, PurgeQueue
 from penstock.client.events import Delivered

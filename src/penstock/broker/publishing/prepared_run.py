@@ -1,4 +1,4 @@
-"""Messages that are to reach one queue together, made ready for it beforehand.
+"""Messages that are to reach queues together, made ready beforehand.
 
 A long commit makes its entries, and their records for the journal, in slices. To show them is then
 one step that costs little for each. Positions are guessed, with some left free for what others
@@ -12,6 +12,8 @@ from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Message
+from penstock.broker.publishing.target import Target
+from penstock.broker.queue_watcher import RouteCount
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import PreparedRecords
 from penstock.broker.streams.stream import Stream
@@ -31,7 +33,7 @@ def can_be_prepared(queue: Queue, message: Message) -> bool:
 
 
 class PreparedRun:
-    """Held by a commit, one for each queue."""
+    """Held by `PreparedRuns`, one for each queue."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue: Queue = queue
@@ -81,3 +83,74 @@ class PreparedRun:
             for entry in self._entries:
                 observer.enqueued(entry)
         queue.vhost.discarded.add(self._entries)
+
+
+class PreparedRuns:
+    """The runs of one commit, and what they add to counts of publishes. Held by the commit.
+
+    Messages that are not plain, go to several queues or to one that needs more than to have them
+    appended are published one by one, and so is everything else for the queues that these reach:
+    messages reach a queue in the order in which they were published.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[Queue, PreparedRun] = {}
+        self._counts: dict[RouteCount, int] = {}
+        self._unprepared: set[Queue] = set()
+        # What was added since runs were last made.
+        self._added: dict[Queue, list[Message]] = {}
+
+    def look_at(self, target: Target, message: Message) -> None:
+        """All messages are looked at before the first is added."""
+        queues = target.queues
+        if (
+            len(queues) != 1
+            or target.delayed
+            or message.properties.has_extra_keys
+            or not can_be_prepared(queues[0], message)
+        ):
+            self._unprepared.update(queues)
+
+    def takes(self, target: Target) -> bool:
+        return (
+            len(target.queues) == 1
+            and not target.delayed
+            and target.queues[0] not in self._unprepared
+        )
+
+    def add(self, target: Target, message: Message) -> None:
+        self._added.setdefault(target.queues[0], []).append(message)
+        count = target.count
+        if count is not None:
+            self._counts[count] = self._counts.get(count, 0) + 1
+
+    def make(self) -> None:
+        """Make entries, and their records, of what was added."""
+        for queue, messages in self._added.items():
+            run = self._runs.get(queue)
+            if run is None:
+                run = PreparedRun(queue)
+                self._runs[queue] = run
+            run.add(messages)
+        self._added = {}
+
+    def is_overtaken(self) -> bool:
+        """Whether others have taken positions of it."""
+        return any([run.is_overtaken() for run in self._runs.values()])
+
+    def forget(self) -> None:
+        """Nothing that was added is published; what was looked at remains so."""
+        for run in self._runs.values():
+            run.forget()
+        self._runs = {}
+        self._counts = {}
+        self._added = {}
+
+    def can_be_published(self) -> bool:
+        return all([run.can_be_enqueued() for run in self._runs.values()])
+
+    def publish(self) -> None:
+        for run in self._runs.values():
+            run.enqueue()
+        for count, added in self._counts.items():
+            count.count += added
