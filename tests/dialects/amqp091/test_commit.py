@@ -373,9 +373,11 @@ def test_a_held_message_that_is_given_up_closes_the_channel_of_its_commit() -> N
     assert "partial tx completion" in str(closed.error)
 
 
-def test_a_channel_that_was_closed_meanwhile_hears_nothing_of_its_commit() -> None:
+def test_a_channel_with_the_number_of_a_closed_one_hears_nothing_of_its_commit() -> None:
     held = Held()
-    held.peer.conversation.call(1, m.ChannelClose(200, "", 0, 0))
+    held.peer.conversation.close_channel(1)
+    held.house.settle()
+    assert held.peer.conversation.open_channel()[0] == 1
     held.house.settle()
     held.peer.events.clear()
     held.release()
