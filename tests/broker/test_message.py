@@ -33,19 +33,24 @@ def test_completion_waits_for_every_hold_and_comes_once() -> None:
     assert ear.heard == ["held 5", "completed 5"]
 
 
-def test_a_message_that_one_of_its_holders_gives_up_is_refused_when_all_have_let_go() -> None:
+def test_a_message_that_one_of_its_holders_gives_up_is_refused_before_it_is_complete() -> None:
     ear = Ear()
     held = message(b"")
     held.publisher = ear
     held.sequence = 5
     held.hold()
     held.hold()
-    held.is_refused = True
-    held.release()
-    assert ear.heard == ["held 5"]
+    held.refuse()
     held.release()
     assert ear.heard == ["held 5", "refused 5"]
+    held.release()
+    assert ear.heard == ["held 5", "refused 5", "completed 5"]
     assert held.publisher is None
+
+
+def test_only_who_holds_a_message_can_give_it_up() -> None:
+    with pytest.raises(AssertionError, match="only who holds"):
+        message(b"").refuse()
 
 
 def test_a_completed_message_lets_go_of_its_publisher() -> None:

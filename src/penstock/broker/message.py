@@ -5,8 +5,8 @@ Delayed completion (seeds 001 and 003) lives here as a count: whoever must do so
 publisher may hear its confirm holds the message, and releases it when that is done or given up.
 
 Invariants
-- `holds` never goes below zero; the publisher of a message that was held hears `completed` or
-  `refused`, exactly one of them and once.
+- `holds` never goes below zero; the publisher of a message that was held hears `completed` exactly
+  once per sequence number, and nothing after it.
 - `properties` and `address` objects are shared between messages and never changed.
 """
 
@@ -83,7 +83,9 @@ class Publisher:
         raise NotImplementedError
 
     def refused(self, sequence: int) -> None:
-        """The same, and somebody who held it has given it up: it is not where it should be."""
+        """A queue does not take it. It is answered negatively, when it is complete: at once, or with
+        `completed` where somebody holds it.
+        """
         raise NotImplementedError
 
 
@@ -114,9 +116,6 @@ class Message:
     publisher: Publisher | None = None
     sequence: int = 0
     holds: int = 0
-    # Set by somebody who holds it and gives it up, before it is released: its publisher hears so
-    # when nobody holds it any more.
-    is_refused: bool = False
     # It was written down in this tick or before; its confirm waits until that is safe.
     is_journalled: bool = False
     # Where it lies on disk, for the message store; -1 when it does not.
@@ -146,17 +145,20 @@ class Message:
         self.holds += 1
 
     def release(self) -> None:
-        """What it was held for is done, or given up if `is_refused` was set."""
+        """What it was held for is done, or given up with `refuse`."""
         assert self.holds > 0, "released more often than held"
         self.holds -= 1
         if self.holds == 0 and self.publisher is not None:
             publisher = self.publisher
             # A completed message must not keep its publisher's channel alive in the queue.
             self.publisher = None
-            if self.is_refused:
-                publisher.refused(self.sequence)
-            else:
-                publisher.completed(self.sequence)
+            publisher.completed(self.sequence)
+
+    def refuse(self) -> None:
+        """Somebody who holds it, and releases it next, gives it up: it will not be where it should."""
+        assert self.holds > 0, "only who holds a message can give it up"
+        if self.publisher is not None:
+            self.publisher.refused(self.sequence)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 class LateAnswer(Timer):
-    """Releases a message that was held to delay its confirm, whether that is positive or not."""
+    """Releases a message that was held to delay its confirm, or gives it up."""
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, refused: bool) -> None:
         super().__init__()
         self._message = message
+        self._refused = refused
 
     def fire(self, now: int) -> None:
         del now
+        if self._refused:
+            self._message.refuse()
         self._message.release()
 
 
@@ -39,13 +42,14 @@ class FaultyPublishing(PublishInterceptor):
         return self.confirm_delay_ms > 0 or self.refuse_count != 0
 
     def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
-        del queues
         refused = self.refuse_count != 0
         if self.refuse_count > 0:
             self.refuse_count -= 1
-        if self.confirm_delay_ms > 0:
-            message.hold()
-            message.is_refused = refused
-            self._timers.schedule(LateAnswer(message), now + self.confirm_delay_ms)
-            return True
-        return not refused
+        if self.confirm_delay_ms == 0 or (refused and not queues):
+            # One that would only wait in a delayed exchange is refused at once.
+            return not refused
+        message.hold()
+        self._timers.schedule(LateAnswer(message, refused), now + self.confirm_delay_ms)
+        if refused:
+            queues.clear()
+        return True

@@ -347,7 +347,8 @@ class Held:
 
     def release(self, *, refused: bool = False) -> None:
         message = self.holding.held.pop()
-        message.is_refused = refused
+        if refused:
+            message.refuse()
         message.release()
         self.house.settle()
 

@@ -57,7 +57,7 @@ def test_a_refused_message_is_answered_negatively_between_the_others() -> None:
     confirms, outgoing = make_confirms()
     for _ in range(5):
         confirms.next()
-    confirms.nacked(3)
+    confirms.refused(3)
     confirms.flush()
     assert said(outgoing) == ["ack 2 multiple", "nack 3", "ack 5 multiple"]
 
@@ -70,6 +70,9 @@ def test_a_message_that_was_held_and_given_up_is_answered_negatively_in_its_plac
     confirms.flush()
     assert said(outgoing) == ["ack 1"]
     confirms.refused(2)
+    confirms.flush()
+    assert said(outgoing) == []
+    confirms.completed(2)
     confirms.flush()
     assert said(outgoing) == ["nack 2", "ack 3"]
 
@@ -123,16 +126,15 @@ def test_every_publish_is_answered_exactly_once_and_in_order(
             confirms.held(sequence)
             held.append(sequence)
         if fate in {"refused", "both"}:
-            confirms.nacked(sequence)
+            confirms.refused(sequence)
         if order.random() < 0.3:
             confirms.flush()
             answers += said(outgoing)
     order.shuffle(held)
     for sequence in held:
-        if fates[sequence - 1] == "held":
-            confirms.completed(sequence)
-        else:
+        if fates[sequence - 1] != "held":
             confirms.refused(sequence)
+        confirms.completed(sequence)
         if order.random() < 0.5:
             confirms.flush()
             answers += said(outgoing)

@@ -47,8 +47,8 @@ class PublishInterceptor:
 
     def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
         """False refuses the message: its publisher hears a negative confirm. It may also hold the
-        message to delay its confirm, or change the list of queues. One that it holds and marks as
-        refused reaches nothing, and its publisher hears so when it is released.
+        message to delay its confirm, or change the list of queues; one that was given queues and is
+        left with none does not wait in delayed exchanges either.
         """
         raise NotImplementedError
 
@@ -131,8 +131,7 @@ def admitted(
     left = target.with_queues(target.queues[:])
     if not interceptor.admits(message, left.queues, now):
         return None
-    if message.is_refused:
-        left.queues = []
+    if target.queues and not left.queues:
         left.delayed = []
     return left
 

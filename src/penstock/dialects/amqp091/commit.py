@@ -255,7 +255,6 @@ class CommitAnswer(Publisher):
 
     def refused(self, sequence: int) -> None:
         self._is_refused = True
-        self.completed(sequence)
 
     def finish(self) -> None:
         """Everything is done."""

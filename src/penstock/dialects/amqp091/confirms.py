@@ -69,10 +69,6 @@ class Confirms(Confirming):
             self._is_listed = True
             self._confirm_list.append(self)
 
-    def refused(self, sequence: int) -> None:
-        self._refused.add(sequence)
-        self.completed(sequence)
-
     def journalled(self, sequence: int) -> None:
         """The message was written down: its confirm, and all later ones, wait for the flush."""
         if self._first_journalled == 0:
@@ -91,8 +87,8 @@ class Confirms(Confirming):
             self._is_listed = True
             self._confirm_list.append(self)
 
-    def nacked(self, sequence: int) -> None:
-        """The message was not taken when it was published: it is answered with basic.nack."""
+    def refused(self, sequence: int) -> None:
+        """It is answered with basic.nack."""
         self._refused.add(sequence)
 
     def flush(self) -> None:

@@ -41,13 +41,17 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
         channel.turn.charge(target.units)
     confirms = channel.confirms
     if confirms is None:
-        publish_plain(target, message, now)
+        # This is `publish_plain`, written out: here the call would be noticed.
+        if target.count is not None:
+            target.count.count += 1
+        for queue in target.queues:
+            queue.enqueue(message, now)
         return
     sequence = confirms.next()
     message.sequence = sequence
     message.publisher = confirms
     if not publish_plain(target, message, now):
-        confirms.nacked(sequence)
+        confirms.refused(sequence)
     if message.is_journalled:
         confirms.journalled(sequence)
     if message.holds == 0:
@@ -111,7 +115,7 @@ def _publish_carefully(
     accepted = publish_with_all_rules(channel, target, message, now)
     if confirms is not None:
         if not accepted:
-            confirms.nacked(message.sequence)
+            confirms.refused(message.sequence)
         if message.is_journalled:
             confirms.journalled(message.sequence)
     if message.holds == 0:

@@ -148,7 +148,7 @@ def test_a_held_message_that_is_given_up_is_rejected(house: House) -> None:
     holding = Holding()
     house.node.intercept_publishes(holding)
     sender.send(b"held", b"next")
-    holding.held[0].is_refused = True
+    holding.held[0].refuse()
     holding.held[0].release()
     house.settle()
     assert sender.outcomes == ["rejected", "accepted"]

@@ -240,7 +240,7 @@ def test_the_discharge_is_rejected_when_a_held_message_is_given_up(scene: Scene)
     post(scene.sender, txn, b"one", b"two")
     scene.house.settle()
     assert scene.controller.commit(txn) == ""
-    holds.held[0].is_refused = True
+    holds.held[0].refuse()
     holds.held[0].release()
     holds.held[1].release()
     scene.house.settle()
@@ -260,7 +260,7 @@ def test_a_client_that_does_not_know_rejected_is_detached_when_one_is_given_up(
     post(scene.sender, txn, b"one")
     scene.house.settle()
     assert controller.commit(txn) == ""
-    holds.held[0].is_refused = True
+    holds.held[0].refuse()
     holds.held[0].release()
     scene.house.settle()
     assert scene.peer.link_faults == [("picky", "amqp:transaction:rollback", True)]

@@ -38,7 +38,7 @@ REMEMBERED_MAX: Final = 4_096
 _NO_ID: Final = -1
 _MASK: Final = 0xFFFF_FFFF
 # Said of a message that a queue did not take, at once or later.
-REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
+_REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
 
 
 class Answers(Confirming):
@@ -119,10 +119,8 @@ class Answers(Confirming):
         self.listed()
 
     def refused(self, sequence: int) -> None:
-        # What was decided when it was published stands.
-        self._outcomes.setdefault(sequence, REFUSED)
+        self._outcomes[sequence] = _REFUSED
         self.was_refused = True
-        self.completed(sequence)
 
     def journalled(self, sequence: int) -> None:
         """The message was written down: its answer, and all later ones, wait for the flush."""

@@ -205,7 +205,6 @@ class DischargeAnswer(Publisher):
 
     def refused(self, sequence: int) -> None:
         self._is_refused = True
-        self.completed(sequence)
 
     def finish(self) -> None:
         """Everything is done."""

@@ -23,7 +23,7 @@ from penstock.broker.publishing.target import Target, target_of
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import link_fault_of, rejection_of
-from penstock.dialects.amqp10.links.answers import REFUSED, Answers
+from penstock.dialects.amqp10.links.answers import Answers
 from penstock.dialects.amqp10.messages.message_head import body_follows, divide_message
 from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 from penstock.dialects.amqp10.nodes.addresses import TargetAddress, check_routing_key
@@ -124,8 +124,7 @@ class TargetLink(DeliveryListener):
         message.sequence = sequence
         message.publisher = answers
         if not publish_plain(target, message, now):
-            answers.decided(sequence, REFUSED)
-            answers.was_refused = True
+            answers.refused(sequence)
         if message.is_journalled:
             answers.journalled(sequence)
         if message.holds == 0:
@@ -299,12 +298,12 @@ class TargetLink(DeliveryListener):
         context = self._context
         interceptor = self._container.interceptor
         outcome = publish(self._vhost, target, message, interceptor, context.turn, context.now)
-        if outcome is Outcome.REFUSED:
-            answers.was_refused = True
         if not sequence:
+            if outcome is Outcome.REFUSED:
+                answers.was_refused = True
             return
         if outcome is Outcome.REFUSED:
-            answers.decided(sequence, REFUSED)
+            answers.refused(sequence)
         elif outcome is Outcome.UNROUTED:
             answers.decided(sequence, _RELEASED)
         if message.is_journalled:
