@@ -1,5 +1,6 @@
 """The import contracts hold, and each of them bites when a violation is planted."""
 
+import ast
 import configparser
 import os
 import shutil
@@ -27,6 +28,11 @@ PLANTS = [
     ("dialects/planted.py", "asyncio", "No clock, socket, disk, thread or dice below the server"),
     ("client/planted.py", "socket", "No clock, socket, disk, thread or dice below the server"),
 ]
+
+# The kinds of queue, and the only rooms that may ask which of them one is. All others ask the
+# interface, `MessageQueue`, so that a new kind needs no change there.
+KINDS = {"penstock.broker.queues.queue": "Queue", "penstock.broker.streams.stream": "Stream"}
+KIND_ROOMS = ("broker/queues/", "broker/streams/")
 
 # Rooms that live in the real world; every other one must be under the sans-IO contract.
 WORLDLY_ROOMS = {"cli", "server", "spark"}
@@ -88,3 +94,48 @@ def test_every_room_without_a_world_is_under_the_sans_io_contract() -> None:
     listed = configuration["importlinter:contract:sans-io"]["source_modules"].split()
     rooms = {path.parent.name for path in (ROOT / "src" / "penstock").glob("*/__init__.py")}
     assert {f"penstock.{room}" for room in rooms - WORLDLY_ROOMS} == set(listed)
+
+
+def kind_tests(source: str) -> list[int]:
+    """Lines on which somebody asks `isinstance` for a kind of queue."""
+    tree = ast.parse(source)
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in KINDS:
+            kind = KINDS[node.module]
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == kind}
+    found: list[int] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+            asked = {getattr(part, "id", "") for part in ast.walk(node.args[1])}
+            if asked & names:
+                found.append(node.lineno)
+    return found
+
+
+def test_nobody_asks_for_the_class_of_a_queue() -> None:
+    package = ROOT / "src" / "penstock"
+    complaints = [
+        f"{path.relative_to(ROOT)}:{line}: ask the interface, MessageQueue, instead"
+        for path in sorted(package.rglob("*.py"))
+        if not path.relative_to(package).as_posix().startswith(KIND_ROOMS)
+        for line in kind_tests(path.read_text())
+    ]
+    assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from penstock.broker.streams.stream import Stream\nisinstance(queue, Stream)",
+        "from penstock.broker.streams.stream import Stream as S\nisinstance(queue, S)",
+        "from penstock.broker.queues.queue import Queue\nisinstance(queue, (int, Queue))",
+        "from penstock.broker.queues.queue import Queue\nisinstance(queue, int | Queue)",
+    ],
+)
+def test_a_planted_question_for_the_class_of_a_queue_is_found(planted: str) -> None:
+    assert kind_tests(planted) == [2]
+
+
+def test_other_classes_of_the_same_name_may_be_asked_for() -> None:
+    assert not kind_tests("from penstock.spark.streams import Stream\nisinstance(x, Stream)")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.broker.entry import NO_HOLDER, QueueEntry, hand_over, take_back
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeleteQueue
 from tests.broker.queues.doubles import RecordingConsumer, dispatch, make_queue, message, put
 from tests.broker.store.doubles import Broker, audit
@@ -16,7 +16,7 @@ from tests.broker.store.doubles import Broker, audit
 FIRST = 1
 SECOND = 2
 
-SETTLEMENTS: dict[str, Callable[[Queue, QueueEntry, int], None]] = {
+SETTLEMENTS: dict[str, Callable[[MessageQueue, QueueEntry, int], None]] = {
     "acknowledge": lambda queue, entry, holder: queue.acknowledge(entry, holder),
     "acknowledge_many": lambda queue, entry, holder: queue.acknowledge_many([entry], holder),
     "reject": lambda queue, entry, holder: queue.reject(entry, 0, holder),
@@ -64,8 +64,8 @@ def test_nobody_hands_over_what_another_one_has() -> None:
 @every_second_one
 @pytest.mark.parametrize("deleted", [False, True])
 def test_a_second_settlement_changes_nothing(
-    settle: Callable[[Queue, QueueEntry, int], None],
-    again: Callable[[Queue, QueueEntry, int], None],
+    settle: Callable[[MessageQueue, QueueEntry, int], None],
+    again: Callable[[MessageQueue, QueueEntry, int], None],
     deleted: bool,
 ) -> None:
     queue, owner = make_queue({"x-dead-letter-exchange": "dlx"})
@@ -87,7 +87,7 @@ def test_a_second_settlement_changes_nothing(
 
 @every_settlement
 def test_nobody_settles_what_another_one_has_by_now(
-    settle: Callable[[Queue, QueueEntry, int], None],
+    settle: Callable[[MessageQueue, QueueEntry, int], None],
 ) -> None:
     queue, owner = make_queue()
     first, second = RecordingConsumer(1), RecordingConsumer(0)
@@ -111,8 +111,8 @@ def test_nobody_settles_what_another_one_has_by_now(
 @every_second_one
 @pytest.mark.parametrize("deleted", [False, True])
 def test_the_journal_counts_a_message_out_once(
-    settle: Callable[[Queue, QueueEntry, int], None],
-    again: Callable[[Queue, QueueEntry, int], None],
+    settle: Callable[[MessageQueue, QueueEntry, int], None],
+    again: Callable[[MessageQueue, QueueEntry, int], None],
     deleted: bool,
 ) -> None:
     broker = Broker()

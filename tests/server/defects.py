@@ -4,7 +4,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.observers import QueueObserver
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer
 from penstock.dialects.confirming import Confirming
 from penstock.node.node import Node
@@ -51,7 +51,7 @@ class BrokenTimer(Timer):
 class BrokenPublishing(PublishInterceptor):
     """Fails for every message that is published while it is there."""
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         raise PlantedDefect("a publish")
 
 

@@ -6,7 +6,7 @@ told, or in the hook that every publish passes. Nothing of the node itself is re
 
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.connection import Connection
 from penstock.simulation.endpoint import Endpoint
 from penstock.simulation.host import Host
@@ -188,7 +188,7 @@ class RouteLosing(PublishInterceptor):
     def __init__(self) -> None:
         self._met = 0
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         self._met += 1
         if self._met % EVERY == 0:
             queues.clear()
@@ -201,7 +201,7 @@ class Doubling(PublishInterceptor):
     def __init__(self) -> None:
         self._met = 0
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         self._met += 1
         if self._met % EVERY == 0:
             queues[0].enqueue(message, now)
@@ -213,9 +213,9 @@ class Overtaking(PublishInterceptor):
 
     def __init__(self) -> None:
         self._waiting: Message | None = None
-        self._queues: list[Queue] = []
+        self._queues: list[MessageQueue] = []
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         waiting = self._waiting
         if waiting is None:
             self._waiting = message

@@ -1,7 +1,7 @@
 """Brokers that break what AMQP 1.0 clients are promised, a defect each."""
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.links.answers import Answers
 from penstock.dialects.amqp10.links.deliver import SentEntry
 from penstock.dialects.amqp10.links.target_link import TargetLink
@@ -38,7 +38,7 @@ def senders_of(connection: Connection) -> list[SendingLink]:
 class LateSettlement(SettlementListener):
     """Takes a receiver at its word, whoever has the delivery by now."""
 
-    def __init__(self, queues: dict[QueueEntry, Queue]) -> None:
+    def __init__(self, queues: dict[QueueEntry, MessageQueue]) -> None:
         self._queues = queues
 
     def delivery_updated(
@@ -62,7 +62,7 @@ class LateSettlingHost(Host):
     def start(self) -> None:
         # What each link had sent unsettled when a tick ended, and where that came from.
         self._sent: dict[SendingLink, dict[int, Sent]] = {}
-        self._queues: dict[QueueEntry, Queue] = {}
+        self._queues: dict[QueueEntry, MessageQueue] = {}
         super().start()
 
     def tick_ended(self) -> None:

@@ -2,7 +2,7 @@
 
 from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.set_apart import LEASE_OF, STAGE_OF
 from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
@@ -23,7 +23,7 @@ def streams_of(node: Node) -> list[Stream]:
     return [queue for queue in vhost_of(node).queues.values() if isinstance(queue, Stream)]
 
 
-def apart_of(node: Node, argument: str) -> list[Queue]:
+def apart_of(node: Node, argument: str) -> list[MessageQueue]:
     """Queues that the broker has made for leases or for stages."""
     return [queue for queue in vhost_of(node).queues.values() if argument in queue.arguments]
 
@@ -175,7 +175,7 @@ class HandOverRepeatingHost(DurableHost):
 
 
 class Untying(PublishInterceptor):
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         message.through_journal = False
         return True
 

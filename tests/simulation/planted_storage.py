@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.store import records
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
@@ -97,7 +97,7 @@ class Splitting(PublishInterceptor):
     def __init__(self, host: DurableHost) -> None:
         self._host = host
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         stored_of(self._host.node).end_of_tick()
         return True
 

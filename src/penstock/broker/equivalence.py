@@ -7,7 +7,7 @@ from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges import partitioned
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.field_types import same_value, type_name
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeclareExchange, DeclareQueue
 
 ALTERNATE_ARGUMENT: Final = "alternate-exchange"
@@ -26,7 +26,7 @@ def check_same_exchange(what: str, known: Exchange, command: DeclareExchange) ->
         check_argument(what, partitioned.BY_ARGUMENT, known.arguments, command.arguments)
 
 
-def check_same_queue(what: str, known: Queue, command: DeclareQueue) -> None:
+def check_same_queue(what: str, known: MessageQueue, command: DeclareQueue) -> None:
     """All but exclusive ownership, which is a lock and not an argument."""
     check_flag(what, "durable", known.durable, command.durable and not command.exclusive)
     check_flag(what, "auto_delete", known.auto_delete, command.auto_delete)

@@ -2,7 +2,7 @@
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 
 
 class RouteCount:
@@ -23,10 +23,10 @@ class RouteCount:
 class QueueWatcher:
     """Given to the broker's state, which tells it of queues that come and go."""
 
-    def watch(self, queue: Queue) -> None:
+    def watch(self, queue: MessageQueue) -> None:
         raise NotImplementedError
 
-    def forget(self, queue: Queue) -> None:
+    def forget(self, queue: MessageQueue) -> None:
         raise NotImplementedError
 
     def route(self, vhost: str, exchange: str, key: str) -> RouteCount:

@@ -20,7 +20,7 @@ from penstock.broker.discarded import Discarded
 from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queue_watcher import QueueWatcher
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.timers import Timers
@@ -52,7 +52,7 @@ class BrokerState:
     def __init__(self, entropy: Entropy) -> None:
         self.timers: Timers = Timers()
         # Queues of all virtual hosts that have something to dispatch at the end of this tick.
-        self.touched: list[Queue] = []
+        self.touched: list[MessageQueue] = []
         # What they have dropped and is not freed yet.
         self.discarded: Discarded = Discarded()
         self.vhosts: dict[str, VirtualHost] = {}

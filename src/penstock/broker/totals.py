@@ -1,6 +1,6 @@
 """What was counted by queues that are gone, so that sums over all queues never fall."""
 
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 
 
 class Totals:
@@ -20,7 +20,7 @@ class Totals:
     def declared(self) -> None:
         self.queues_declared += 1
 
-    def deleted(self, queue: Queue) -> None:
+    def deleted(self, queue: MessageQueue) -> None:
         """Called when nothing counts there any more."""
         assert queue.is_deleted, "a queue that is there counts for itself"
         self.queues_deleted += 1

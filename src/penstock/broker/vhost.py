@@ -22,7 +22,7 @@ from penstock.broker.partitions import PartitionedStream, bindings_of, declarati
 from penstock.broker.policy import Policy, definition_of
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import DelayedPublish
-from penstock.broker.queues.death import DeathReason
+from penstock.broker.queues.message_queue import DeathReason, MessageQueue
 from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import is_set_apart
 from penstock.broker.streams.stream import Stream
@@ -65,7 +65,7 @@ class VirtualHost(BoundExchanges):
         self.max_connections: int = -1
         # Shared by all virtual hosts of a broker.
         self.totals: Totals = Totals()
-        self._exclusive: dict[int, dict[str, Queue]] = {}
+        self._exclusive: dict[int, dict[str, MessageQueue]] = {}
 
     def apply(self, command: VhostCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
@@ -128,20 +128,20 @@ class VirtualHost(BoundExchanges):
 
     # Looking up.
 
-    def queue(self, name: str) -> Queue:
+    def queue(self, name: str) -> MessageQueue:
         found = self.queues.get(name)
         if found is None:
             raise NotFound(f"no {described('queue', name, self.name)}")
         return found
 
-    def accessible_queue(self, name: str, connection: int) -> Queue:
+    def accessible_queue(self, name: str, connection: int) -> MessageQueue:
         """A queue that exists and is not another connection's exclusive one."""
         queue = self.queue(name)
         if queue.exclusive_owner not in {NO_CONNECTION, connection}:
             raise self._locked(queue)
         return queue
 
-    def _locked(self, queue: Queue) -> ResourceLocked:
+    def _locked(self, queue: MessageQueue) -> ResourceLocked:
         return ResourceLocked(
             "cannot obtain exclusive access to locked "
             f"{described('queue', queue.name, self.name)}. It could be originally declared on "
@@ -182,14 +182,14 @@ class VirtualHost(BoundExchanges):
             )
         return self._declared(self._create_queue(command, now), True)
 
-    def _create_queue(self, command: DeclareQueue, now: int) -> Queue:
+    def _create_queue(self, command: DeclareQueue, now: int) -> MessageQueue:
         queue_type = settings_of(command.arguments, {}).queue_type.value
         policy = self._policy_of(command.name, command.arguments, queue_type)
         owner = command.connection if command.exclusive else NO_CONNECTION
         assert not command.exclusive or owner != NO_CONNECTION, "an exclusive queue has an owner"
         settings = settings_of(command.arguments, definition_of(policy))
         if settings.queue_type is QueueType.STREAM:
-            queue: Queue = Stream(self, command.name, settings, command.arguments, now)
+            queue: MessageQueue = Stream(self, command.name, settings, command.arguments)
         else:
             queue = Queue(
                 self,
@@ -211,15 +211,14 @@ class VirtualHost(BoundExchanges):
         self.generation += 1
         if queue.durable:
             self.definitions.vhost_changed(self.name, command)
-        if isinstance(queue, Stream) and not self.streams.is_recovering:
-            # Now that it has its number.
-            queue.open([], now)
+        if not self.streams.is_recovering:
+            queue.begin(now)
         return queue
 
-    def _declared(self, queue: Queue, created: bool) -> QueueDeclared:
+    def _declared(self, queue: MessageQueue, created: bool) -> QueueDeclared:
         return QueueDeclared(queue.name, queue.message_count, queue.consumer_count, created)
 
-    def _check_same_queue(self, known: Queue, command: DeclareQueue) -> None:
+    def _check_same_queue(self, known: MessageQueue, command: DeclareQueue) -> None:
         owner = command.connection if command.exclusive else NO_CONNECTION
         if known.exclusive_owner != owner:
             raise self._locked(known)
@@ -238,7 +237,7 @@ class VirtualHost(BoundExchanges):
         self._remove_queue(queue, now)
         return Deleted(count)
 
-    def _remove_queue(self, queue: Queue, now: int) -> None:
+    def _remove_queue(self, queue: MessageQueue, now: int) -> None:
         del self.queues[queue.name]
         self.generation += 1
         owned = self._exclusive.get(queue.exclusive_owner)
@@ -256,7 +255,7 @@ class VirtualHost(BoundExchanges):
         if self.watcher is not None:
             self.watcher.forget(queue)
 
-    def queue_unused(self, queue: Queue, now: int) -> None:
+    def queue_unused(self, queue: MessageQueue, now: int) -> None:
         if self.queues.get(queue.name) is queue:
             self._remove_queue(queue, now)
 
@@ -276,7 +275,9 @@ class VirtualHost(BoundExchanges):
         due = max(entry.expires_at, now)
         self.timers.schedule(DelayedPublish(self, exchange, entry), due)
 
-    def dead_letter(self, queue: Queue, entry: QueueEntry, reason: DeathReason, now: int) -> None:
+    def dead_letter(
+        self, queue: MessageQueue, entry: QueueEntry, reason: DeathReason, now: int
+    ) -> None:
         dead_letter(self, queue, entry, reason, now)
 
     # Partitioned streams.
@@ -341,7 +342,8 @@ class VirtualHost(BoundExchanges):
         if not isinstance(exchange, PartitionedStreamExchange) or self.streams.is_recovering:
             return self.delete_exchange(command)
         doomed = [self.queues[name] for name in exchange.partition_names() if name in self.queues]
-        doomed = [queue for queue in doomed if isinstance(queue, Stream)]
+        # A queue of another type may have taken a partition's name.
+        doomed = [queue for queue in doomed if queue.queue_type is QueueType.STREAM]
         if command.if_unused and any([queue.consumer_count for queue in doomed]):
             raise PreconditionFailed(f"{described('exchange', exchange.name, self.name)} in use")
         for queue in doomed:

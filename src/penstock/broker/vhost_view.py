@@ -9,7 +9,7 @@ from penstock.broker.delays.delay_line import DelayLine, DelayLineOwner
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.queue_watcher import QueueWatcher
-from penstock.broker.queues.queue import Queue, QueueOwner
+from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.stream_store import StreamStore
@@ -19,8 +19,8 @@ from penstock.broker.timers import Timer, Timers
 class TakenBlock:
     """A block of rows that is being published, and the stage it is out of."""
 
-    def __init__(self, stage: Queue, entry: QueueEntry) -> None:
-        self.stage: Queue = stage
+    def __init__(self, stage: MessageQueue, entry: QueueEntry) -> None:
+        self.stage: MessageQueue = stage
         self.entry: QueueEntry = entry
 
 
@@ -74,7 +74,7 @@ class VirtualHostView(QueueOwner):
     def __init__(self, name: str, timers: Timers) -> None:
         super().__init__(name, timers)
         self.exchanges: dict[str, Exchange] = {}
-        self.queues: dict[str, Queue] = {}
+        self.queues: dict[str, MessageQueue] = {}
         # Goes up with every change that can alter a route; a cached route carries its own.
         self.generation: int = 0
         # Who writes down what must outlive the process.
@@ -97,7 +97,7 @@ class VirtualHostView(QueueOwner):
         return self.ready_lists.make(max_priority)
 
     def paged_out_gone(
-        self, queue: Queue, positions: "array[int]", locations: "array[int]"
+        self, queue: MessageQueue, positions: "array[int]", locations: "array[int]"
     ) -> None:
         if queue.journal is not None:
             queue.journal.dequeued_tail(positions, locations)

@@ -5,7 +5,7 @@ AMQP 0-9-1, which knows how long to wait and what to answer.
 """
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.connection import Connection as Connection091
 from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp10.connection import Connection as Connection10
@@ -160,7 +160,7 @@ class Connection:
             return octets + self.amqp091.held_bytes(message_bytes)
         return octets + self.amqp10.held_bytes(message_bytes)
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with its consumers."""
         if self.amqp10 is None:
             self.amqp091.add_unsettled(found)

@@ -32,13 +32,5 @@ def _held_by_vhost(vhost: VirtualHost) -> int:
     line = vhost.delay_line
     octets = line.octets + line.waiting.count * MESSAGE_BYTES
     for queue in vhost.queues.values():
-        count = queue.ready.count
-        if count:
-            in_memory = queue.ready.in_memory_count()
-            octets += in_memory * MESSAGE_BYTES
-            if in_memory == count:
-                octets += queue.ready_bytes
-            else:
-                # Those that were paged out are taken to be of the same size.
-                octets += queue.ready_bytes * in_memory // count
+        octets += queue.held_bytes(MESSAGE_BYTES)
     return octets

@@ -15,7 +15,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
 from penstock.broker.ledger.ledger import Ledger
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.timers import Timers
 from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCommand
@@ -344,9 +344,9 @@ class Node:
         if not self.storage_failure:
             self.storage_failure = reason
 
-    def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+    def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
         """Everything that is out with consumers."""
-        found: list[tuple[Queue, QueueEntry]] = []
+        found: list[tuple[MessageQueue, QueueEntry]] = []
         for connection in self.connections.values():
             connection.add_unsettled(found)
         self.links.add_unsettled(found)
@@ -486,5 +486,5 @@ class NodeStorage(StorageOwner):
     def storage_failed(self, reason: str) -> None:
         self._node.storage_failed(reason)
 
-    def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+    def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
         return self._node.unsettled()

@@ -11,7 +11,7 @@ from penstock.broker.timers import Timer, Timers
 
 if TYPE_CHECKING:
     from penstock.broker.message import Message
-    from penstock.broker.queues.queue import Queue
+    from penstock.broker.queues.message_queue import MessageQueue
 
 
 class LateAnswer(Timer):
@@ -41,7 +41,7 @@ class FaultyPublishing(PublishInterceptor):
     def is_needed(self) -> bool:
         return self.confirm_delay_ms > 0 or self.refuse_count != 0
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         refused = self.refuse_count != 0
         if self.refuse_count > 0:
             self.refuse_count -= 1

@@ -3,7 +3,7 @@
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.timers import NEVER
 from penstock.node.node import Node
@@ -14,7 +14,7 @@ from penstock.simulation.ledger import Ledger
 BROWSE_MAX: Final = 1_000_000
 
 
-def queues_of(node: Node) -> dict[str, Queue]:
+def queues_of(node: Node) -> dict[str, MessageQueue]:
     return node.state.vhost(DEFAULT_VHOST).queues
 
 
@@ -25,7 +25,7 @@ def delayed_entries(node: Node) -> list[QueueEntry]:
     return [entry for entry in entries if entry is not None]
 
 
-def watched_queues(ledger: Ledger, node: Node) -> dict[str, Queue]:
+def watched_queues(ledger: Ledger, node: Node) -> dict[str, MessageQueue]:
     """The queues of the plan, without those that operators make and remove."""
     return {name: queue for name, queue in queues_of(node).items() if name in ledger.watches}
 

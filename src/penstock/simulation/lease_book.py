@@ -4,7 +4,7 @@ At every moment each message is in the queue, in one lease, or settled, and neve
 """
 
 from penstock.broker.leases.leases import NEVER_EXPIRES, LeaseFacts, facts_of, number_of
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.set_apart import LEASE_OF
 from penstock.node.node import Node
 from penstock.simulation.book import Book
@@ -40,7 +40,7 @@ class LeaseBook(Book):
         # Names that were ever in a lease; they come back to the end of their queue.
         self._leased: set[bytes] = set()
 
-    def taken(self, lease: Queue, facts: LeaseFacts) -> KnownLease:
+    def taken(self, lease: MessageQueue, facts: LeaseFacts) -> KnownLease:
         """The broker says that this lease is out, or is out already."""
         names = names_in(lease)
         key = (facts.owner, facts.number)
@@ -55,7 +55,7 @@ class LeaseBook(Book):
             self._check_order(lease)
         return known
 
-    def _check_order(self, lease: Queue) -> None:
+    def _check_order(self, lease: MessageQueue) -> None:
         """What was never out before comes as it was published."""
         last: dict[tuple[str, int], int] = {}
         for entry in lease.browse(BROWSE_MAX):
@@ -114,15 +114,15 @@ class LeaseBook(Book):
         return complaints + [f"{queue.name} is still out" for queue in leases_in(node)]
 
 
-def leases_in(node: Node) -> list[Queue]:
+def leases_in(node: Node) -> list[MessageQueue]:
     return [queue for queue in queues_of(node).values() if LEASE_OF in queue.arguments]
 
 
-def bodies_in(queue: Queue) -> list[tuple[bytes, bytes]]:
+def bodies_in(queue: MessageQueue) -> list[tuple[bytes, bytes]]:
     """Names and bodies, in order."""
     bodies = [entry.message.body for entry in queue.browse(BROWSE_MAX)]
     return [(name_in(body), body) for body in bodies]
 
 
-def names_in(queue: Queue) -> list[bytes]:
+def names_in(queue: MessageQueue) -> list[bytes]:
     return [name for name, _ in bodies_in(queue)]

@@ -5,7 +5,7 @@ Either must bring every message, at the offset where it was before.
 
 from typing import Final
 
-from penstock.broker.streams.offsets import OFFSET_ARGUMENT
+from penstock.broker.queues.reading import OFFSET_ARGUMENT
 from penstock.client.conversation import Conversation
 from penstock.client.events import ChannelClosed, Delivered, Event, Replied
 from penstock.client.uri import Address

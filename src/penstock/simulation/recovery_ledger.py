@@ -8,12 +8,12 @@ the journal position. From there on the ledger goes on as if what came later had
 
 from typing import Final
 
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PagedReadyList
-from penstock.broker.queues.queue import Queue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.store.definition_records import Change, encode_snapshot, snapshot_of
 from penstock.broker.streams.hand_over import offset_of
-from penstock.broker.streams.stream import Stream
+from penstock.broker.streams.opening import streams_of
 from penstock.broker.topology import CommitSink
 from penstock.node.node import Node
 from penstock.simulation import checkers
@@ -105,7 +105,7 @@ class RecoveryLedger(RecoveryWatcher):
             if (
                 queue.number
                 and not queue.is_deleted
-                and not isinstance(queue, Stream)
+                and not queue.keeps_messages
                 and entry.message.properties.persistent
             ):
                 held.setdefault(queue.number, set()).add(entry.position)
@@ -153,14 +153,14 @@ class RecoveryLedger(RecoveryWatcher):
         if found.journal_bytes > limit:
             self._violated(f"{needed} octets are needed, and {found.journal_bytes} are on disk")
 
-    def _ready_positions(self, queue: Queue) -> set[int]:
+    def _ready_positions(self, queue: MessageQueue) -> set[int]:
         """Of what is ready and persistent."""
         watch = self._ledger.watches.get(queue.name)
-        ready = queue.ready
-        if isinstance(queue, Stream):
+        ready = queue.journal_list()
+        if queue.keeps_messages:
             if ready.count:
                 self._ledger.history.sighted("a stream takes over through the journal")
-            return {entry.position for entry in queue.hand_over.entries()}
+            return set(ready.positions())
         if not isinstance(ready, PagedReadyList):
             return {
                 entry.position
@@ -229,10 +229,10 @@ class RecoveryLedger(RecoveryWatcher):
 
     def _sight_streams(self, node: Node, found: Inspection) -> None:
         """What the journal had for streams when the node started, in their files too or not."""
-        for queue in all_queues(node):
-            if isinstance(queue, Stream):
-                for position in found.bodies(queue.number):
-                    is_there = offset_of(position) < queue.files.log.end_offset
+        for vhost in node.state.vhosts.values():
+            for stream in streams_of(vhost):
+                for position in found.bodies(stream.number):
+                    is_there = offset_of(position) < stream.files.log.end_offset
                     what = "has" if is_there else "has lost"
                     self._ledger.history.sighted(f"a stream {what} what the journal has for it")
 
@@ -312,9 +312,9 @@ class RecoveryLedger(RecoveryWatcher):
                 what = f"{watch.plan.name} held {was!r} at {position}, and {came!r} came back"
                 self._violated(what)
 
-    def _take_over(self, watch: QueueWatch, queue: Queue) -> None:
+    def _take_over(self, watch: QueueWatch, queue: MessageQueue) -> None:
         """What a start itself drops, by time to live or a limit, is the new life's first deed."""
-        ready = queue.ready
+        ready = queue.journal_list()
         if isinstance(ready, PagedReadyList):
             positions = set(ready.positions())
         else:
@@ -368,7 +368,7 @@ class RecoveryLedger(RecoveryWatcher):
         self._ledger.violated(f"{self._ledger.name}: {what}")
 
 
-def all_queues(node: Node) -> list[Queue]:
+def all_queues(node: Node) -> list[MessageQueue]:
     return [queue for vhost in node.state.vhosts.values() for queue in vhost.queues.values()]
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.set_apart import STAGE_OF
 from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
@@ -140,7 +140,7 @@ class SinkBook(PromiseKeeper):
         return complaints
 
 
-def stages_in(node: Node) -> list[Queue]:
+def stages_in(node: Node) -> list[MessageQueue]:
     return [queue for queue in queues_of(node).values() if STAGE_OF in queue.arguments]
 
 
@@ -156,5 +156,5 @@ def bodies_in(block: bytes) -> list[bytes]:
     return [body for run in BlockRows(block).runs() for body in run.bodies(0)]
 
 
-def bodies_of(queue: Queue) -> list[bytes]:
+def bodies_of(queue: MessageQueue) -> list[bytes]:
     return [entry.message.body for entry in queue.browse(BROWSE_MAX)]

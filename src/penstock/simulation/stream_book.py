@@ -5,8 +5,8 @@ holds now: after every start, and at the end.
 """
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
 from penstock.broker.state import DEFAULT_VHOST
+from penstock.broker.streams.opening import find_stream
 from penstock.broker.streams.stream import Stream
 from penstock.node.node import Node
 from penstock.simulation.book import Book
@@ -151,8 +151,7 @@ class StreamBook(Book):
 
 
 def stream_of(node: Node, name: str) -> Stream | None:
-    queue: Queue | None = node.state.vhost(DEFAULT_VHOST).queues.get(name)
-    return queue if isinstance(queue, Stream) else None
+    return find_stream(node.state.vhost(DEFAULT_VHOST), name)
 
 
 def held_for(stream: Stream) -> list[QueueEntry]:

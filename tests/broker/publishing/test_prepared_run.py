@@ -160,7 +160,7 @@ def test_a_commit_comes_behind_what_others_publish_meanwhile(taken: int) -> None
     expected = [b"a", b"b", b"c"][taken:] + numbers(COUNT)
     assert stored.bodies() == expected
     assert stored.restarted().bodies() == expected
-    positions = stored.vhost.queues["q"].ready.positions()
+    positions = stored.vhost.queues["q"].journal_list().positions()
     assert positions == sorted(set(positions))
 
 
@@ -290,11 +290,11 @@ def test_a_commit_that_outgrows_memory_is_paged_out_over_ticks_and_read_back(ear
     queue = stored.vhost.queues["q"]
     left = []
     while stored.house.node.has_work():
-        before = queue.ready.in_memory_count()
+        before = queue.journal_list().in_memory_count()
         stored.house.node.flush(NOW)
-        left.append(before - queue.ready.in_memory_count())
+        left.append(before - queue.journal_list().in_memory_count())
     assert queue.message_count == earlier + count
-    assert queue.ready.in_memory_count() < PAGE_OUT_COUNT
+    assert queue.journal_list().in_memory_count() < PAGE_OUT_COUNT
     # Not all of it in the tick that wrote it.
     assert max(left) < count
     assert stored.bodies() == numbers(earlier + count)

@@ -14,7 +14,7 @@ from penstock.broker.publishing.publish import (
 )
 from penstock.broker.publishing.target import Target, resolve_target
 from penstock.broker.queue_watcher import RouteCount
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import BindExchange, BindQueue, DeclareExchange, DeclareQueue
 from penstock.broker.vhost import VirtualHost
 from tests.broker.doubles import PlainProperties, make_vhost
@@ -32,13 +32,13 @@ class Asked(PublishInterceptor):
         self.answer = answer
         self.shown: list[list[str]] = []
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         self.shown.append([queue.name for queue in queues])
         return self.answer
 
 
 class Emptying(PublishInterceptor):
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         queues.clear()
         return True
 

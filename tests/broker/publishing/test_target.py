@@ -5,7 +5,7 @@ import pytest
 from penstock.broker.message import Address
 from penstock.broker.publishing.target import Target, resolve_target, target_of
 from penstock.broker.queue_watcher import QueueWatcher, RouteCount
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import (
     BindExchange,
     BindQueue,
@@ -120,9 +120,9 @@ class Counting(QueueWatcher):
     def __init__(self) -> None:
         self.given: list[RouteCount] = []
 
-    def watch(self, queue: Queue) -> None: ...
+    def watch(self, queue: MessageQueue) -> None: ...
 
-    def forget(self, queue: Queue) -> None: ...
+    def forget(self, queue: MessageQueue) -> None: ...
 
     def route(self, vhost: str, exchange: str, key: str) -> RouteCount:
         self.given.append(RouteCount(f"{vhost} {exchange} {key}".encode()))

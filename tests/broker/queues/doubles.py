@@ -4,8 +4,8 @@ from penstock.broker.arguments import settings_of
 from penstock.broker.consumer import UNLIMITED, Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Address, Message, Properties
-from penstock.broker.queues.death import DeathReason
-from penstock.broker.queues.queue import Queue, QueueOwner
+from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
+from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timers
 
 
@@ -22,10 +22,12 @@ class RecordingOwner(QueueOwner):
         self.deaths: list[tuple[bytes, str]] = []
         self.unused: list[str] = []
 
-    def dead_letter(self, queue: Queue, entry: QueueEntry, reason: DeathReason, now: int) -> None:
+    def dead_letter(
+        self, queue: MessageQueue, entry: QueueEntry, reason: DeathReason, now: int
+    ) -> None:
         self.deaths.append((entry.message.body, reason.value))
 
-    def queue_unused(self, queue: Queue, now: int) -> None:
+    def queue_unused(self, queue: MessageQueue, now: int) -> None:
         self.unused.append(queue.name)
         queue.deleted(now)
 
@@ -78,11 +80,11 @@ def message(body: bytes, *, expiration_ms: int = NO_EXPIRATION, priority: int = 
     return Message(Address("", "q", b""), StubProperties(False, priority, expiration_ms), body, 7)
 
 
-def put(queue: Queue, *bodies: bytes, now: int = 0) -> list[bool]:
+def put(queue: MessageQueue, *bodies: bytes, now: int = 0) -> list[bool]:
     return [queue.enqueue(message(body), now) for body in bodies]
 
 
-def ready_bodies(queue: Queue) -> list[bytes]:
+def ready_bodies(queue: MessageQueue) -> list[bytes]:
     return [entry.message.body for entry in queue.browse(1000)]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PagingLimits
-from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.spool import SPOOLED
@@ -66,7 +66,7 @@ class Broker(StorageOwner):
         self.disk = MemoryDisk() if disk is None else disk
         self.limits = limits
         self.now = now
-        self.out: list[tuple[Queue, QueueEntry]] = []
+        self.out: list[tuple[MessageQueue, QueueEntry]] = []
         # How often all deliveries that are out were gone through.
         self.asked_count = 0
         self.safe = 0
@@ -89,7 +89,7 @@ class Broker(StorageOwner):
     def storage_failed(self, reason: str) -> None:
         self.failure = reason
 
-    def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+    def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
         self.asked_count += 1
         return self.out
 
@@ -104,7 +104,7 @@ class Broker(StorageOwner):
 
     def declare(
         self, name: str, durable: bool = True, arguments: dict[str, object] | None = None
-    ) -> Queue:
+    ) -> MessageQueue:
         self.apply(DeclareQueue(name, durable=durable, arguments=arguments or {}))
         return self.vhost.queue(name)
 
@@ -127,7 +127,7 @@ class Broker(StorageOwner):
         self.out.append((queue, entry))
         return entry
 
-    def settle(self, entry: QueueEntry) -> Queue:
+    def settle(self, entry: QueueEntry) -> MessageQueue:
         for index, (queue, known) in enumerate(self.out):
             if known is entry:
                 del self.out[index]
@@ -192,7 +192,7 @@ def live_pairs(broker: Broker) -> dict[int, int]:
     for queue in queues:
         if queue.journal is None:
             continue
-        ready = queue.ready
+        ready = queue.journal_list()
         for position in ready.positions():
             location = ready.location_of(position)
             if location < 0:

@@ -269,7 +269,7 @@ def test_a_mixed_paged_queue_gives_everything_in_order_with_headers_and_times() 
         )
         queue.enqueue(sent, broker.now)
         broker.tick()
-    assert queue.ready.count == 60
+    assert queue.journal_list().count == 60
     for number in range(60):
         entry = broker.get("q")
         assert entry.message.body == b"%d" % number

@@ -47,11 +47,11 @@ def test_messages_come_back_as_they_were_in_order(
     for one in sent:
         assert queue.enqueue(one, broker.now)
     for number in range(len(sent)):
-        entry = queue.ready.entry_of(number + 1)
+        entry = queue.journal_list().entry_of(number + 1)
         assert entry is not None
         expected.append((*facts_of(entry.message), entry.expires_at))
     broker.tick()
-    ready = queue.ready
+    ready = queue.journal_list()
     assert isinstance(ready, PagedReadyList)
     assert ready.tail_count() == len(sent) - 1
     found: list[QueueEntry] = []
@@ -77,13 +77,13 @@ def test_a_page_ends_with_the_block_it_has_enough_of() -> None:
     body = b"x" * 1000
     broker.put("q", *[body] * 2000, persistent=False)
     broker.tick()
-    queue.ready.pop_first()
+    queue.journal_list().pop_first()
     sizes: list[int] = []
-    while queue.ready.count:
-        before = queue.ready.count
-        page = queue.ready.pop_many(10_000)
+    while queue.journal_list().count:
+        before = queue.journal_list().count
+        page = queue.journal_list().pop_many(10_000)
         assert {entry.message.body for entry in page} == {body}
-        sizes.append(before - queue.ready.count)
+        sizes.append(before - queue.journal_list().count)
     assert len(sizes) > 3
     # The last one is what was left.
     assert all(WORTH_BYTES <= size * len(body) < PAGE_BYTES for size in sizes[:-1])

@@ -5,8 +5,8 @@ import pytest
 from penstock.broker.entry import QueueEntry
 from penstock.broker.leases.leases import LeaseRequest, give_back, take_lease
 from penstock.broker.message import NOBODY
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PagedReadyList
-from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.queues.walk import PASSED_OVER_MAX
 from penstock.broker.topology import SetPolicy
@@ -70,16 +70,16 @@ class CountingPages(MessagePages):
         self._pages.forget(locations)
 
 
-def counted(queue: Queue) -> CountingPages:
-    ready = queue.ready
+def counted(queue: MessageQueue) -> CountingPages:
+    ready = queue.journal_list()
     assert isinstance(ready, PagedReadyList)
     pages = CountingPages(ready.pages)
     ready._tail._pages = pages
     return pages
 
 
-def in_memory(queue: Queue) -> int:
-    ready = queue.ready
+def in_memory(queue: MessageQueue) -> int:
+    ready = queue.journal_list()
     return sum(ready.entry_of(position) is not None for position in ready.positions())
 
 
@@ -255,7 +255,7 @@ def test_a_paged_queue_with_priorities_is_purged() -> None:
     assert queue.purge(broker.now) == 100
     broker.rest()
     audit(broker)
-    assert (queue.message_count, queue.ready.count, queue.ready_bytes) == (0, 0, 0)
+    assert (queue.message_count, queue.journal_list().count, queue.ready_bytes) == (0, 0, 0)
     assert broker.restarted().vhost.queue("q").message_count == 0
 
 
@@ -327,7 +327,7 @@ def test_large_messages_are_read_back_few_at_a_time() -> None:
         broker.put("q", body)
         broker.tick()
     restarted = broker.restarted()
-    ready = restarted.vhost.queue("q").ready
+    ready = restarted.vhost.queue("q").journal_list()
     first = ready.first()
     assert first is not None
     in_memory = [position for position in range(1, 13) if ready.entry_of(position) is not None]

@@ -82,7 +82,7 @@ def test_settled_and_given_back_in_the_middle_of_a_pass(seed: int) -> None:
                     kept[queue.name].remove(entry.message.body)
                 else:
                     queue.requeue([entry], broker.now)
-            elif broker.vhost.queue(name).ready.count:
+            elif broker.vhost.queue(name).journal_list().count:
                 broker.get(name)
         broker.tick()
         audit(broker)

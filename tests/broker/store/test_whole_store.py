@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeleteQueue, PurgeQueue
 from tests.broker.store.doubles import Broker, audit, message
 
@@ -33,7 +33,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.broker.tick()
         self.ready: dict[str, list[ModelEntry]] = {name: [] for name in NAMES}
         self.order: dict[ModelEntry, int] = {}
-        self.out: list[tuple[Queue, str, QueueEntry, ModelEntry]] = []
+        self.out: list[tuple[MessageQueue, str, QueueEntry, ModelEntry]] = []
         self.sent = 0
 
     def model_entry(self, body: bytes, persistent: bool) -> ModelEntry:
@@ -82,7 +82,7 @@ class StoreMachine(RuleBasedStateMachine):
                 self.ready[name].append(expected)
                 self.ready[name].sort(key=self.order.__getitem__)
 
-    def chosen(self, data: st.DataObject) -> list[tuple[Queue, str, QueueEntry, ModelEntry]]:
+    def chosen(self, data: st.DataObject) -> list[tuple[MessageQueue, str, QueueEntry, ModelEntry]]:
         indices = data.draw(
             st.lists(st.integers(0, len(self.out) - 1), min_size=1, max_size=6, unique=True)
         )

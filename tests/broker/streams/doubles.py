@@ -5,9 +5,10 @@ import json
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Address, Message, MessageDecoder, Properties
+from penstock.broker.queues.reading import Reading as ReadRequest
+from penstock.broker.queues.reading import Start, StartKind
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.filters import StreamFilter
-from penstock.broker.streams.offsets import Start, StartKind
 from penstock.broker.streams.stream import Stream
 from penstock.broker.timers import Timers
 from penstock.broker.topology import DeclareQueue
@@ -145,5 +146,5 @@ def read(
     now: int = 0,
 ) -> Reading:
     consumer = Reading(credit)
-    stream.add_reader(consumer, start, cursor, wanted, now)
+    stream.subscribe(consumer, ReadRequest(start, cursor, wanted), now)
     return consumer

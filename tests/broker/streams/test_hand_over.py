@@ -4,7 +4,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.delayed import DELAY_HEADER, KIND, TYPE_ARGUMENT, DelayedExchange
 from penstock.broker.message import Message, Publisher
 from penstock.broker.publishing.publish import hold_back
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.broker.sinks.sinks import commit, stage
 from penstock.broker.sinks.stages import StageKey
@@ -387,7 +387,7 @@ def numbered(body: bytes, number: int, **headers: object) -> Message:
 
 def test_dead_letters_of_a_publisher_that_counts_come_in_any_order() -> None:
     running = machine()
-    queue: Queue = running.broker.vhost.queue("q")
+    queue: MessageQueue = running.broker.vhost.queue("q")
     for number in (1, 2):
         assert queue.enqueue(numbered(b"%d" % number, number), running.broker.now)
     entries: list[QueueEntry] = [running.broker.get("q"), running.broker.get("q")]

@@ -5,9 +5,9 @@ import pytest
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.header_values import Timestamp
 from penstock.broker.intervals import milliseconds_of
+from penstock.broker.queues.reading import StartKind, start_of
 from penstock.broker.sent import Sent, sent_of
 from penstock.broker.streams.filters import PATTERNS_MAX, StreamFilter, filter_of
-from penstock.broker.streams.offsets import StartKind, start_of
 from penstock.broker.streams.publishers import PUBLISHERS_MAX, Publishers
 from penstock.broker.streams.tail import TAIL_BYTES_MAX, TAIL_COUNT_MAX, StreamTail
 from tests.broker.streams.doubles import message

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.broker.errors import AccessRefused, NotImplementedHere
-from penstock.broker.queues.delivery_batch import BATCH_BYTES_MAX
+from penstock.broker.queues.consumers import BATCH_BYTES_MAX
+from penstock.broker.queues.reading import Start, StartKind
 from penstock.broker.streams.filters import StreamFilter
-from penstock.broker.streams.offsets import Start, StartKind
 from penstock.broker.streams.stream import PASSED_OVER_MAX
 from penstock.broker.topology import DeleteQueue, PurgeQueue, SetPolicy
 from penstock.storage.memory_disk import MemoryDisk
@@ -90,7 +90,7 @@ def test_an_exclusive_reader_is_alone() -> None:
     stream = host.declare()
     alone = Reading()
     alone.exclusive = True
-    stream.add_reader(alone, NEXT, "", None, 0)
+    stream.add_consumer(alone)
     with pytest.raises(AccessRefused):
         read(stream)
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
 from penstock.client.events import ChannelClosed, Replied, Returned
 from penstock.dialects.amqp091.commit import RESTARTS_MAX
@@ -324,7 +324,7 @@ class Holding(PublishInterceptor):
     def __init__(self) -> None:
         self.held: list[Message] = []
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         message.hold()
         self.held.append(message)
         return True

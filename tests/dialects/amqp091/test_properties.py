@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import Address, Message
 from penstock.broker.publishing.dead_letter import record_death
-from penstock.broker.queues.death import DeathReason
+from penstock.broker.queues.message_queue import DeathReason
 from penstock.dialects.amqp091.properties import (
     MessageProperties,
     headers_for_wire,

@@ -5,7 +5,7 @@ what time it is.
 from __future__ import annotations
 
 from penstock.broker.access.users import Verification
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeclareQueue
 from penstock.dialects.amqp10.settings import Amqp10Settings
 from penstock.dialects.logins import LoginChecker, LoginWaiter
@@ -432,12 +432,12 @@ class House:
         self.settle()
         return peer
 
-    def declare(self, name: str, **arguments: object) -> Queue:
+    def declare(self, name: str, **arguments: object) -> MessageQueue:
         named = {key.replace("_", "-"): value for key, value in arguments.items()}
         self.node.apply_to_vhost("/", DeclareQueue(name, durable=True, arguments=named), self.now)
         return self.queue(name)
 
-    def queue(self, name: str) -> Queue:
+    def queue(self, name: str) -> MessageQueue:
         return self.node.state.vhost("/").queues[name]
 
     def pass_time(self, milliseconds: int) -> None:

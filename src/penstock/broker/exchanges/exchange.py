@@ -12,7 +12,7 @@ Invariants
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.message import Properties
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -62,14 +62,14 @@ class Binding:
     def __init__(
         self,
         source: Exchange,
-        destination_queue: Queue | None,
+        destination_queue: MessageQueue | None,
         destination_exchange: Exchange | None,
         routing_key: str,
         arguments: dict[str, object],
     ) -> None:
         assert (destination_queue is None) != (destination_exchange is None), "one destination"
         self.source: Exchange = source
-        self.destination_queue: Queue | None = destination_queue
+        self.destination_queue: MessageQueue | None = destination_queue
         self.destination_exchange: Exchange | None = destination_exchange
         self.routing_key: str = routing_key
         self.arguments: dict[str, object] = arguments

@@ -19,13 +19,13 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.broker.arguments import QueueType
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound, PreconditionFailed, Refusal
 from penstock.broker.message import Message
 from penstock.broker.names import described
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.set_apart import LEASE_OF, LEASE_PREFIX
-from penstock.broker.streams.stream import Stream
 from penstock.broker.timers import Timer
 from penstock.broker.topology import DeclareQueue, DeleteQueue
 from penstock.broker.vhost import VirtualHost
@@ -118,7 +118,7 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
     return facts_of(lease, True)
 
 
-def _taken_from(origin: Queue, request: LeaseRequest, now: int) -> list[QueueEntry]:
+def _taken_from(origin: MessageQueue, request: LeaseRequest, now: int) -> list[QueueEntry]:
     taken: list[QueueEntry] = []
     count = min(request.messages, MESSAGES_MAX)
     octets = min(request.octets, BYTES_MAX)
@@ -140,7 +140,7 @@ def _bits_of(entries: list[QueueEntry]) -> str:
     return b64encode(bits).decode() if any(bits) else ""
 
 
-def leased(lease: Queue, first: int, end: int) -> list[QueueEntry]:
+def leased(lease: MessageQueue, first: int, end: int) -> list[QueueEntry]:
     """Some of a lease's messages, flagged as they were when it was taken."""
     seen = lease.arguments.get(SEEN, "")
     assert isinstance(seen, str), "written by `take_lease`"
@@ -155,12 +155,12 @@ def leased(lease: Queue, first: int, end: int) -> list[QueueEntry]:
     return found
 
 
-def taken_at(lease: Queue) -> int:
+def taken_at(lease: MessageQueue) -> int:
     """Milliseconds since 1970."""
     return _integer(lease, TAKEN_AT)
 
 
-def find_lease(vhost: VirtualHost, queue: str, owner: str, number: int) -> Queue:
+def find_lease(vhost: VirtualHost, queue: str, owner: str, number: int) -> MessageQueue:
     lease = vhost.queues.get(lease_name(queue, owner, number))
     if lease is None:
         raise NotFound(
@@ -208,10 +208,10 @@ def give_back(vhost: VirtualHost, queue: str, owner: str, number: int, now: int)
 class LeaseExpiry(Timer):
     """Gives a lease back whose owner has not come back in time. Held by the timers."""
 
-    def __init__(self, vhost: VirtualHost, lease: Queue) -> None:
+    def __init__(self, vhost: VirtualHost, lease: MessageQueue) -> None:
         super().__init__()
         self._vhost: VirtualHost = vhost
-        self._lease: Queue = lease
+        self._lease: MessageQueue = lease
 
     def fire(self, now: int) -> None:
         if self._lease.is_deleted:
@@ -223,7 +223,7 @@ class LeaseExpiry(Timer):
             self._vhost.timers.schedule(self, now + FULL_POLL_MS)
 
 
-def _watch(vhost: VirtualHost, lease: Queue, now: int) -> None:
+def _watch(vhost: VirtualHost, lease: MessageQueue, now: int) -> None:
     expires_at = _integer(lease, EXPIRES_AT)
     if expires_at != NEVER_EXPIRES:
         due = max(now, expires_at - vhost.wall_offset_ms)
@@ -243,7 +243,7 @@ def listed_leases(vhost: VirtualHost) -> list[LeaseFacts]:
     ]
 
 
-def leases_of(vhost: VirtualHost, queue: str, owner: str) -> list[Queue]:
+def leases_of(vhost: VirtualHost, queue: str, owner: str) -> list[MessageQueue]:
     """In order of their numbers."""
     found = [
         lease
@@ -254,7 +254,7 @@ def leases_of(vhost: VirtualHost, queue: str, owner: str) -> list[Queue]:
     return found
 
 
-def number_of(lease: Queue) -> int:
+def number_of(lease: MessageQueue) -> int:
     return _integer(lease, NUMBER)
 
 
@@ -264,7 +264,7 @@ def lease_name(queue: str, owner: str, number: int) -> str:
     return f"{LEASE_PREFIX}{hashlib.sha256(text).hexdigest()[:32]}.{number}"
 
 
-def facts_of(lease: Queue, created: bool) -> LeaseFacts:
+def facts_of(lease: MessageQueue, created: bool) -> LeaseFacts:
     return LeaseFacts(
         str(lease.arguments[LEASE_OF]),
         str(lease.arguments[OWNER]),
@@ -276,7 +276,7 @@ def facts_of(lease: Queue, created: bool) -> LeaseFacts:
     )
 
 
-def _integer(lease: Queue, name: str) -> int:
+def _integer(lease: MessageQueue, name: str) -> int:
     value = lease.arguments[name]
     assert isinstance(value, int), "written by `take_lease`"
     return value
@@ -292,10 +292,10 @@ def _check(request: LeaseRequest) -> None:
         raise PreconditionFailed("a lease is of at least one message and one octet")
 
 
-def _leasable(vhost: VirtualHost, name: str) -> Queue:
+def _leasable(vhost: VirtualHost, name: str) -> MessageQueue:
     queue = vhost.queue(name)
     what = described("queue", name, vhost.name)
-    if isinstance(queue, Stream):
+    if queue.queue_type is QueueType.STREAM:
         raise PreconditionFailed(f"{what} is a stream: read it by offset, it needs no lease")
     if not queue.durable:
         raise PreconditionFailed(f"{what} is not durable: a lease could not survive a restart")

@@ -11,13 +11,13 @@ Invariants
 
 from typing import Final
 
+from penstock.broker.arguments import QueueType
 from penstock.broker.ledger import records
 from penstock.broker.ledger.queue_ledger import PUBLISHERS_MAX, LedgerPages, QueueLedger
 from penstock.broker.ledger.routes import ROUTES_MAX, Routes
 from penstock.broker.queue_watcher import QueueWatcher, RouteCount
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import BrokerState
-from penstock.broker.streams.stream import Stream
 from penstock.world.disk import AppendFile, Disk
 
 FOLDER: Final = "ledger"
@@ -49,7 +49,7 @@ class Ledger(QueueWatcher):
         self._files_max: int = files_max
         self._pages: LedgerPages = LedgerPages()
         self._pages.time = wall
-        self._queues: dict[Queue, QueueLedger] = {}
+        self._queues: dict[MessageQueue, QueueLedger] = {}
         self._routes: Routes = Routes(wall, routes_max)
         self._counted_at: int = wall
         self._name_count: int = 0
@@ -67,13 +67,13 @@ class Ledger(QueueWatcher):
                 self._note_restored(queue)
         self.end_of_tick(wall)
 
-    def watch(self, queue: Queue) -> None:
+    def watch(self, queue: MessageQueue) -> None:
         """A queue was declared: from now on its messages are written down."""
         known = QueueLedger(self._pages, self._named(queue))
         self._queues[queue] = known
         queue.observers.append(known)
 
-    def forget(self, queue: Queue) -> None:
+    def forget(self, queue: MessageQueue) -> None:
         ledger = self._queues.pop(queue, None)
         if ledger is not None:
             # Its number may come to mean another queue in the next file.
@@ -128,8 +128,8 @@ class Ledger(QueueWatcher):
             for vhost in self._state.vhosts.values():
                 vhost.generation += 1
 
-    def _named(self, queue: Queue) -> int:
-        flags = records.IS_STREAM if isinstance(queue, Stream) else 0
+    def _named(self, queue: MessageQueue) -> int:
+        flags = records.IS_STREAM if queue.queue_type is QueueType.STREAM else 0
         if queue.durable:
             flags |= records.IS_DURABLE
         text = f"{queue.vhost.name}\0{queue.name}"
@@ -141,9 +141,9 @@ class Ledger(QueueWatcher):
         self._pages.add_name(records.name_record(self._pages.time, number, flags, text))
         return number
 
-    def _note_restored(self, queue: Queue) -> None:
+    def _note_restored(self, queue: MessageQueue) -> None:
         # A priority queue lists its positions level by level; sorted they are few runs.
-        positions = queue.ready.positions()
+        positions = queue.journal_list().positions()
         positions.sort()
         self._queues[queue].restored(positions)
 

@@ -12,8 +12,7 @@ from penstock.broker.message import NO_EXPIRATION, Address, Message
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.publishing.publish import publish_resolved
 from penstock.broker.publishing.target import target_by_keys
-from penstock.broker.queues.death import DeathReason
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import DeathReason, MessageQueue
 from penstock.broker.vhost_view import VirtualHostView
 
 DEATHS: Final = "x-death"
@@ -23,7 +22,7 @@ COUNT_MAX: Final = 2**63 - 1
 
 
 def dead_letter(
-    vhost: VirtualHostView, queue: Queue, entry: QueueEntry, reason: DeathReason, now: int
+    vhost: VirtualHostView, queue: MessageQueue, entry: QueueEntry, reason: DeathReason, now: int
 ) -> None:
     """Publish a dead entry to its queue's dead-letter exchange; without one it is dropped."""
     settings = queue.settings

@@ -14,29 +14,24 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.publishing.target import Target
 from penstock.broker.queue_watcher import RouteCount
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue_journal import PreparedRecords
-from penstock.broker.streams.stream import Stream
 
 # Messages of others that may arrive while a run is made, which takes a second or two. A queue has
 # positions for more than 2^40 runs.
 POSITIONS_LEFT_FREE: Final = 1 << 20
 
 
-def can_be_prepared(queue: Queue, message: Message) -> bool:
+def can_be_prepared(queue: MessageQueue, message: Message) -> bool:
     """Whether nothing but the order of arrival matters to the queue."""
-    return (
-        message.properties.expiration_ms == NO_EXPIRATION
-        and queue.run_start() >= 0
-        and not isinstance(queue, Stream)
-    )
+    return message.properties.expiration_ms == NO_EXPIRATION and queue.run_start() >= 0
 
 
 class PreparedRun:
     """Held by `PreparedRuns`, one for each queue."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue: Queue = queue
+    def __init__(self, queue: MessageQueue) -> None:
+        self._queue: MessageQueue = queue
         self._entries: list[QueueEntry] = []
         self._octets: int = 0
         self._start: int = queue.run_start() + POSITIONS_LEFT_FREE
@@ -94,11 +89,11 @@ class PreparedRuns:
     """
 
     def __init__(self) -> None:
-        self._runs: dict[Queue, PreparedRun] = {}
+        self._runs: dict[MessageQueue, PreparedRun] = {}
         self._counts: dict[RouteCount, int] = {}
-        self._unprepared: set[Queue] = set()
+        self._unprepared: set[MessageQueue] = set()
         # What was added since runs were last made.
-        self._added: dict[Queue, list[Message]] = {}
+        self._added: dict[MessageQueue, list[Message]] = {}
 
     def look_at(self, target: Target, message: Message) -> None:
         """All messages are looked at before the first is added."""

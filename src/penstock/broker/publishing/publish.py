@@ -18,7 +18,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Address, Message
 from penstock.broker.publishing.target import Target, target_of
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import OpenDelayLine
 from penstock.broker.vhost_view import VirtualHostView
 
@@ -45,7 +45,7 @@ class PublishInterceptor:
     replies, which reach no queue.
     """
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         """False refuses the message: its publisher hears a negative confirm. It may also hold the
         message to delay its confirm, or change the list of queues; one that was given queues and is
         left with none does not wait in delayed exchanges either.

@@ -8,7 +8,7 @@ however many ways lead to it; queues keep the order in which they were found.
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.message import Properties
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.vhost_view import VirtualHostView
 
 
@@ -16,7 +16,7 @@ class Route:
     """Where a message goes. Cached by dialects while `generation` is the virtual host's."""
 
     def __init__(self, generation: int) -> None:
-        self.queues: list[Queue] = []
+        self.queues: list[MessageQueue] = []
         # Delayed exchanges reached on the way in which this message must wait first. When it has
         # waited, resolving from there gives the rest of its way.
         self.delayed: list[DelayedExchange] = []
@@ -43,7 +43,7 @@ def resolve_keys(
     """The same with all keys given, for dead letters that keep those of their CC header."""
     route = Route(vhost.generation)
     route.cacheable = len(keys) == 1 and not properties.has_extra_keys
-    seen_queues: set[Queue] = set()
+    seen_queues: set[MessageQueue] = set()
     seen_exchanges: set[Exchange] = {exchange}
     waiting: list[Exchange] = [exchange]
     found: list[Binding] = []
@@ -83,7 +83,7 @@ def resolve_keys(
 
 
 def _match_default(
-    vhost: VirtualHostView, keys: list[str], seen: set[Queue], queues: list[Queue]
+    vhost: VirtualHostView, keys: list[str], seen: set[MessageQueue], queues: list[MessageQueue]
 ) -> bool:
     """The default exchange knows every queue by its name; True when it found one."""
     matched = False

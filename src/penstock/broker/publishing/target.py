@@ -19,8 +19,8 @@ from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.message import NO_EXPIRATION, Address, Properties
 from penstock.broker.publishing.routing import Route, resolve, resolve_keys
 from penstock.broker.queue_watcher import RouteCount
-from penstock.broker.queues.queue import Queue
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.streams.stream import Stream, as_stream
 from penstock.broker.vhost_view import VirtualHostView
 
 
@@ -65,13 +65,13 @@ class Target:
         self.address: Address = address
         # Of the virtual host when it was resolved.
         self.generation: int = generation
-        self.queues: list[Queue] = _NO_QUEUES
+        self.queues: list[MessageQueue] = _NO_QUEUES
         # Exchanges in which the message has to wait first.
         self.delayed: list[DelayedExchange] = _NO_EXCHANGES
         # Only where `divide` was called: streams that were among the queues, and those of the other
         # queues that refuse what they have no room for.
         self.streams: list[Stream] = _NO_STREAMS
-        self.refusing: list[Queue] = _NO_QUEUES
+        self.refusing: list[MessageQueue] = _NO_QUEUES
 
     def take(self, route: Route) -> None:
         self.queues = route.queues
@@ -80,7 +80,7 @@ class Target:
         self.is_fixed = route.cacheable
         self.reaches_any = bool(route.queues or route.delayed)
 
-    def with_queues(self, queues: list[Queue]) -> "Target":
+    def with_queues(self, queues: list[MessageQueue]) -> "Target":
         """The same for one message that goes to other queues."""
         own = Target(self.exchange, self.address, self.generation)
         own.mandatory = self.mandatory
@@ -96,10 +96,11 @@ class Target:
         `queues` those that take them one by one.
         """
         streams: list[Stream] = []
-        queues: list[Queue] = []
+        queues: list[MessageQueue] = []
         for queue in self.queues:
-            if isinstance(queue, Stream):
-                streams.append(queue)
+            stream = as_stream(queue)
+            if stream is not None:
+                streams.append(stream)
             else:
                 queues.append(queue)
         if streams:
@@ -123,7 +124,7 @@ class Target:
 
 
 # Shared by all targets, and never changed: a list of its own is put in their place.
-_NO_QUEUES: Final[list[Queue]] = []
+_NO_QUEUES: Final[list[MessageQueue]] = []
 _NO_STREAMS: Final[list[Stream]] = []
 _NO_EXCHANGES: Final[list[DelayedExchange]] = []
 
@@ -187,11 +188,11 @@ def _count_of(vhost: VirtualHostView, address: Address) -> RouteCount | None:
     return vhost.watcher.route(vhost.name, address.exchange, address.routing_key)
 
 
-def refuses(queue: Queue) -> bool:
+def refuses(queue: MessageQueue) -> bool:
     """Whether a publish is refused when it is full; others drop what is oldest."""
     settings = queue.settings
     return (
         settings.overflow is not Overflow.DROP_HEAD
         and (settings.max_length >= 0 or settings.max_length_bytes >= 0)
-        and not isinstance(queue, Stream)
+        and not queue.keeps_messages
     )

@@ -5,8 +5,25 @@ one item." Consumers of a higher priority are asked before all others; within a 
 one message in turn; with a single active consumer only the first registered one is asked.
 """
 
+from typing import Final
+
 from penstock.broker.consumer import Consumer
 from penstock.broker.queues.walk import Offered
+
+# A lone consumer gets up to this many messages, or about this many octets, before its socket's room
+# is asked for again.
+BATCH_COUNT_MAX: Final = 128
+BATCH_BYTES_MAX: Final = 64 * 1024
+
+
+def batch_count(ready_count: int, ready_bytes: int, credit_count: int) -> int:
+    """How many messages a lone consumer is given at once: about BATCH_BYTES_MAX, by the average size
+    of what is ready.
+    """
+    count = min(ready_count, credit_count, BATCH_COUNT_MAX)
+    if ready_bytes > BATCH_BYTES_MAX:
+        count = min(count, max(1, BATCH_BYTES_MAX * ready_count // ready_bytes))
+    return count
 
 
 class Turn:

@@ -6,73 +6,30 @@ once per tick for everything that arrived in it, or at once where a rule needs t
 
 Invariants
 - every entry is in the ready list, or counted in `unacked_count`, or gone;
-- an entry that is counted in `unacked_count` has one holder, and only that one settles it: a
-  settlement by anybody else, or a second one, changes nothing (`entry.take_back`);
-- a consumer gets an entry only while it says it can take one;
 - entries leave the ready list in order of position, except for priorities and selective consumers.
 """
 
-from array import array
 from typing import Final
-
-from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import Overflow, QueueArguments, QueueType
 from penstock.broker.consumer import Consumer
-from penstock.broker.discarded import Discarded
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, flag_returned, take_back
-from penstock.broker.errors import AccessRefused
 from penstock.broker.message import NO_EXPIRATION, Message
-from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, take_wanted
-from penstock.broker.queues.consumers import Consumers
-from penstock.broker.queues.death import DeathReason
-from penstock.broker.queues.delivery_batch import batch_count
+from penstock.broker.queues.consumers import batch_count
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
 from penstock.broker.queues.length_limit import LengthLimit
-from penstock.broker.queues.priority import PriorityReadyList
-from penstock.broker.queues.queue_journal import QueueJournal
+from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
+from penstock.broker.queues.queue_journal import JournalledMessages
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.walk import walked
+from penstock.broker.queues.walk import Walk, walked
 from penstock.broker.set_apart import is_set_apart
-from penstock.broker.timers import Timers
 
 PURGED: Final = "purged"  # what observers hear as the reason of those that were
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class QueueOwner:
-    """The virtual host as its queues see it. `VirtualHost` is the one real owner."""
-
-    def __init__(self, name: str, timers: Timers) -> None:
-        self.name: str = name
-        self.timers: Timers = timers
-        # Queues that have something to dispatch at the end of this tick; the broker's virtual
-        # hosts share one list.
-        self.touched: list[Queue] = []
-        self.discarded: Discarded = Discarded()
-
-    def make_ready_list(self, max_priority: int) -> ReadyList:
-        """The list of a new queue: one that can outgrow memory where there is a disk."""
-        if max_priority > 0:
-            return PriorityReadyList(max_priority)
-        return ReadyList()
-
-    def paged_out_gone(
-        self, queue: "Queue", positions: "array[int]", locations: "array[int]"
-    ) -> None:
-        """Messages that a queue had paged out were purged."""
-
-    def dead_letter(self, queue: "Queue", entry: QueueEntry, reason: DeathReason, now: int) -> None:
-        raise NotImplementedError
-
-    def queue_unused(self, queue: "Queue", now: int) -> None:
-        """An auto-delete queue lost its last consumer, or `x-expires` ran out."""
-        raise NotImplementedError
-
-
-class Queue(Expiring):
-    """One queue of one virtual host. Held by the virtual host, its bindings and its consumers."""
+class Queue(MessageQueue):
+    """A queue whose messages leave it: classic, and quorum on one server."""
 
     def __init__(
         self,
@@ -85,47 +42,22 @@ class Queue(Expiring):
         arguments: dict[str, object],
         now: int,
     ) -> None:
-        self.vhost: QueueOwner = vhost
-        self.name: str = name
-        self.durable: bool = durable
-        # Number of the connection that alone may use it; -1 when it is shared.
-        self.exclusive_owner: int = exclusive_owner
-        self.auto_delete: bool = auto_delete
-        self.arguments: dict[str, object] = arguments
-        self.is_deleted: bool = False
+        super().__init__(vhost, name, durable, exclusive_owner, auto_delete, settings, arguments)
         # What was set apart does not expire.
         self._keeps_all: bool = is_set_apart(name, arguments)
-        # Whether it stands on its virtual host's list of queues to dispatch.
-        self.is_touched: bool = False
-
-        # Identifies this incarnation of the queue in the journal; 0 when it is not journalled.
-        self.number: int = 0
-        # Who writes down persistent messages; None for a queue that does not outlive the process.
-        self.journal: QueueJournal | None = None
         self.ready: ReadyList = vhost.make_ready_list(settings.max_priority)
-        self.ready_bytes: int = 0
-        self.unacked_count: int = 0
         self._next_position: int = 1
-        self.consumers: Consumers = Consumers()
-        self.observers: list[QueueObserver] = []
 
-        # Counters since the queue was declared, for people and metrics.
-        self.published_total: int = 0
-        self.delivered_total: int = 0
-        self.acknowledged_total: int = 0
-        self.redelivered_total: int = 0
-
-        self._message_expiry: MessageExpiry = MessageExpiry(self, vhost.timers)
+        expiring = _ExpiringQueue(self)
+        self._message_expiry: MessageExpiry = MessageExpiry(expiring, vhost.timers)
         # True once any entry was stamped; until then the queue never looks at expiry.
         self._may_expire: bool = False
-        self._queue_expiry: QueueExpiry = QueueExpiry(self, vhost.timers)
-        self.settings: QueueArguments = settings
+        self._queue_expiry: QueueExpiry = QueueExpiry(expiring, vhost.timers)
         # Every enqueue asks for it; with thousands of queues one more object is one more cache miss.
         self._message_ttl_ms: int = settings.message_ttl_ms
         self._length_limit: LengthLimit = LengthLimit(settings)
         # True when no length rule applies, so that an enqueue is a mere append.
         self._unlimited: bool = True
-        self.counts_deliveries: bool = False
         self.apply_settings(settings, now)
 
     @property
@@ -133,11 +65,23 @@ class Queue(Expiring):
         return self.ready.count
 
     @property
-    def consumer_count(self) -> int:
-        return self.consumers.count
+    def ready_count(self) -> int:
+        return self.ready.count
+
+    @property
+    def keeps_messages(self) -> bool:
+        return False
+
+    def held_bytes(self, message_bytes: int) -> int:
+        count = self.ready.count
+        if count == 0:
+            return 0
+        in_memory = self.ready.in_memory_count()
+        # Those that were paged out are taken to be of the same size.
+        octets = self.ready_bytes * in_memory // count
+        return in_memory * message_bytes + octets
 
     def apply_settings(self, settings: QueueArguments, now: int) -> None:
-        """Take over what arguments and policy say; what no longer fits is dropped at once."""
         self.settings = settings
         self._message_ttl_ms = settings.message_ttl_ms
         self._length_limit = LengthLimit(settings)
@@ -148,30 +92,29 @@ class Queue(Expiring):
         if not self._unlimited:
             self._drop_excess(now)
 
-    def restored(self, highest_position: int, size: int, may_expire: bool) -> None:
-        """Its messages were found in the journal: positions go on behind them."""
-        self._next_position = highest_position + 1
-        self.ready_bytes = size
-        if may_expire:
+    def restore(self, found: JournalledMessages) -> int:
+        """Positions go on behind what was found."""
+        self.ready_bytes = found.fill(self.ready)
+        self._next_position = found.highest_position + 1
+        if found.may_expire:
             self._may_expire = True
+        return self.ready.count
 
     def resume(self, now: int) -> None:
-        """Everything is restored: drop what died meanwhile and what does not fit."""
         self._expire_head(now, True)
         if not self._unlimited:
             self._drop_excess(now)
 
+    def journal_list(self) -> ReadyList:
+        return self.ready
+
     def used(self, now: int) -> None:
-        """Declared again or read with get: the time until `x-expires` begins anew."""
         if self.consumers.count == 0 and not self.is_deleted:
             self._queue_expiry.used(self.settings.expires_ms, now)
 
     # Messages in.
 
     def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
-        """Accept a message, or return False when the queue is full and refuses publishes. `seen`
-        is for one that is taken back: somebody may have seen it.
-        """
         if not self._unlimited and self._refuses(message, now):
             return False
         entry = QueueEntry(message, self._next_position)
@@ -198,7 +141,6 @@ class Queue(Expiring):
         return True
 
     def run_start(self) -> int:
-        """The next position, where nothing but that matters to what arrives; -1 where more does."""
         is_plain = self._unlimited and self._message_ttl_ms < 0
         return self._next_position if is_plain and not self.is_deleted else -1
 
@@ -243,7 +185,6 @@ class Queue(Expiring):
     # Messages out.
 
     def touch(self) -> None:
-        """Ask for a dispatch at the end of this tick."""
         if not self.is_touched and self.ready.count:
             self.is_touched = True
             self.vhost.touched.append(self)
@@ -331,7 +272,6 @@ class Queue(Expiring):
         self._expire_head(now, True)
 
     def get(self, now: int, holder: int = BROKER_ITSELF) -> QueueEntry | None:
-        """Take the first entry for a client that asks once; it is unacknowledged until settled."""
         self.used(now)
         self._expire_head(now, False)
         if self.ready.count == 0:
@@ -346,8 +286,13 @@ class Queue(Expiring):
         return entry
 
     def browse(self, limit: int) -> list[QueueEntry]:
-        """Look at the first entries without taking them."""
         return walked(self.ready, limit)
+
+    def browse_on(self, walk: Walk) -> QueueEntry | None:
+        return walk.next(self.ready)
+
+    def entry_from(self, position: int) -> QueueEntry | None:
+        return self.ready.next_from(position)
 
     # Settlement, also in a queue that was deleted meanwhile.
 
@@ -372,7 +317,6 @@ class Queue(Expiring):
                 observer.acknowledged_many(entries)
 
     def lease_many(self, entries: list[QueueEntry]) -> None:
-        """Delivered entries move into a lease; they are settled here as if acknowledged."""
         entries = self._dequeue(entries, BROKER_ITSELF)
         for observer in self.observers:
             observer.leased_many(entries)
@@ -383,9 +327,7 @@ class Queue(Expiring):
     def requeue(
         self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
     ) -> None:
-        """Entries come back unsettled, in order; each goes to where it was, now flagged as
-        redelivered. Whether the delivery `failed`, and counts, is for who gives them back to say.
-        """
+        """Each goes to where it was, now flagged as redelivered."""
         entries = self._take_back(entries, holder)
         if self.is_deleted:
             self._forget(entries)
@@ -448,16 +390,11 @@ class Queue(Expiring):
             self.vhost.queue_unused(self, now)
 
     def add_consumer(self, consumer: Consumer) -> None:
-        if self.consumers.exclusive or (consumer.exclusive and self.consumers.count):
-            raise AccessRefused(
-                f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"
-            )
-        self.consumers.add(consumer)
+        self.register(consumer)
         self._queue_expiry.stop()
         self.touch()
 
     def remove_consumer(self, consumer: Consumer, now: int) -> None:
-        """Cancelled or gone. The last one to leave deletes an auto-delete queue."""
         if not self.consumers.remove(consumer):
             return
         if self.consumers.count == 0:
@@ -468,7 +405,6 @@ class Queue(Expiring):
         self.touch()
 
     def purge(self, now: int) -> int:
-        """Drop what is ready; what is out with consumers stays theirs."""
         count = self.ready.count
         positions, locations = self.ready.clear_tail()
         if len(positions):
@@ -491,9 +427,21 @@ class Queue(Expiring):
                 observer.dropped(entry, PURGED)
 
     def deleted(self, now: int) -> None:
-        """The virtual host has removed it: consumers hear of it, messages go with it."""
         self.purge(now)
         self.is_deleted = True
         self._queue_expiry.stop()
         for consumer in self.consumers.clear():
             consumer.cancelled()
+
+
+class _ExpiringQueue(Expiring):
+    """Passes what the timers say on to the queue."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue: Queue = queue
+
+    def expire_messages(self, now: int) -> None:
+        self._queue.expire_messages(now)
+
+    def expire_unused(self, now: int) -> None:
+        self._queue.expire_unused(now)

@@ -51,6 +51,24 @@ class QueueJournal:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class JournalledMessages:
+    """What the journal had of one queue when the broker started."""
+
+    def __init__(self, highest_position: int, may_expire: bool) -> None:
+        # Of all that the journal knows, also of messages that are gone.
+        self.highest_position: int = highest_position
+        self.may_expire: bool = may_expire
+
+    def entries(self) -> list[QueueEntry]:
+        """All of them, read into memory, in order."""
+        raise NotImplementedError
+
+    def fill(self, ready: ReadyList) -> int:
+        """Put them into an empty list that can outgrow memory; returns the octets of the bodies."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ReadyLists:
     """Makes the ready lists of a broker that has a disk."""
 

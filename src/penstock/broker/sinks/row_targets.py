@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.broker.message import Address, MessageDecoder, Properties
 from penstock.broker.publishing.target import Target, resolve_target, target_of
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.staged_rows import RowRun
 from penstock.broker.vhost import VirtualHost
 
@@ -60,7 +60,7 @@ class RowTargets:
         return target
 
 
-def first_full(queues: list[Queue], body_size: int, now: int) -> Queue | None:
+def first_full(queues: list[MessageQueue], body_size: int, now: int) -> MessageQueue | None:
     """The first queue that would refuse a message of this size; what consumers can take at once
     takes no room.
     """
@@ -73,9 +73,9 @@ def first_full(queues: list[Queue], body_size: int, now: int) -> Queue | None:
     return None
 
 
-def _is_full(queue: Queue, body_size: int) -> bool:
+def _is_full(queue: MessageQueue, body_size: int) -> bool:
     settings = queue.settings
     return (
-        0 <= settings.max_length <= queue.ready.count
+        0 <= settings.max_length <= queue.ready_count
         or 0 <= settings.max_length_bytes < queue.ready_bytes + body_size
     )

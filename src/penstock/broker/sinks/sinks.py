@@ -34,7 +34,7 @@ from penstock.broker.sinks.stages import (
     stage_name,
 )
 from penstock.broker.staged_rows import StagedRows, block_of
-from penstock.broker.streams.stream import Stream
+from penstock.broker.streams.opening import streams_of
 from penstock.broker.topology import CommitSink, OpenSink
 from penstock.broker.vhost import VirtualHost
 from penstock.broker.vhost_view import Sink
@@ -174,9 +174,8 @@ def resume_sinks(vhost: VirtualHost, now: int) -> None:
     stages = [queue for queue in vhost.queues.values() if STAGE_OF in queue.arguments]
     staging = {queue.arguments[STAGE_OF] for queue in stages}
     lasting = {lasting_name(queue) for queue in stages}
-    for queue in vhost.queues.values():
-        if isinstance(queue, Stream):
-            queue.files.notes.keep_stages(lasting)
+    for stream in streams_of(vhost):
+        stream.files.notes.keep_stages(lasting)
     for sink in vhost.sinks.values():
         # That a stage was published is not written down: it is gone.
         sink.pending = [name for name in sink.pending if name in vhost.queues]

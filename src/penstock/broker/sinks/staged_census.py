@@ -7,7 +7,7 @@ host's generation; how full a queue is, is asked at the end.
 
 from penstock.broker.message import Address
 from penstock.broker.publishing.target import Target, refuses
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sinks.row_targets import RowTargets
 from penstock.broker.staged_rows import BlockRows, RowRun
 from penstock.broker.vhost import VirtualHost
@@ -16,8 +16,8 @@ from penstock.broker.vhost import VirtualHost
 class RefusingQueue:
     """What rows would bring to one queue. Held by the census."""
 
-    def __init__(self, queue: Queue) -> None:
-        self.queue: Queue = queue
+    def __init__(self, queue: MessageQueue) -> None:
+        self.queue: MessageQueue = queue
         self.count: int = 0
         self.octets: int = 0
         self.octets_max: int = 0
@@ -36,7 +36,7 @@ class RefusingQueue:
         """Whether all of them fit now."""
         settings = self.queue.settings
         return not (
-            0 <= settings.max_length < self.queue.ready.count + self.count
+            0 <= settings.max_length < self.queue.ready_count + self.count
             or 0 <= settings.max_length_bytes < self.queue.ready_bytes + self.octets
         )
 
@@ -47,7 +47,7 @@ class StagedCensus:
     def __init__(self, vhost: VirtualHost, stages: tuple[str, ...], mandatory: bool) -> None:
         self._vhost: VirtualHost = vhost
         self._targets: RowTargets = RowTargets(vhost)
-        self._stages: list[Queue] = [vhost.queues[name] for name in stages]
+        self._stages: list[MessageQueue] = [vhost.queues[name] for name in stages]
         self._generation: int = vhost.generation
         self._mandatory: bool = mandatory
         # The next block of the first stage.
@@ -56,7 +56,7 @@ class StagedCensus:
         # Rows that reach no queue, and the address of one of them.
         self.unroutable: int = 0
         self.unroutable_address: Address | None = None
-        self._refusing: dict[Queue, RefusingQueue] = {}
+        self._refusing: dict[MessageQueue, RefusingQueue] = {}
 
     def is_needed(self) -> bool:
         """Whether anything could be found."""
@@ -70,7 +70,7 @@ class StagedCensus:
         """Count a block; False when there is no more."""
         while self._stages:
             stage = self._stages[0]
-            entry = None if stage.is_deleted else stage.ready.next_from(self._position)
+            entry = None if stage.is_deleted else stage.entry_from(self._position)
             if entry is not None:
                 self._position = entry.position + 1
                 self.add(entry.message.body)

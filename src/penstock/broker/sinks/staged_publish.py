@@ -17,7 +17,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.header_values import Long
 from penstock.broker.message import NOBODY, Message, Properties
 from penstock.broker.publishing.publish import Outcome, publish_resolved
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.broker.sinks.expiry import rest_sink
 from penstock.broker.sinks.row_targets import RowTargets, first_full
@@ -44,7 +44,7 @@ BLOCKS_AHEAD_MAX: Final = 8
 class BlockAhead(TakenBlock):
     """A block that is being published. Held by its sink until it is settled."""
 
-    def __init__(self, stage: Queue, entry: QueueEntry) -> None:
+    def __init__(self, stage: MessageQueue, entry: QueueEntry) -> None:
         super().__init__(stage, entry)
         self.rows: BlockRows = BlockRows(entry.message.body)
         self.runs: list[RowRun] = self.rows.runs()
@@ -229,7 +229,7 @@ class PublishStep(Timer):
                 sink.unroutable += 1
         return len(bodies)
 
-    def _close(self, stage: Queue, now: int) -> None:
+    def _close(self, stage: MessageQueue, now: int) -> None:
         """A stage is published entirely."""
         sink = self._sink
         place = sink.pending.index(stage.name)

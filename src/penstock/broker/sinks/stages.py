@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.set_apart import STAGE_OF, STAGE_PREFIX
 from penstock.broker.staged_rows import BlockRows
 from penstock.broker.topology import DeclareQueue, DeleteQueue
@@ -55,7 +55,7 @@ def check_key(key: StageKey) -> None:
         )
 
 
-def declare_stage(vhost: VirtualHost, key: StageKey, now: int) -> Queue:
+def declare_stage(vhost: VirtualHost, key: StageKey, now: int) -> MessageQueue:
     """The queue of a stage, made when it is not there."""
     name = stage_name(key)
     known = vhost.queues.get(name)
@@ -83,12 +83,12 @@ def rows_in(vhost: VirtualHost, sink: Sink | None, name: str) -> int:
     return known
 
 
-def _end_of(queue: Queue) -> int:
-    first = queue.ready.first()
+def _end_of(queue: MessageQueue) -> int:
+    first = queue.entry_from(0)
     if first is None:
         return 0
     # Blocks leave a stage from its head, so that its positions have no gaps.
-    last = queue.ready.next_from(first.position + queue.ready.count - 1)
+    last = queue.entry_from(first.position + queue.ready_count - 1)
     assert last is not None, "as many entries as are counted"
     rows = BlockRows(last.message.body)
     return rows.first + rows.count
@@ -103,7 +103,7 @@ def unpublished_rows(vhost: VirtualHost, sink: Sink, name: str) -> int:
     return count - sink.published_rows if sink.pending and sink.pending[0] == name else count
 
 
-def stages_of(vhost: VirtualHost, sink: str) -> list[Queue]:
+def stages_of(vhost: VirtualHost, sink: str) -> list[MessageQueue]:
     return [queue for queue in vhost.queues.values() if queue.arguments.get(STAGE_OF) == sink]
 
 
@@ -116,7 +116,7 @@ def drop_stages(vhost: VirtualHost, sink: Sink, batch: int, now: int) -> None:
             vhost.apply(DeleteQueue(queue.name), now)
 
 
-def first_sequence(stage: Queue) -> int:
+def first_sequence(stage: MessageQueue) -> int:
     """Of a stage's first row, by which partitions that take turns know it again."""
     batch = stage.arguments[BATCH]
     partition = stage.arguments[PARTITION]
@@ -125,7 +125,7 @@ def first_sequence(stage: Queue) -> int:
     return (batch << _PARTITION_BITS | partition) << _ROW_BITS
 
 
-def lasting_name(stage: Queue) -> str:
+def lasting_name(stage: MessageQueue) -> str:
     """What streams know a stage by: no other stage has or gets this name. Queue numbers are never
     used twice; where there is no journal there is none, but no restart either.
     """

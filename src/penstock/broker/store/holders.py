@@ -6,11 +6,10 @@ they give out, so at any later step each message that is needed is found where i
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.state import BrokerState
 from penstock.broker.store.message_store import MovedRecord
-from penstock.broker.streams.stream import Stream
 from penstock.storage.segment import segment_of
 
 
@@ -18,7 +17,7 @@ class Holders:
     """Held by the reclaimer for one pass; `close` it."""
 
     def __init__(
-        self, segment: int, state: BrokerState, unsettled: list[tuple[Queue, QueueEntry]]
+        self, segment: int, state: BrokerState, unsettled: list[tuple[MessageQueue, QueueEntry]]
     ) -> None:
         self.segment: int = segment
         # By number: queues, and what waits in delayed exchanges.
@@ -26,12 +25,12 @@ class Holders:
         # By number and position: what was out when the pass began, or was given out since. It may
         # have been settled meanwhile.
         self._out: dict[tuple[int, int], QueueEntry] = {}
-        self._watched: list[tuple[Queue, GivenOut]] = []
+        self._watched: list[tuple[MessageQueue, GivenOut]] = []
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
                 if queue.number:
-                    self._lists[queue.number] = queue.ready
-                if queue.number and not isinstance(queue, Stream):
+                    self._lists[queue.number] = queue.journal_list()
+                if queue.number and not queue.keeps_messages:
                     # A stream gives out what it has in its own files.
                     watch = GivenOut(self, queue.number)
                     queue.observers.append(watch)
@@ -39,7 +38,7 @@ class Holders:
             if vhost.delay_line.number:
                 self._lists[vhost.delay_line.number] = vhost.delay_line.waiting
         for queue, entry in unsettled:
-            if queue.number and not isinstance(queue, Stream):
+            if queue.number and not queue.keeps_messages:
                 self.is_out(queue.number, entry)
 
     def is_out(self, number: int, entry: QueueEntry) -> None:

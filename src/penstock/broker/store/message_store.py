@@ -18,9 +18,9 @@ from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, MessageDecoder
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
 from penstock.broker.queues.priority import PagedPriorityList
-from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_journal import PreparedRecords, QueueJournal, ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.state import BrokerState
@@ -149,11 +149,11 @@ class MessageStore:
             self.attach_delay_line(self.state.vhost(vhost).delay_line, number)
         self._changes.append(encode_change(Change(vhost, command, number)))
 
-    def attach(self, queue: Queue, number: int) -> None:
+    def attach(self, queue: MessageQueue, number: int) -> None:
         """From now on this queue's persistent messages are written down."""
         queue.number = number
         queue.journal = StoredQueue(self, number)
-        ready = queue.ready
+        ready = queue.journal_list()
         if isinstance(ready, (PagedReadyList, PagedPriorityList)):
             pages = ready.pages
             assert isinstance(pages, QueuePages)

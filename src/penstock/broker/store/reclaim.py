@@ -16,7 +16,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
 from penstock.broker.store.holders import Holders
@@ -38,7 +38,7 @@ PATIENCE_STEPS: Final = 16
 class UnsettledSource:
     """Who knows what is out with consumers: the node."""
 
-    def unsettled(self) -> list[tuple[Queue, QueueEntry]]:
+    def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
         raise NotImplementedError
 
 

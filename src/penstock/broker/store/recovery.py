@@ -9,15 +9,16 @@ from array import array
 from collections.abc import Iterable
 
 from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PAGE_COUNT, PagedReadyList, inherit
 from penstock.broker.queues.priority import PagedPriorityList
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.queue_journal import JournalledMessages
+from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.segments import RECORD_WEIGHT, SegmentLives
-from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import BrokerCommand, OpenDelayLine
 from penstock.storage.recovery import BatchSink
 from penstock.storage.segment import segment_of
@@ -41,7 +42,7 @@ class StoreRecovery(BatchSink):
     def __init__(self) -> None:
         self._queues: dict[int, RecoveredQueue] = {}
         # Those that have their messages back, until `resume`.
-        self._restored: list[Queue] = []
+        self._restored: list[MessageQueue] = []
         self._changes: list[Change] = []
         self._lives: SegmentLives = SegmentLives()
         self._snapshot_segment: int = 0
@@ -125,15 +126,14 @@ class StoreRecovery(BatchSink):
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
                 recovered = self._queues.pop(queue.number, None) if queue.number else None
-                if recovered is not None and isinstance(queue, Stream):
-                    entries = self._read(recovered, queue.number, store)
-                    queue.hand_over.restored(entries, recovered.highest_position)
-                elif recovered is not None:
-                    count += self._restore_queue(queue, recovered, store)
+                if recovered is not None:
+                    found = FoundMessages(recovered, queue.number, store, self._lives)
+                    count += queue.restore(found)
+                    self._restored.append(queue)
             line = vhost.delay_line
             recovered = self._queues.pop(line.number, None) if line.number else None
             if recovered is not None:
-                entries = self._read(recovered, line.number, store)
+                entries = FoundMessages(recovered, line.number, store, self._lives).entries()
                 line.restored(entries, recovered.highest_position, now)
                 count += len(entries)
         self._queues = {}
@@ -146,63 +146,6 @@ class StoreRecovery(BatchSink):
         for queue in self._restored:
             queue.resume(now)
         self._restored = []
-
-    def _restore_queue(self, queue: Queue, recovered: RecoveredQueue, store: MessageStore) -> int:
-        ready = queue.ready
-        if isinstance(ready, PagedReadyList):
-            positions, locations, sizes = living(recovered)
-            size = self._count_living(locations, sizes)
-            ready.restore(positions, locations)
-        else:
-            assert isinstance(ready, PagedPriorityList), "made by a store"
-            size = self._restore_priorities(ready, recovered)
-        queue.restored(recovered.highest_position, size, recovered.may_expire)
-        self._restored.append(queue)
-        return ready.count
-
-    def _restore_priorities(self, ready: PagedPriorityList, recovered: RecoveredQueue) -> int:
-        """Priorities are known from the messages only, so all are read, and paged out again."""
-        positions, locations, sizes = living(recovered)
-        total = self._count_living(locations, sizes)
-        ready.inherits(recovered.highest_position)
-        begin = 0
-        while begin < len(positions):
-            end = begin + PAGE_COUNT
-            read = ready.pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
-            for entry in read:
-                inherit(entry)
-                ready.append(entry)
-            ready.page_out_all()
-            begin += len(read)
-        return total
-
-    def _read(
-        self, recovered: RecoveredQueue, number: int, store: MessageStore
-    ) -> list[QueueEntry]:
-        positions, locations, sizes = living(recovered)
-        self._count_living(locations, sizes)
-        pages = store.make_pages()
-        pages.number = number
-        entries: list[QueueEntry] = []
-        while len(entries) < len(positions):
-            begin = len(entries)
-            end = begin + PAGE_COUNT
-            read = pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
-            entries.extend(read)
-        for entry in entries:
-            inherit(entry)
-        return entries
-
-    def _count_living(self, locations: "array[int]", sizes: "array[int]") -> int:
-        """Returns the octets of all bodies."""
-        total = 0
-        for index in range(len(locations)):
-            size: int = sizes[index]
-            life = self._lives.of(segment_of(locations[index]))
-            life.live_count += 1
-            life.live_weight += RECORD_WEIGHT + size
-            total += size
-        return total
 
     def _apply(self, state: BrokerState, store: MessageStore, change: Change, now: int) -> None:
         command = change.command
@@ -223,6 +166,70 @@ class StoreRecovery(BatchSink):
         if change.queue_number:
             queue = host.queues[getattr(command, "name")]  # noqa: B009 - only DeclareQueue has one
             store.attach(queue, change.queue_number)
+
+
+class FoundMessages(JournalledMessages):
+    """Of one queue, or of what waits in delayed exchanges. Held while it is restored."""
+
+    def __init__(
+        self, recovered: RecoveredQueue, number: int, store: MessageStore, lives: SegmentLives
+    ) -> None:
+        super().__init__(recovered.highest_position, recovered.may_expire)
+        self._recovered: RecoveredQueue = recovered
+        self._number: int = number
+        self._store: MessageStore = store
+        self._lives: SegmentLives = lives
+
+    def fill(self, ready: ReadyList) -> int:
+        if isinstance(ready, PagedReadyList):
+            positions, locations, sizes = living(self._recovered)
+            size = self._count_living(locations, sizes)
+            ready.restore(positions, locations)
+            return size
+        assert isinstance(ready, PagedPriorityList), "made by a store"
+        return self._fill_levels(ready)
+
+    def _fill_levels(self, ready: PagedPriorityList) -> int:
+        """Priorities are known from the messages only, so all are read, and paged out again."""
+        positions, locations, sizes = living(self._recovered)
+        total = self._count_living(locations, sizes)
+        ready.inherits(self.highest_position)
+        begin = 0
+        while begin < len(positions):
+            end = begin + PAGE_COUNT
+            read = ready.pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
+            for entry in read:
+                inherit(entry)
+                ready.append(entry)
+            ready.page_out_all()
+            begin += len(read)
+        return total
+
+    def entries(self) -> list[QueueEntry]:
+        positions, locations, sizes = living(self._recovered)
+        self._count_living(locations, sizes)
+        pages = self._store.make_pages()
+        pages.number = self._number
+        entries: list[QueueEntry] = []
+        while len(entries) < len(positions):
+            begin = len(entries)
+            end = begin + PAGE_COUNT
+            read = pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
+            entries.extend(read)
+        for entry in entries:
+            inherit(entry)
+        return entries
+
+    def _count_living(self, locations: "array[int]", sizes: "array[int]") -> int:
+        """Returns the octets of all bodies."""
+        total = 0
+        for index in range(len(locations)):
+            size: int = sizes[index]
+            life = self._lives.of(segment_of(locations[index]))
+            life.live_count += 1
+            life.live_weight += RECORD_WEIGHT + size
+            total += size
+        return total
 
 
 def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", "array[int]"]:

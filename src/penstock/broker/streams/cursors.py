@@ -7,35 +7,84 @@ Invariant: what readers settle moves a cursor forward only. Back it goes when so
 operator who sets it, or a reader that begins it anew; readers from before move it no more then.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.queues.reading import Reading, StartKind
 from penstock.broker.streams.files import FIRST_OFFSET, StreamFiles
 from penstock.broker.streams.reader import StreamReader
+from penstock.broker.timers import NEVER, Timer, Timers
 
 # As long as any other name.
 CURSOR_OCTETS_MAX: Final = 255
 # All of them are held in memory and written anew with each generation of their file: a few
 # megabytes with names of usual length. Who wants more of them keeps offsets elsewhere.
 CURSORS_MAX: Final = 50_000
+# Cursors move with every acknowledgement and are written at most this often. After a crash a
+# reader gets again what it acknowledged in this time.
+CURSORS_MS: Final = 100
+
+
+class CursorTimer(Timer):
+    """Held by the cursors of a stream; rings once after one of them moved."""
+
+    def __init__(self, files: StreamFiles, timers: Timers) -> None:
+        super().__init__()
+        self._files: StreamFiles = files
+        self._timers: Timers = timers
+
+    def moved(self, now: int) -> None:
+        if self.due == NEVER:
+            self._timers.schedule(self, now + CURSORS_MS)
+
+    def stop(self) -> None:
+        self._timers.cancel(self)
+
+    def fire(self, now: int) -> None:
+        self._files.write_cursors()
 
 
 class StreamCursors:
     """Held by an open stream. `stream` is how messages to people call it."""
 
-    def __init__(self, files: StreamFiles, stream: str) -> None:
+    def __init__(self, files: StreamFiles, stream: str, timers: Timers) -> None:
         self._files: StreamFiles = files
+        self._timer: CursorTimer = CursorTimer(files, timers)
         self._stream: str = stream
         # Number of the reader that last began a cursor at an offset of its own.
         self._begun_by: dict[str, int] = {}
 
-    def listed(self) -> list[tuple[str, int]]:
-        """Names and the offsets that come next."""
-        found: list[tuple[str, int]] = []
+    def listed(self) -> list[tuple[str, int, int]]:
+        """Name, offset and lag of every cursor. The offset is where a reader would go on: all
+        before it is done. The lag counts the messages from there to the end.
+        """
+        first = self._files.log.first_offset
+        end = self._files.end_offset()
+        found: list[tuple[str, int, int]] = []
         for name, done in self._files.cursors.numbers.items():
             if name != FIRST_OFFSET:
-                found.append((name, done + 1))
+                found.append((name, done + 1, max(end - max(done + 1, first), 0)))
         return found
+
+    def start_of(self, reading: Reading, wall: int) -> int:
+        """The offset at which a reader begins."""
+        log = self._files.log
+        start = reading.start
+        kind = start.kind
+        if kind is StartKind.FIRST:
+            return log.first_offset
+        if kind is StartKind.LAST:
+            return log.last_batch_offset()
+        if kind is StartKind.OFFSET:
+            return max(start.value, log.first_offset)
+        if kind is StartKind.TIMESTAMP:
+            return log.offset_at(start.value)
+        if kind is StartKind.INTERVAL:
+            return log.offset_at(max(wall - start.value, 0))
+        if kind is StartKind.CURSOR and self.knows(reading.cursor):
+            return max(self.next_of(reading.cursor), log.first_offset)
+        return self._files.end_offset()
 
     def knows(self, name: str) -> bool:
         return name in self._files.cursors.numbers
@@ -71,6 +120,24 @@ class StreamCursors:
         if not self.knows(name) or self.next_of(name) < next_offset:
             self.put(name, next_offset)
 
+    def follow_all(self, readers: Iterable[StreamReader], now: int) -> None:
+        """What they have settled is written down soon."""
+        for reader in readers:
+            self.follow(reader)
+        self._timer.moved(now)
+
+    def move(self, name: str, next_offset: int) -> None:
+        """Make a cursor, or move it. Raises `PreconditionFailed`."""
+        self.check_new(name)
+        end = self._files.end_offset()
+        if not 0 <= next_offset <= end:
+            raise PreconditionFailed(
+                f"cursor '{name}' cannot stand at offset {next_offset}: "
+                f"{self._stream} ends at {end}"
+            )
+        self.put(name, next_offset)
+        self.write()
+
     def put(self, name: str, next_offset: int) -> None:
         """Written down with the next `write`."""
         table = self._files.cursors
@@ -84,3 +151,7 @@ class StreamCursors:
 
     def write(self) -> None:
         self._files.write_cursors()
+
+    def close(self) -> None:
+        """The stream is deleted."""
+        self._timer.stop()

@@ -18,6 +18,8 @@ from penstock.broker.streams.hand_over import HandOver, HandOverListener
 from penstock.broker.streams.notes import StreamNotes
 from penstock.broker.streams.publishers import Publishers
 from penstock.broker.streams.rows import StreamRows
+from penstock.broker.timers import NEVER, Timer
+from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.flush_waiter import FlushWaiter
 from penstock.storage.number_table import NumberTable
 from penstock.storage.stream_index import HAS_PUBLISHER, NOTED
@@ -36,6 +38,8 @@ READ_BYTES_MAX: Final = 256 * 1024
 # Retention writes before it removes, so it waits while less is free: a block of a file system,
 # which the smallest file takes. What it would remove stays a while longer.
 RETENTION_ROOM_BYTES: Final = 4096
+# Age is looked at this often; a segment is removed at most so much too late.
+RETENTION_MS: Final = 10_000
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -377,3 +381,20 @@ class StreamFiles(FlushWaiter):
         self.hand_over.delete()
         self._is_deleted = True
         self._store.wrote(self, [])
+
+
+class RetentionTimer(Timer):
+    """Held by a stream with a limit of age or size."""
+
+    def __init__(self, files: StreamFiles, vhost: VirtualHostView) -> None:
+        super().__init__()
+        self._files: StreamFiles = files
+        self._vhost: VirtualHostView = vhost
+
+    def start(self, now: int) -> None:
+        if self.due == NEVER and self._files.has_retention():
+            self._vhost.timers.schedule(self, now + RETENTION_MS)
+
+    def fire(self, now: int) -> None:
+        self._files.retain(self._vhost.wall(now))
+        self.start(now)

@@ -8,6 +8,7 @@ from penstock.broker.exchanges.headers import HeadersPattern
 from penstock.broker.exchanges.topic import TopicExchange
 from penstock.broker.field_types import type_name
 from penstock.broker.message import Address, Message
+from penstock.broker.queues.reading import MessageFilter
 
 KEY_FILTER: Final = "x-stream-filter-routing-key"
 HEADERS_FILTER: Final = "x-stream-filter-headers"
@@ -15,7 +16,7 @@ HEADERS_FILTER: Final = "x-stream-filter-headers"
 PATTERNS_MAX: Final = 1000
 
 
-class StreamFilter:
+class StreamFilter(MessageFilter):
     """Held by one reader."""
 
     def __init__(self, patterns: list[str], headers: dict[str, object] | None) -> None:

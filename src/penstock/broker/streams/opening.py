@@ -4,7 +4,7 @@ where each is safe.
 
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.folders import ROOT, folder_of
-from penstock.broker.streams.stream import Stream
+from penstock.broker.streams.stream import Stream, as_stream
 from penstock.broker.vhost_view import VirtualHostView
 
 
@@ -15,11 +15,10 @@ def open_streams(store: StreamStore, vhosts: list[VirtualHostView], now: int) ->
     names = store.disk.names()
     count = 0
     for vhost in vhosts:
-        for queue in vhost.queues.values():
-            if isinstance(queue, Stream):
-                known.add(folder_of(vhost.name, queue.name, queue.number))
-                queue.open(names, now)
-                count += 1
+        for stream in streams_of(vhost):
+            known.add(folder_of(vhost.name, stream.name, stream.number))
+            stream.open(names, now)
+            count += 1
     for name in store.disk.names():
         # A deletion that was written down while its removals were not yet.
         if name.startswith(ROOT + "/") and name.rpartition("/")[0] not in known:
@@ -27,12 +26,22 @@ def open_streams(store: StreamStore, vhosts: list[VirtualHostView], now: int) ->
     return count
 
 
+def streams_of(vhost: VirtualHostView) -> list[Stream]:
+    """For whoever reads their files, cursors and notes. All else is asked of any queue."""
+    return [queue for queue in vhost.queues.values() if isinstance(queue, Stream)]
+
+
+def find_stream(vhost: VirtualHostView, name: str) -> Stream | None:
+    """The stream of this name; None when there is no queue of the name, or it is no stream."""
+    queue = vhost.queues.get(name)
+    return None if queue is None else as_stream(queue)
+
+
 def safe_ends(vhosts: list[VirtualHostView]) -> dict[str, int]:
     """Behind the last message of each stream that survives a power loss, by its folder."""
     found: dict[str, int] = {}
     for vhost in vhosts:
-        for queue in vhost.queues.values():
-            if isinstance(queue, Stream):
-                folder = folder_of(vhost.name, queue.name, queue.number)
-                found[folder] = queue.files.readable_offset()
+        for stream in streams_of(vhost):
+            folder = folder_of(vhost.name, stream.name, stream.number)
+            found[folder] = stream.files.readable_offset()
     return found

@@ -11,22 +11,22 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
-from penstock.broker.streams.filters import StreamFilter
+from penstock.broker.queues.reading import MessageFilter, ReadPosition
 
 NOTHING: Final = -1
 
 
-class StreamReader:
+class StreamReader(ReadPosition):
     """Held by its stream, and by what was given to its consumer."""
 
     def __init__(
-        self, position: int, cursor: str, wanted: StreamFilter | None, number: int = 0
+        self, position: int, cursor: str, wanted: MessageFilter | None, number: int = 0
     ) -> None:
         # Offset of the next message to look at.
         self.position: int = position
         # Name under which the stream keeps what is done; empty for none.
         self.cursor: str = cursor
-        self.wanted: StreamFilter | None = wanted
+        self.wanted: MessageFilter | None = wanted
         # Readers of a stream are numbered in the order in which they began.
         self.number: int = number
         # What was done when its cursor was last told, as `next_offset` says it.

@@ -10,19 +10,20 @@ from typing import Final
 from penstock.broker.arguments import NONE, QueueArguments
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, take_back
-from penstock.broker.errors import NotImplementedHere, PreconditionFailed
+from penstock.broker.errors import NotImplementedHere
 from penstock.broker.message import Address, Message, Properties
 from penstock.broker.names import described
-from penstock.broker.queues.delivery_batch import BATCH_BYTES_MAX, BATCH_COUNT_MAX
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.consumers import BATCH_BYTES_MAX, BATCH_COUNT_MAX
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.queue_journal import JournalledMessages
+from penstock.broker.queues.reading import Reading, ReadPosition, Start, StartKind
+from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.walk import Walk
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.streams.chores import CursorTimer, RetentionTimer
 from penstock.broker.streams.cursors import StreamCursors
-from penstock.broker.streams.files import REPEATED, SafeListener, StreamFiles
-from penstock.broker.streams.filters import StreamFilter
+from penstock.broker.streams.files import REPEATED, RetentionTimer, SafeListener, StreamFiles
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.hand_over import HandOver
-from penstock.broker.streams.offsets import Start, StartKind
 from penstock.broker.streams.reader import StreamEntry, StreamReader
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.tail import StreamTail
@@ -46,7 +47,7 @@ class _NoProperties(Properties):
 _GIVEN: Final = Message(Address("", "", b""), _NoProperties(False, 0, -1), b"", -1)
 
 
-class Stream(Queue):
+class Stream(MessageQueue):
     """One stream of one virtual host."""
 
     def __init__(
@@ -55,13 +56,12 @@ class Stream(Queue):
         name: str,
         settings: QueueArguments,
         arguments: dict[str, object],
-        now: int,
     ) -> None:
+        super().__init__(vhost, name, True, -1, False, settings, arguments)
         self._store: StreamStore = vhost.streams
         self._view: VirtualHostView = vhost
         self._open_files: StreamFiles | None = None
         self._retention_timer: RetentionTimer | None = None
-        self._cursor_timer: CursorTimer | None = None
         self._open_cursors: StreamCursors | None = None
         self._readers: dict[Consumer, StreamReader] = {}
         self._tail: StreamTail = StreamTail()
@@ -70,10 +70,11 @@ class Stream(Queue):
         self._moved: dict[StreamReader, None] = {}
         # Why readers cannot go on; empty while all is well.
         self.damage: str = ""
+        # What comes through the journal, which is all that the journal ever has for a stream.
         self.hand_over: HandOver = HandOver(vhost.streams)
-        super().__init__(vhost, name, True, -1, False, settings, arguments, now)
-        # All that the journal ever has for a stream.
-        self.ready = self.hand_over.listed
+
+    def begin(self, now: int) -> None:
+        self.open([], now)
 
     def open(self, names: list[str], now: int) -> None:
         """Open its files, or begin them; `names` are the files there are. Comes when its number is
@@ -90,8 +91,8 @@ class Stream(Queue):
         files.begin(StreamWakener(self), self.journal)
         self._open_files = files
         self._retention_timer = RetentionTimer(files, self._view)
-        self._cursor_timer = CursorTimer(files, self.vhost.timers)
-        self._open_cursors = StreamCursors(files, described("queue", self.name, self.vhost.name))
+        what = described("queue", self.name, self.vhost.name)
+        self._open_cursors = StreamCursors(files, what, self.vhost.timers)
         self._limit(now)
 
     @property
@@ -111,6 +112,18 @@ class Stream(Queue):
         return self._open_files.end_offset() - self._open_files.log.first_offset
 
     @property
+    def ready_count(self) -> int:
+        """What limits a stream is retention."""
+        return 0
+
+    @property
+    def keeps_messages(self) -> bool:
+        return True
+
+    def held_bytes(self, message_bytes: int) -> int:
+        return self.hand_over.listed.in_memory_count() * message_bytes
+
+    @property
     def first_offset(self) -> int:
         return self.files.log.first_offset
 
@@ -123,7 +136,15 @@ class Stream(Queue):
         """What a bulk reader may read of its files: only what is safe."""
         return segment_facts(self.files.log)
 
-    # Settings.
+    # Its life.
+
+    def restore(self, found: JournalledMessages) -> int:
+        """What was on its way to the stream; its messages lie in files of their own."""
+        self.hand_over.restored(found.entries(), found.highest_position)
+        return 0
+
+    def journal_list(self) -> ReadyList:
+        return self.hand_over.listed
 
     def apply_settings(self, settings: QueueArguments, now: int) -> None:
         self.settings = settings
@@ -200,7 +221,8 @@ class Stream(Queue):
             self._serve(files)
             self._tail.trim()
         if self._moved:
-            self._note_cursors(now)
+            self._cursors.follow_all(self._moved, now)
+            self._moved = {}
 
     def _serve(self, files: StreamFiles) -> None:
         end = files.readable_offset()
@@ -297,6 +319,21 @@ class Stream(Queue):
                 offset += 1
         return found
 
+    def browse_on(self, walk: Walk) -> QueueEntry | None:
+        """Consumers take nothing away, so nobody need browse."""
+        raise self._unable("browsing")
+
+    def entry_from(self, position: int) -> QueueEntry | None:
+        offset = max(position, self.files.log.first_offset)
+        message = self.message_at(offset)
+        return None if message is None else QueueEntry(message, offset)
+
+    def message_of(self, entry: QueueEntry) -> Message | None:
+        """Entries that are out do without their message: it is read again, unless retention has
+        removed it.
+        """
+        return self.message_at(entry.position)
+
     # Settlement.
 
     def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
@@ -312,6 +349,9 @@ class Stream(Queue):
         self._settle(entry)
         for observer in self.observers:
             observer.acknowledged(entry)
+
+    def lease_many(self, entries: list[QueueEntry]) -> None:
+        raise self._unable("leasing")
 
     def reject(self, entry: QueueEntry, now: int, holder: int = BROKER_ITSELF) -> None:
         """Nothing is dead-lettered: the message stays where it is."""
@@ -344,30 +384,34 @@ class Stream(Queue):
 
     # Consumers and cursors.
 
-    def add_reader(
-        self, consumer: Consumer, start: Start, cursor: str, wanted: StreamFilter | None, now: int
-    ) -> None:
-        """A consumer that begins somewhere; `cursor` is empty for one without."""
-        position = self._position_of(start, cursor, now)
+    def add_consumer(self, consumer: Consumer) -> None:
+        """It gets what is published from now on."""
+        self.subscribe(consumer, Reading(Start(StartKind.NEXT, 0)), 0)
+
+    def subscribe(self, consumer: Consumer, reading: Reading, now: int) -> None:
+        cursor = reading.cursor
+        position = self._cursors.start_of(reading, self._view.wall(now))
         if cursor:
             self._cursors.check_new(cursor)
-        self.add_consumer(consumer)
+        self.register(consumer)
         self._reader_count += 1
-        reader = StreamReader(position, cursor, wanted, self._reader_count)
-        if cursor and (start.kind is not StartKind.CURSOR or not self._cursors.knows(cursor)):
+        reader = StreamReader(position, cursor, reading.wanted, self._reader_count)
+        if cursor and (
+            reading.start.kind is not StartKind.CURSOR or not self._cursors.knows(cursor)
+        ):
             # So that it begins here again, should it end before it has settled anything.
             self._cursors.begin(reader)
             self._cursors.write()
         self._readers[consumer] = reader
         self.touch()
 
-    def reader_of(self, consumer: Consumer) -> StreamReader | None:
+    def read_position(self, consumer: Consumer) -> ReadPosition | None:
         return self._readers.get(consumer)
 
-    def resume_reader(self, consumer: Consumer, reader: StreamReader) -> None:
-        """A reader goes on where it was; what it was given before is still out with it."""
-        self.add_consumer(consumer)
-        self._readers[consumer] = reader
+    def resume_consumer(self, consumer: Consumer, position: ReadPosition) -> None:
+        assert isinstance(position, StreamReader), "got from `read_position`"
+        self.register(consumer)
+        self._readers[consumer] = position
         self.touch()
 
     def message_at(self, offset: int) -> Message | None:
@@ -375,23 +419,6 @@ class Stream(Queue):
         if not self.files.log.first_offset <= offset < self.files.log.end_offset:
             return None
         return self.files.read(offset)[0]
-
-    def _position_of(self, start: Start, cursor: str, now: int) -> int:
-        log = self.files.log
-        kind = start.kind
-        if kind is StartKind.FIRST:
-            return log.first_offset
-        if kind is StartKind.LAST:
-            return log.last_batch_offset()
-        if kind is StartKind.OFFSET:
-            return max(start.value, log.first_offset)
-        if kind is StartKind.TIMESTAMP:
-            return log.offset_at(start.value)
-        if kind is StartKind.INTERVAL:
-            return log.offset_at(max(self._view.wall(now) - start.value, 0))
-        if kind is StartKind.CURSOR and self._cursors.knows(cursor):
-            return max(self._cursors.next_of(cursor), log.first_offset)
-        return self.end_offset
 
     def remove_consumer(self, consumer: Consumer, now: int) -> None:
         if not self.consumers.remove(consumer):
@@ -403,37 +430,16 @@ class Stream(Queue):
         if not self._readers:
             self._tail.clear()
 
-    def _note_cursors(self, now: int) -> None:
-        assert self._cursor_timer is not None, "opened with the files"
-        for reader in self._moved:
-            self._cursors.follow(reader)
-        self._moved = {}
-        self._cursor_timer.moved(now)
-
     def cursors(self) -> list[tuple[str, int, int]]:
-        """Name, offset and lag of every cursor. The offset is where a reader would go on: all
-        before it is done. The lag counts the messages from there to the end.
-        """
-        first = self.first_offset
-        end = self.end_offset
-        return [
-            (name, offset, max(end - max(offset, first), 0))
-            for name, offset in self._cursors.listed()
-        ]
+        """Name, offset and lag of every cursor, see `StreamCursors.listed`."""
+        return self._cursors.listed()
 
     def set_cursor(self, name: str, offset: int, now: int) -> None:
         """Make a cursor, or move it, so that a reader goes on with `offset`. A consumer that uses
         it and has come further moves it on with its next acknowledgement. Raises
         `PreconditionFailed`.
         """
-        self._cursors.check_new(name)
-        if not 0 <= offset <= self.end_offset:
-            raise PreconditionFailed(
-                f"cursor '{name}' cannot stand at offset {offset}: "
-                f"{described('queue', self.name, self.vhost.name)} ends at {self.end_offset}"
-            )
-        self._cursors.put(name, offset)
-        self._cursors.write()
+        self._cursors.move(name, offset)
 
     def delete_cursor(self, name: str) -> None:
         """A consumer that uses it makes it anew with its next acknowledgement. Raises `NotFound`."""
@@ -451,8 +457,8 @@ class Stream(Queue):
         self._tail.clear()
         if self._retention_timer is not None:
             self.vhost.timers.cancel(self._retention_timer)
-        if self._cursor_timer is not None:
-            self.vhost.timers.cancel(self._cursor_timer)
+        if self._open_cursors is not None:
+            self._open_cursors.close()
         if self._open_files is not None:
             self._open_files.delete()
         for consumer in self.consumers.clear():
@@ -474,6 +480,11 @@ class StreamWakener(SafeListener):
 
     def may_append(self) -> None:
         self._stream.may_append()
+
+
+def as_stream(queue: MessageQueue) -> Stream | None:
+    """For whoever needs more of a stream than any queue promises: its offsets, files or cursors."""
+    return queue if isinstance(queue, Stream) else None
 
 
 def are_safe(appended: dict[Stream, int]) -> bool:

@@ -7,7 +7,7 @@ then, not even the known tags below it.
 from enum import Enum
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.staged_tags import StagedTags
 from penstock.wire.amqp091.errors import ChannelFault
@@ -96,7 +96,7 @@ def _requeue(
     deliveries: Deliveries, begin: int, end: int, now: int, kept: StagedTags | None = None
 ) -> None:
     unacknowledged = deliveries.unacknowledged
-    returned: dict[Queue, list[QueueEntry]] = {}
+    returned: dict[MessageQueue, list[QueueEntry]] = {}
     for slot in range(begin, end):
         entry = unacknowledged.entry_at(slot)
         consumer = unacknowledged.consumer_at(slot)

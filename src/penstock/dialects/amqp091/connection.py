@@ -11,7 +11,7 @@ from penstock.broker.access.users import Verification, may_connect_from, why_ref
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
 from penstock.broker.events import EventKind
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
@@ -228,7 +228,7 @@ class Connection(ConnectionListener):
                 octets += transaction.octets + len(transaction.publishes) * message_bytes
         return octets
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with its consumers."""
         for channel in self._channels.values():
             channel.deliveries.unacknowledged.add_to(found)

@@ -19,7 +19,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.consumer import UNLIMITED
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.dialects.amqp091.unacknowledged import Receiver
@@ -49,7 +49,7 @@ class ChannelConsumer(Receiver):
         self,
         listener: CancelListener,
         deliveries: Deliveries,
-        queue: Queue,
+        queue: MessageQueue,
         tag: str,
         priority: int,
         exclusive: bool,

@@ -4,7 +4,8 @@ from typing import Final
 
 from penstock.broker.arguments import settings_of
 from penstock.broker.message import NOBODY, Address, Message, MessageDecoder
-from penstock.broker.queues.queue import Queue, QueueOwner
+from penstock.broker.queues.message_queue import QueueOwner
+from penstock.broker.queues.queue import Queue
 from penstock.broker.state import BrokerState
 from penstock.dialects.amqp091.properties import (
     MessageProperties,

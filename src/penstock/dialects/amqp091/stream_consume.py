@@ -10,7 +10,7 @@ from typing import Final
 from penstock.broker.consumer import UNLIMITED
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.consume import END, LAST_OCTETS, CancelListener, ChannelConsumer
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
@@ -66,7 +66,7 @@ class StreamConsumer(ChannelConsumer):
         self,
         listener: CancelListener,
         deliveries: Deliveries,
-        queue: Queue,
+        queue: MessageQueue,
         tag: str,
         exclusive: bool,
         prefetch: int,

@@ -7,10 +7,10 @@ from penstock.broker.errors import NotImplementedHere, PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.header_values import Timestamp
 from penstock.broker.names import described
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.reading import OFFSET_ARGUMENT, Reading, start_of
 from penstock.broker.streams.cursors import CURSOR_OCTETS_MAX
 from penstock.broker.streams.filters import filter_of
-from penstock.broker.streams.offsets import OFFSET_ARGUMENT, start_of
-from penstock.broker.streams.stream import Stream
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.stream_consume import StreamConsumer
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
@@ -20,7 +20,7 @@ CURSOR_ARGUMENT: Final = "x-stream-cursor"
 
 
 def consume_stream(
-    channel: Channel, method: BasicConsume, stream: Stream, tag: str, now: int
+    channel: Channel, method: BasicConsume, stream: MessageQueue, tag: str, now: int
 ) -> None:
     """Register the consumer; the caller answers."""
     queue = described("queue", stream.name, channel.vhost.name)
@@ -41,7 +41,7 @@ def consume_stream(
     consumer = StreamConsumer(
         channel, channel.deliveries, stream, tag, method.exclusive, channel.consumer_prefetch
     )
-    stream.add_reader(consumer, start, cursor, wanted, now)
+    stream.subscribe(consumer, Reading(start, cursor, wanted), now)
     channel.consumers[tag] = consumer
     if cursor:
         # Said to be there only when it would survive a power loss, whoever made it.

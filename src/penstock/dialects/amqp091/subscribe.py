@@ -3,11 +3,10 @@
 import base64
 from typing import Final
 
-from penstock.broker.arguments import module_name
+from penstock.broker.arguments import QueueType, module_name
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.field_types import type_name
-from penstock.broker.queues.queue import Queue
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.acknowledge import requeue_all
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.consume import DELIVERY_COUNT, ChannelConsumer, Getter
@@ -62,7 +61,7 @@ def consume(channel: Channel, method: BasicConsume, now: int) -> None:
     name = named_queue(channel, method.queue)
     channel.principal.check_read_queue(name)
     queue = channel.vhost.accessible_queue(name, channel.connection_number)
-    if isinstance(queue, Stream):
+    if queue.queue_type is QueueType.STREAM:
         consume_stream(channel, method, queue, tag, now)
     else:
         _consume_queue(channel, method, queue, tag)
@@ -71,7 +70,7 @@ def consume(channel: Channel, method: BasicConsume, now: int) -> None:
         channel.wire.send_method(channel.number, BasicConsumeOk(tag))
 
 
-def _consume_queue(channel: Channel, method: BasicConsume, queue: Queue, tag: str) -> None:
+def _consume_queue(channel: Channel, method: BasicConsume, queue: MessageQueue, tag: str) -> None:
     name = queue.name
     if queue.settings.single_active_consumer and method.exclusive:
         raise AccessRefused(f"queue '{name}' in vhost '{channel.vhost.name}' in exclusive use")

@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sampled import sampled_bytes
 
 # Settled slots before the head are cut off when they are this many and at least half.
@@ -25,10 +25,10 @@ class Receiver(Consumer):
     """A consumer that settles what it received."""
 
     def __init__(
-        self, queue: Queue, tag: str, priority: int, exclusive: bool, takes_ownership: bool
+        self, queue: MessageQueue, tag: str, priority: int, exclusive: bool, takes_ownership: bool
     ) -> None:
         super().__init__(tag, priority, exclusive, takes_ownership)
-        self.queue: Queue = queue
+        self.queue: MessageQueue = queue
 
     def settled(self, count: int) -> None:
         """So many of its deliveries were acknowledged, rejected or requeued."""
@@ -120,7 +120,7 @@ class Unacknowledged:
         self.count -= end - begin
         return entries
 
-    def add_to(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_to(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is outstanding."""
         for slot in range(self._head, len(self._entries)):
             entry = self._entries[slot]

@@ -11,7 +11,7 @@ from penstock.broker.access.users import DEFAULT_USER, Verification, may_connect
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer
 from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
@@ -197,7 +197,7 @@ class Connection(ConnectionListener):
             octets += end.held_bytes(message_bytes)
         return octets
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with its receivers."""
         for links in self._sessions.values():
             links.add_unsettled(found)

@@ -2,7 +2,7 @@
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.coordinator import CoordinatorEnd, attach_coordinator
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
@@ -141,7 +141,7 @@ class SessionLinks:
     def ends(self) -> list[LinkEnd]:
         return list(self._ends.values())
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         for end in self._ends.values():
             end.add_unsettled(found)
 

@@ -10,7 +10,7 @@ from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.errors import NotFound
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
 from penstock.broker.streams.files import NO_LIMIT
-from penstock.broker.streams.stream import Stream
+from penstock.broker.streams.opening import find_stream
 from penstock.server.http.problems import Problem
 from penstock.server.http.vhost_access import enter
 from penstock.storage.stream_index import FORMAT_VERSION
@@ -18,6 +18,7 @@ from penstock.storage.stream_index import FORMAT_VERSION
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from penstock.broker.streams.stream import Stream
     from penstock.broker.vhost import VirtualHost
     from penstock.node.node import Node
     from penstock.storage.stream_facts import SegmentFacts
@@ -75,10 +76,10 @@ class StreamView:
 
     def stream(self, name: str) -> Stream:
         self._access.check(Permission.READ, ResourceKind.QUEUE, name)
-        queue = self.vhost.queues.get(name)
-        if isinstance(queue, Stream):
-            return queue
-        kind = "is a queue and no stream" if queue is not None else "is not there"
+        stream = find_stream(self.vhost, name)
+        if stream is not None:
+            return stream
+        kind = "is a queue and no stream" if name in self.vhost.queues else "is not there"
         raise Problem(
             404,
             f"stream '{name}' in vhost '{self.vhost.name}' {kind}",
@@ -191,18 +192,17 @@ def listed(
     found: list[Facts] = []
     parts: set[str] = set()
     for count, partitioned in enumerate(view.vhost.partitioned_streams(), 1):
-        streams = [view.vhost.queues.get(name) for name in partitioned.partitions]
+        streams = [find_stream(view.vhost, name) for name in partitioned.partitions]
         parts.update(partitioned.partitions)
         found.append(
-            view.partitioned(
-                partitioned.name, [stream for stream in streams if isinstance(stream, Stream)]
-            )
+            view.partitioned(partitioned.name, [stream for stream in streams if stream is not None])
         )
         if count % STEP_COUNT == 0:
             yield
-    for count, queue in enumerate(list(view.vhost.queues.values()), 1):
-        if isinstance(queue, Stream) and queue.name not in parts and not queue.is_deleted:
-            found.append(view.summary(queue))
+    for count, name in enumerate(list(view.vhost.queues), 1):
+        stream = find_stream(view.vhost, name)
+        if stream is not None and name not in parts:
+            found.append(view.summary(stream))
         if count % STEP_COUNT == 0:
             yield
     return found

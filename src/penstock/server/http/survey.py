@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.streams.stream import Stream
+from penstock.broker.streams.opening import find_stream
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from penstock.broker.queues.queue import Queue
+    from penstock.broker.queues.message_queue import MessageQueue
+    from penstock.broker.streams.stream import Stream
     from penstock.broker.totals import Totals
     from penstock.node.node import Node
 
@@ -104,7 +105,7 @@ class Surveyor:
         )
         yield from _count_channels(node, figures)
         cursor_count = 0
-        seen: list[tuple[Queue, Counts]] = []
+        seen: list[tuple[MessageQueue, Counts]] = []
         for host in list(node.state.vhosts.values()):
             is_shown = is_per_queue and vhost in {None, host.name}
             for queue in list(host.queues.values()):
@@ -115,10 +116,11 @@ class Surveyor:
                 seen.append((queue, _counts_of(queue)))
                 if is_shown:
                     figures.per_queue.append(_queue_figures(host.name, queue))
-                if isinstance(queue, Stream):
+                stream = find_stream(host, queue.name)
+                if stream is not None:
                     is_room = len(figures.streams) < STREAMS_MAX and cursor_count < CURSORS_MAX
                     if is_shown or is_room:
-                        found = _stream_figures(host.name, queue)
+                        found = _stream_figures(host.name, stream)
                         cursor_count += len(found.cursors)
                         figures.streams.append(found)
                     else:
@@ -132,7 +134,7 @@ class Surveyor:
         return figures
 
 
-def _counts_of(queue: Queue) -> Counts:
+def _counts_of(queue: MessageQueue) -> Counts:
     return (
         queue.published_total,
         queue.delivered_total,
@@ -141,7 +143,7 @@ def _counts_of(queue: Queue) -> Counts:
     )
 
 
-def _sums(gone: Totals, seen: list[tuple[Queue, Counts]]) -> Counts:
+def _sums(gone: Totals, seen: list[tuple[MessageQueue, Counts]]) -> Counts:
     """In one step, so that no queue goes meanwhile."""
     published, delivered = gone.published, gone.delivered
     acknowledged, redelivered = gone.acknowledged, gone.redelivered
@@ -172,9 +174,8 @@ def _take_totals(node: Node, figures: Figures) -> None:
     figures.channels_opened = node.container.channels_opened
 
 
-def _add_levels(queue: Queue, figures: Figures) -> None:
-    if not isinstance(queue, Stream):
-        figures.ready += queue.message_count
+def _add_levels(queue: MessageQueue, figures: Figures) -> None:
+    figures.ready += queue.ready_count
     figures.unacknowledged += queue.unacked_count
     figures.consumers += queue.consumer_count
 
@@ -187,7 +188,7 @@ def _count_channels(node: Node, figures: Figures) -> Generator[None, None, None]
             yield
 
 
-def _queue_figures(vhost: str, queue: Queue) -> QueueFigures:
+def _queue_figures(vhost: str, queue: MessageQueue) -> QueueFigures:
     return QueueFigures(
         vhost,
         queue.name,

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.wire.amqp10.performatives_generated import Accepted, Data, Target, Transfer
 from penstock.wire.amqp10.sending import Sent
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
@@ -105,7 +105,7 @@ class Holding(PublishInterceptor):
     def __init__(self) -> None:
         self.held: list[Message] = []
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         message.hold()
         self.held.append(message)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.message import NOBODY, Address, Message
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeleteQueue
 from penstock.dialects.amqp10.links import link_registry
 from penstock.dialects.amqp10.messages.properties import read_head
@@ -29,7 +29,7 @@ def house() -> House:
     return House()
 
 
-def fill(house: House, queue: Queue, *bodies: bytes) -> None:
+def fill(house: House, queue: MessageQueue, *bodies: bytes) -> None:
     for body in bodies:
         address = Address("", queue.name, b"")
         message = Message(address, read_head(b""), Data(body).encode(), NOBODY)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.broker.entry import NO_HOLDER
 from penstock.broker.message import NOBODY, Address, Message
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeleteQueue
 from penstock.dialects.amqp10.messages.properties import read_head
 from penstock.storage.memory_disk import MemoryDisk
@@ -44,7 +44,7 @@ def house() -> House:
     return House(MemoryDisk())
 
 
-def fill(house: House, queue: Queue, *bodies: bytes) -> None:
+def fill(house: House, queue: MessageQueue, *bodies: bytes) -> None:
     """With persistent messages."""
     for body in bodies:
         head = read_head(Header(durable=True).encode())
@@ -65,7 +65,7 @@ def count_in_journal(house: House) -> int:
     return sum(store.lives.of(segment).live_count for segment in store.journal.segments())
 
 
-def books(house: House, queue: Queue) -> tuple[int, int, int]:
+def books(house: House, queue: MessageQueue) -> tuple[int, int, int]:
     """Ready, unacknowledged, and in the journal."""
     return queue.message_count, queue.unacked_count, count_in_journal(house)
 

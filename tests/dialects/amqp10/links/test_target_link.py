@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import BindQueue, DeleteQueue
 from penstock.dialects.amqp10.links.answers import CREDIT, CREDIT_WHEN_REFUSED
 from penstock.storage.memory_disk import MemoryDisk
@@ -31,7 +31,7 @@ def house() -> House:
     return House()
 
 
-def bodies(queue: Queue) -> list[bytes]:
+def bodies(queue: MessageQueue) -> list[bytes]:
     return [entry.message.body for entry in queue.browse(1000)]
 
 
@@ -104,7 +104,7 @@ def test_a_queue_that_is_full_rejects_and_lowers_the_credit(house: House) -> Non
 
 
 class Refusing(PublishInterceptor):
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         return False
 
 
@@ -123,7 +123,7 @@ class Holding(PublishInterceptor):
     def __init__(self) -> None:
         self.held: list[Message] = []
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         if not self.held:
             message.hold()
             self.held.append(message)

@@ -8,7 +8,7 @@ from penstock.broker.header_values import Timestamp as Moment
 from penstock.broker.message import NO_EXPIRATION, NOBODY, Address, Message
 from penstock.broker.message import Properties as NeutralProperties
 from penstock.broker.publishing.dead_letter import record_death
-from penstock.broker.queues.death import DeathReason
+from penstock.broker.queues.message_queue import DeathReason
 from penstock.broker.selectors.message_subject import MessageSubject
 from penstock.dialects.amqp10.messages.message_head import (
     HEAD_BYTES_MAX,

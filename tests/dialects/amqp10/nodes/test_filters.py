@@ -4,8 +4,8 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges.kinds import make_exchange
 from penstock.broker.message import Address, Message
+from penstock.broker.queues.reading import StartKind
 from penstock.broker.selectors.refusal import SelectorError
-from penstock.broker.streams.offsets import StartKind
 from penstock.dialects.amqp10.nodes.filters import (
     Place,
     Selection,

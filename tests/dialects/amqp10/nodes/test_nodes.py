@@ -8,7 +8,7 @@ from penstock.broker.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from penstock.broker.streams.offsets import StartKind
+from penstock.broker.queues.reading import StartKind
 from penstock.broker.topology import DeclareQueue
 from penstock.dialects.amqp10.nodes.filters import described_selector
 from penstock.dialects.amqp10.nodes.nodes import (

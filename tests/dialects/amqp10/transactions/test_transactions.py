@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeleteQueue
 from penstock.dialects.amqp10.links.coordinator import CAPABILITIES
 from penstock.storage.memory_disk import MemoryDisk
@@ -191,7 +191,7 @@ class RefusesSecond(PublishInterceptor):
     def __init__(self) -> None:
         self.count = 0
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         self.count += 1
         return self.count != 2
 
@@ -209,7 +209,7 @@ class Holds(PublishInterceptor):
     def __init__(self) -> None:
         self.held: list[Message] = []
 
-    def admits(self, message: Message, queues: list[Queue], now: int) -> bool:
+    def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
         message.hold()
         self.held.append(message)
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.wire.amqp10.performatives_generated import (
     Attach,
     Coordinator,
@@ -115,7 +115,7 @@ def retire(
     receiver.peer.house.settle()
 
 
-def bodies(queue: Queue) -> list[bytes]:
+def bodies(queue: MessageQueue) -> list[bytes]:
     return [entry.message.body[5:] for entry in queue.browse(1000)]
 
 

@@ -7,7 +7,7 @@ nobody has taken it before.
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.walk import PASSED_OVER_MAX, Walk
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
@@ -68,7 +68,7 @@ class Browsing(Confirming):
     ) -> None:
         self._context: ConnectionContext = context
         self._link: SendingLink = link
-        self._queue: Queue = node.queue
+        self._queue: MessageQueue = node.queue
         self._node: SourceNode = node
         self._settles: bool = settles
         self._walk: Walk = Walk()
@@ -88,7 +88,7 @@ class Browsing(Confirming):
         entry: QueueEntry | None = None
         budget = PASSED_OVER_MAX
         while link.capacity() > 0 and self._context.outgoing.has_room():
-            entry = self._walk.next(self._queue.ready)
+            entry = self._queue.browse_on(self._walk)
             if entry is None:
                 break
             if self._node.selection.wants(entry):

@@ -15,7 +15,7 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.message import Publisher
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import condition_of
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
@@ -176,7 +176,7 @@ class CoordinatorLink(RequestListener):
             self._context.transactions.forget(transaction)
             transaction.rollback(now)
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         for transaction in self._transactions.values():
             transaction.add_unsettled(found)
 
@@ -233,7 +233,7 @@ class CoordinatorEnd(LinkEnd):
     def ended(self, parting: Parting, now: int) -> None:
         self.listener.ended(now)
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         self.listener.add_unsettled(found)
 
 

@@ -15,7 +15,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message, Properties
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.messages.properties import TransferProperties, composed_head
 from penstock.dialects.amqp10.nodes.filters import Selection
@@ -75,7 +75,7 @@ class LinkConsumer(Consumer):
         context: ConnectionContext,
         session: Session,
         link: SendingLink,
-        queue: Queue,
+        queue: MessageQueue,
         selection: Selection,
         priority: int,
         settles: bool,
@@ -88,7 +88,7 @@ class LinkConsumer(Consumer):
         self._context: ConnectionContext = context
         self._session: Session = session
         self.link: SendingLink = link
-        self.queue: Queue = queue
+        self.queue: MessageQueue = queue
         self._selection: Selection = selection
         self._outgoing: Outgoing = context.outgoing
         self._translator: Translator = context.container.translator

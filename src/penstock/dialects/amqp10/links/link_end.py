@@ -9,7 +9,7 @@ from enum import Enum
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.wire.amqp10.conditions_generated import LINK_STOLEN
 from penstock.wire.amqp10.errors import LinkFault
@@ -73,7 +73,7 @@ class LinkEnd:
         """
         return 0
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with its consumer."""
 
     def steal(self, now: int) -> None:

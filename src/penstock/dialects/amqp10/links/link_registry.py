@@ -14,7 +14,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import NEVER as NOT_DUE
 from penstock.broker.timers import Timer
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
@@ -58,7 +58,7 @@ class SuspendedLink(Timer):
         """As a `LinkEnd`'s."""
         return 0
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with it."""
 
 
@@ -146,7 +146,7 @@ class LinkRegistry:
             octets += suspended.held_bytes(message_bytes)
         return octets
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with suspended links."""
         for suspended in self._suspended.values():
             suspended.add_unsettled(found)

@@ -14,15 +14,14 @@ Annotations of modified whose names begin with `x-` are put on the message.
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.names import NAME_OCTETS_MAX
-from penstock.broker.queues.queue import Queue
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.messages.neutral_values import to_neutral
 from penstock.wire.amqp10.performatives_generated import Accepted, Modified, Rejected, Released
 from penstock.wire.amqp10.values import Composite
 
 
 def apply_outcome(
-    queue: Queue, entry: QueueEntry, holder: int, outcome: Composite | None, now: int
+    queue: MessageQueue, entry: QueueEntry, holder: int, outcome: Composite | None, now: int
 ) -> None:
     """Ignored when the entry is no longer out with `holder`."""
     if isinstance(outcome, Accepted):
@@ -30,7 +29,7 @@ def apply_outcome(
     elif isinstance(outcome, Rejected):
         queue.reject(entry, now, holder)
     elif isinstance(outcome, Modified) and entry.holder == holder:
-        if outcome.message_annotations and not isinstance(queue, Stream):
+        if outcome.message_annotations and not queue.keeps_messages:
             entry.message = _annotated(entry.message, outcome.message_annotations)
         if outcome.undeliverable_here:
             queue.reject(entry, now, holder)
@@ -41,7 +40,7 @@ def apply_outcome(
 
 
 def give_back(
-    queue: Queue,
+    queue: MessageQueue,
     entries: list[QueueEntry],
     holder: int,
     default_outcome: Composite | None,

@@ -7,7 +7,7 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound
 from penstock.broker.message import Publisher
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.deliver import Acquirer, SentEntry
 from penstock.dialects.amqp10.links.outcomes import apply_outcome, give_back
@@ -71,7 +71,7 @@ class Retirement(Work):
             enlisted.telling.add(self._delivery_id, _RELEASED)
         give_back(enlisted.queue, [self._entry], enlisted.holder, enlisted.default_outcome, now)
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         if self.is_alone:
             found.append((self._enlisted.queue, self._entry))
 
@@ -81,12 +81,12 @@ class Enlisted:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: MessageQueue,
         holder: int,
         default_outcome: Composite | None,
         telling: ToldToReceiver,
     ) -> None:
-        self.queue: Queue = queue
+        self.queue: MessageQueue = queue
         # The link's number; transactions settle under it also when the link has gone.
         self.holder: int = holder
         self.default_outcome: Composite | None = default_outcome

@@ -7,8 +7,7 @@ is settled without one has the source's default outcome; released where it has n
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.queue import Queue
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.deliver import LinkConsumer, SentEntry
 from penstock.dialects.amqp10.links.outcomes import apply_outcome, give_back, is_final
@@ -47,7 +46,7 @@ class Settlement(SettlementListener):
         self._context: ConnectionContext = context
         self._session: Session = session
         self._consumer: LinkConsumer = consumer
-        self._queue: Queue = consumer.queue
+        self._queue: MessageQueue = consumer.queue
         self._default_outcome: Composite | None = default_outcome
         self.enlisted: Enlisted = Enlisted(
             consumer.queue,
@@ -138,7 +137,7 @@ class Settlement(SettlementListener):
         if txn_id is None:
             consumer.acquirer = None
             return
-        if consumer.takes_ownership or isinstance(self._queue, Stream):
+        if consumer.takes_ownership or self._queue.keeps_messages:
             text = "only from queues, and unsettled, are messages acquired in transactions"
             raise LinkFault(NOT_IMPLEMENTED, text)
         transaction = self._context.transactions.find(txn_id) if isinstance(txn_id, bytes) else None

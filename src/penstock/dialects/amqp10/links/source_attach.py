@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from penstock.broker.arguments import QueueType
 from penstock.broker.errors import PreconditionFailed, Refusal
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.reading import Reading
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.browse import BrowsingEnd
 from penstock.dialects.amqp10.links.deliver import LinkConsumer
@@ -149,15 +150,12 @@ def _consume(
     if found is not None:
         consumer.holder = found.holder
     queue = node.queue
-    if not isinstance(queue, Stream):
-        queue.add_consumer(consumer)
-    elif found is not None and found.reader is not None:
-        queue.resume_reader(consumer, found.reader)
+    if found is not None and found.position is not None:
+        queue.resume_consumer(consumer, found.position)
     else:
         selection = node.selection
-        queue.add_reader(
-            consumer, selection.start, selection.cursor, selection.stream_filter, context.now
-        )
+        reading = Reading(selection.start, selection.cursor, selection.stream_filter)
+        queue.subscribe(consumer, reading, context.now)
         if selection.cursor:
             # Said to be there only when it would survive a power loss, whoever made it.
             context.container.gate(context.outgoing)
@@ -197,7 +195,7 @@ def _consumer(
 ) -> LinkConsumer:
     settles = attach.snd_settle_mode == SND_SETTLED
     queue = node.queue
-    if isinstance(queue, Stream):
+    if queue.queue_type is QueueType.STREAM:
         return StreamLinkConsumer(context, session, link, queue, node.selection, settles)
     priority = (attach.properties or {}).get(PRIORITY, 0)
     if isinstance(priority, bool) or not isinstance(priority, int):

@@ -18,10 +18,9 @@ that, because our detach was still under way, is about nothing.
 from typing import Final
 
 from penstock.broker.entry import NO_HOLDER, QueueEntry, hand_over
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.reading import ReadPosition
 from penstock.broker.sampled import SAMPLE_COUNT, sampled_bytes
-from penstock.broker.streams.reader import StreamReader
-from penstock.broker.streams.stream import Stream
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.deliver import LinkConsumer, Resumption, SentEntry
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
@@ -63,7 +62,7 @@ class SourceEnd(LinkEnd):
         self._registry: LinkRegistry = registry
         self._link: SendingLink = link
         self._node: SourceNode = node
-        self._queue: Queue = node.queue
+        self._queue: MessageQueue = node.queue
         self.consumer: LinkConsumer = consumer
         # What the receiver asked for; None leaves it to us.
         self._default_outcome: Composite | None = default_outcome
@@ -88,7 +87,7 @@ class SourceEnd(LinkEnd):
             count += 1
         return octets + count * message_bytes
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         for sent in self._link.unsettled.values():
             if isinstance(sent, SentEntry):
                 found.append((self._queue, sent.entry))
@@ -117,7 +116,7 @@ class SourceEnd(LinkEnd):
         give_back(queue, returned, holder, self._default_outcome, now)
         if waiting:
             queue.requeue(waiting, now, False, holder)
-        reader = queue.reader_of(self.consumer) if isinstance(queue, Stream) else None
+        position = queue.read_position(self.consumer)
         queue.remove_consumer(self.consumer, now)
         if not suspends:
             is_closed = parting is Parting.CLOSED
@@ -125,7 +124,7 @@ class SourceEnd(LinkEnd):
             return
         release_source(self._node, Ending.SUSPENDED, now)
         suspended = SuspendedSource(
-            self.key, self._node, self.session, self.context.number, kept, reader
+            self.key, self._node, self.session, self.context.number, kept, position
         )
         suspended.holder = self.context.container.new_holder()
         hand_over([delivery.entry for delivery in kept], holder, suspended.holder)
@@ -157,13 +156,13 @@ class SuspendedSource(SuspendedLink):
         session: Session,
         connection_number: int,
         kept: list[KeptDelivery],
-        reader: StreamReader | None,
+        position: ReadPosition | None,
     ) -> None:
         super().__init__(key, node, session, connection_number)
         self.node: SourceNode = node
         self.kept: list[KeptDelivery] = kept
-        # Its way through a stream, when it reads one.
-        self.reader: StreamReader | None = reader
+        # How far it has come, where messages stay.
+        self.position: ReadPosition | None = position
         # Tags are numbered onwards when it comes back.
         self.next_tag: int = 0
         # What is kept is out with this one, and with the attachment that resumes the link.
@@ -180,7 +179,7 @@ class SuspendedSource(SuspendedLink):
         entries: list[QueueEntry | None] = [delivery.entry for delivery in self.kept]
         return sampled_bytes(entries, 0, len(entries)) + len(entries) * message_bytes
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         for delivery in self.kept:
             found.append((self.node.queue, delivery.entry))
 

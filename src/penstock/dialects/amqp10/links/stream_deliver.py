@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.deliver import LinkConsumer, SentEntry
 from penstock.dialects.amqp10.messages.properties import TransferProperties, composed_head
@@ -33,14 +33,14 @@ class StreamLinkConsumer(LinkConsumer):
         context: ConnectionContext,
         session: Session,
         link: SendingLink,
-        stream: Stream,
+        stream: MessageQueue,
         selection: Selection,
         settles: bool,
     ) -> None:
         super().__init__(context, session, link, stream, selection, 0, False)
         self.settles = settles
         self.selective = False
-        self._stream: Stream = stream
+        self._stream: MessageQueue = stream
         self._before: bytes = b""
         self._after: bytes = b""
 
@@ -87,7 +87,7 @@ class StreamLinkConsumer(LinkConsumer):
         self._address = message.address if is_native else None
 
     def message_again(self, entry: QueueEntry) -> Message | None:
-        message = self._stream.message_at(entry.position)
+        message = self._stream.message_of(entry)
         if message is None and not self.settles:
             # Retention was faster.
             self._stream.acknowledge(entry, self.holder)

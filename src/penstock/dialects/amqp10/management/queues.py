@@ -3,8 +3,7 @@
 from typing import Final
 
 from penstock.broker.names import described
-from penstock.broker.queues.queue import Queue
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import (
     NO_CONNECTION,
     DeclareQueue,
@@ -70,7 +69,8 @@ def delete_queue(caller: Caller, name: str) -> ManagementResponse:
 def purge_queue(caller: Caller, name: str) -> ManagementResponse:
     command = PurgeQueue(name, caller.connection_number)
     caller.check(command)
-    if isinstance(caller.vhost.queues.get(name), Stream):
+    queue = caller.vhost.queues.get(name)
+    if queue is not None and queue.keeps_messages:
         what = described("queue", name, caller.vhost.name)
         raise bad_request(f"purge not supported by {what}")
     result = caller.apply(command)
@@ -78,7 +78,7 @@ def purge_queue(caller: Caller, name: str) -> ManagementResponse:
     return _count(result.message_count)
 
 
-def _told(caller: Caller, queue: Queue) -> dict[object, object]:
+def _told(caller: Caller, queue: MessageQueue) -> dict[object, object]:
     """Clients cast without asking: the types of the counts and of `replicas` matter."""
     return {
         "leader": caller.node_name,

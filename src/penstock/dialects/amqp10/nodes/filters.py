@@ -15,10 +15,10 @@ from penstock.broker.exchanges import delayed
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.exchanges.kinds import DIRECT, HEADERS, TOPIC
 from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.broker.queues.reading import OFFSET_ARGUMENT, Start, StartKind, start_of
 from penstock.broker.selectors.message_subject import MessageSubject
 from penstock.broker.selectors.selector import Selector
 from penstock.broker.streams.filters import HEADERS_FILTER, KEY_FILTER, StreamFilter, filter_of
-from penstock.broker.streams.offsets import OFFSET_ARGUMENT, Start, StartKind, start_of
 from penstock.dialects.amqp10.messages.neutral_values import plain_text, to_neutral
 from penstock.dialects.amqp10.nodes.addresses import check_routing_key
 from penstock.dialects.amqp10.nodes.stream_filters import LinkStreamFilter
@@ -104,7 +104,7 @@ class Selection:
         self.no_local: bool = False
         self._origin: int = connection_number
         # Where a stream's reader begins, its named cursor or empty, and what it wants; these are
-        # the arguments of `Stream.add_reader`.
+        # what a `Reading` says.
         self.start: Start = Start(StartKind.NEXT, 0)
         self.cursor: str = ""
         self.stream_filter: StreamFilter | None = None

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.observers import QueueObserver
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer
 from penstock.broker.topology import DeleteQueue
 from penstock.broker.vhost import VirtualHost
@@ -58,8 +58,8 @@ _BY_NUMBER: Final[dict[int, Lifetime]] = {
 class NodeLife(QueueObserver):
     """The life of one queue. Held by the queue and by the nodes of the links to it."""
 
-    def __init__(self, vhost: VirtualHost, queue: Queue, lifetime: Lifetime) -> None:
-        self.queue: Queue = queue
+    def __init__(self, vhost: VirtualHost, queue: MessageQueue, lifetime: Lifetime) -> None:
+        self.queue: MessageQueue = queue
         self.lifetime: Lifetime = lifetime
         self.links: int = 0
         self._vhost: VirtualHost = vhost
@@ -126,14 +126,14 @@ class LifeTimer(Timer):
         self._life.end_if_over(now)
 
 
-def life_of(queue: Queue) -> NodeLife | None:
+def life_of(queue: MessageQueue) -> NodeLife | None:
     for observer in queue.observers:
         if isinstance(observer, NodeLife):
             return observer
     return None
 
 
-def life_for_others(queue: Queue) -> NodeLife | None:
+def life_for_others(queue: MessageQueue) -> NodeLife | None:
     """For a link that names the queue itself. It does not count as a subscriber."""
     life = life_of(queue)
     return None if life is None or life.lifetime is Lifetime.UNSUBSCRIBED else life

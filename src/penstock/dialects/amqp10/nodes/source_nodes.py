@@ -6,10 +6,10 @@ nothing was changed, except that an exchange may have been created as asked.
 
 from typing import Final
 
+from penstock.broker.arguments import QueueType
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.names import described, server_named
-from penstock.broker.queues.queue import Queue
-from penstock.broker.streams.stream import Stream
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.nodes.addresses import parse_source, queue_address
 from penstock.dialects.amqp10.nodes.creation import (
@@ -64,10 +64,10 @@ _SUBSCRIPTION_OFFERS: Final = TOPIC_CAPABILITIES | {CREATE, SHARED, GLOBAL}
 class SourceNode(Node):
     """Where a link receives from. Held by the link, also while it is suspended."""
 
-    def __init__(self, source: Source, queue: Queue, selection: Selection) -> None:
+    def __init__(self, source: Source, queue: MessageQueue, selection: Selection) -> None:
         super().__init__(source.expiry_policy, source.timeout, source.durable)
         self._asked: Source = source
-        self.queue: Queue = queue
+        self.queue: MessageQueue = queue
         self.selection: Selection = selection
         self.is_subscription: bool = False
         # What the attach answer says.
@@ -183,9 +183,9 @@ def _queue_source(
 
 
 def _read_node(
-    vhost: VirtualHost, source: Source, queue: Queue, connection_number: int
+    vhost: VirtualHost, source: Source, queue: MessageQueue, connection_number: int
 ) -> SourceNode:
-    place = Place.STREAM if isinstance(queue, Stream) else Place.QUEUE
+    place = Place.STREAM if queue.queue_type is QueueType.STREAM else Place.QUEUE
     what = described("queue", queue.name, vhost.name)
     selection = read_selection(source.filter_, place, False, what, connection_number)
     node = SourceNode(source, queue, selection)
@@ -237,7 +237,7 @@ def _answered_source(
     asked: Source, node: SourceNode, address: object, offers: frozenset[str]
 ) -> Source:
     mode = asked.distribution_mode if node.is_subscription else _MOVE
-    if node.browses or isinstance(node.queue, Stream):
+    if node.browses or node.queue.keeps_messages:
         mode = _COPY
     return Source(
         address,

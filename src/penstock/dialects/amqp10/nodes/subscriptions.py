@@ -19,7 +19,7 @@ from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.names import described, server_named
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import BindQueue, DeclareQueue, DeleteQueue
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.nodes.addresses import SourceAddress, exchange_address
@@ -81,8 +81,8 @@ class Discarding(Consumer):
 class Subscribed:
     """What a subscription amounts to."""
 
-    def __init__(self, queue: Queue, selection: Selection, life: NodeLife) -> None:
-        self.queue: Queue = queue
+    def __init__(self, queue: MessageQueue, selection: Selection, life: NodeLife) -> None:
+        self.queue: MessageQueue = queue
         self.selection: Selection = selection
         self.life: NodeLife = life
 
@@ -182,7 +182,7 @@ def recall(
 
 
 def _subscribed(
-    vhost: VirtualHost, queue: Queue, selection: Selection, lifetime: Lifetime
+    vhost: VirtualHost, queue: MessageQueue, selection: Selection, lifetime: Lifetime
 ) -> Subscribed:
     life = life_of(queue)
     if life is None:
@@ -192,7 +192,7 @@ def _subscribed(
     return Subscribed(queue, selection, life)
 
 
-def _discard_others(queue: Queue, selection: Selection) -> None:
+def _discard_others(queue: MessageQueue, selection: Selection) -> None:
     for consumer in queue.consumers.registered:
         if isinstance(consumer, Discarding):
             # Of an earlier link; no-local now means this connection.

@@ -19,7 +19,7 @@ from penstock.broker.arguments import Overflow
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal, ResourceError
 from penstock.broker.message import Publisher
-from penstock.broker.queues.queue import Queue
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer, Timers
 from penstock.dialects.amqp10.transactions.telling import Telling
 from penstock.wire.amqp10.conditions_generated import TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT
@@ -50,10 +50,10 @@ class Rehearsal:
 
     def __init__(self, now: int) -> None:
         self._now: int = now
-        self._counts: dict[Queue, int] = {}
-        self._sizes: dict[Queue, int] = {}
+        self._counts: dict[MessageQueue, int] = {}
+        self._sizes: dict[MessageQueue, int] = {}
 
-    def put(self, queue: Queue, size: int) -> None:
+    def put(self, queue: MessageQueue, size: int) -> None:
         """One more message for a queue. Raises a `Refusal` when it would be refused."""
         settings = queue.settings
         if settings.overflow is Overflow.DROP_HEAD:
@@ -62,7 +62,7 @@ class Rehearsal:
             queue.dispatch(self._now)
         count = self._counts.get(queue, 0)
         total = self._sizes.get(queue, 0) + size
-        if 0 <= settings.max_length <= queue.ready.count + count or (
+        if 0 <= settings.max_length <= queue.ready_count + count or (
             0 <= settings.max_length_bytes < queue.ready_bytes + total
         ):
             raise ResourceError(f"queue '{queue.name}' does not take more messages")
@@ -90,7 +90,7 @@ class Work:
         """It does not happen."""
         raise NotImplementedError
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append what nobody but the transaction has."""
 
 
@@ -184,7 +184,7 @@ class Transaction(Timer):
         del self._works[work]
         self._transactions.octets -= work.octets
 
-    def add_unsettled(self, found: list[tuple[Queue, QueueEntry]]) -> None:
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         for work in self._works:
             work.add_unsettled(found)
 

@@ -1,12 +1,18 @@
-"""Where a reader begins: `x-stream-offset`, with RabbitMQ's words and units."""
+"""How somebody reads a queue whose messages stay: where it begins, what it wants, how far it is.
+
+`x-stream-offset` has RabbitMQ's words and units. Queues whose messages leave have no use for it.
+"""
 
 from enum import Enum
 from typing import Final
+
+from mypy_extensions import mypyc_attr
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.header_values import Timestamp
 from penstock.broker.intervals import SECOND_MS, milliseconds_of
+from penstock.broker.message import Message
 
 OFFSET_ARGUMENT: Final = "x-stream-offset"
 
@@ -28,6 +34,30 @@ class Start:
     def __init__(self, kind: StartKind, value: int) -> None:
         self.kind: StartKind = kind
         self.value: int = value
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageFilter:
+    """What a reader wants. Held by one reader."""
+
+    def wants(self, message: Message) -> bool:
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReadPosition:
+    """How far a reader has come. Only the queue that it was got from can use it."""
+
+
+class Reading:
+    """What a consumer asks for when it subscribes."""
+
+    def __init__(self, start: Start, cursor: str = "", wanted: MessageFilter | None = None) -> None:
+        self.start: Start = start
+        # Under which name the queue keeps how far it has come; empty for none.
+        self.cursor: str = cursor
+        # None when every message is wanted.
+        self.wanted: MessageFilter | None = wanted
 
 
 def start_of(queue: str, arguments: dict[str, object], has_cursor: bool) -> Start:

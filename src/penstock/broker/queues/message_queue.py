@@ -1,0 +1,284 @@
+"""What every kind of queue promises, whether its messages leave it (`Queue`) or stay (`Stream`).
+
+Publishing, dialects, stores and pages know this class alone; a kind is made by the maker that the
+virtual host is given for it. What all kinds share lives here: the name and the flags, the
+consumers, who observes, the counts for people, and the list of queues to dispatch.
+
+Invariants
+- an entry that was delivered is counted in `unacked_count` until its holder settles it or gives it
+  back; a settlement by anybody else, or a second one, changes nothing (`entry.take_back`);
+- a consumer gets an entry only while it says it can take one;
+- a queue stands at most once on its owner's list of touched queues.
+"""
+
+from array import array
+from enum import Enum
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.arguments import QueueArguments, QueueType
+from penstock.broker.consumer import Consumer
+from penstock.broker.discarded import Discarded
+from penstock.broker.entry import BROKER_ITSELF, QueueEntry
+from penstock.broker.errors import AccessRefused
+from penstock.broker.message import Message
+from penstock.broker.observers import QueueObserver
+from penstock.broker.queues.consumers import Consumers
+from penstock.broker.queues.priority import PriorityReadyList
+from penstock.broker.queues.queue_journal import JournalledMessages, QueueJournal
+from penstock.broker.queues.reading import Reading, ReadPosition
+from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.walk import Walk
+from penstock.broker.timers import Timers
+
+
+class DeathReason(Enum):
+    """Why a message left its queue without being acknowledged. The value goes into `x-death`."""
+
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    MAX_LENGTH = "maxlen"
+    DELIVERY_LIMIT = "delivery_limit"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueOwner:
+    """The virtual host as its queues see it. `VirtualHost` is the one real owner."""
+
+    def __init__(self, name: str, timers: Timers) -> None:
+        self.name: str = name
+        self.timers: Timers = timers
+        # Queues that have something to dispatch at the end of this tick; the broker's virtual
+        # hosts share one list.
+        self.touched: list[MessageQueue] = []
+        self.discarded: Discarded = Discarded()
+
+    def make_ready_list(self, max_priority: int) -> ReadyList:
+        """The list of a new queue: one that can outgrow memory where there is a disk."""
+        if max_priority > 0:
+            return PriorityReadyList(max_priority)
+        return ReadyList()
+
+    def paged_out_gone(
+        self, queue: "MessageQueue", positions: "array[int]", locations: "array[int]"
+    ) -> None:
+        """Messages that a queue had paged out were purged."""
+
+    def dead_letter(
+        self, queue: "MessageQueue", entry: QueueEntry, reason: DeathReason, now: int
+    ) -> None:
+        raise NotImplementedError
+
+    def queue_unused(self, queue: "MessageQueue", now: int) -> None:
+        """An auto-delete queue lost its last consumer, or `x-expires` ran out."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageQueue:
+    """One queue of one virtual host. Held by the virtual host, its bindings and its consumers."""
+
+    def __init__(
+        self,
+        vhost: QueueOwner,
+        name: str,
+        durable: bool,
+        exclusive_owner: int,
+        auto_delete: bool,
+        settings: QueueArguments,
+        arguments: dict[str, object],
+    ) -> None:
+        self.vhost: QueueOwner = vhost
+        self.name: str = name
+        self.durable: bool = durable
+        # Number of the connection that alone may use it; -1 when it is shared.
+        self.exclusive_owner: int = exclusive_owner
+        self.auto_delete: bool = auto_delete
+        self.arguments: dict[str, object] = arguments
+        # What arguments and policy say now; the type never changes.
+        self.settings: QueueArguments = settings
+        self.queue_type: QueueType = settings.queue_type
+        self.is_deleted: bool = False
+        # Whether it stands on its virtual host's list of queues to dispatch.
+        self.is_touched: bool = False
+
+        # Identifies this incarnation of the queue in the journal; 0 when it is not journalled.
+        self.number: int = 0
+        # Who writes down persistent messages; None for a queue that does not outlive the process.
+        self.journal: QueueJournal | None = None
+        self.consumers: Consumers = Consumers()
+        self.observers: list[QueueObserver] = []
+        # Whether a delivery says how often its message was delivered before.
+        self.counts_deliveries: bool = False
+
+        # Of the bodies of messages that are ready.
+        self.ready_bytes: int = 0
+        self.unacked_count: int = 0
+        # Counters since the queue was declared, for people and metrics.
+        self.published_total: int = 0
+        self.delivered_total: int = 0
+        self.acknowledged_total: int = 0
+        self.redelivered_total: int = 0
+
+    # Facts.
+
+    @property
+    def message_count(self) -> int:
+        """What a declaration answers."""
+        raise NotImplementedError
+
+    @property
+    def ready_count(self) -> int:
+        """Messages that count against the queue's length."""
+        raise NotImplementedError
+
+    @property
+    def consumer_count(self) -> int:
+        return self.consumers.count
+
+    @property
+    def keeps_messages(self) -> bool:
+        """Whether a message stays for other readers when it is acknowledged."""
+        raise NotImplementedError
+
+    def held_bytes(self, message_bytes: int) -> int:
+        """Memory that its messages take; `message_bytes` is what one costs beside its body."""
+        raise NotImplementedError
+
+    # Its life.
+
+    def apply_settings(self, settings: QueueArguments, now: int) -> None:
+        """Take over what arguments and policy say; what no longer fits is dropped at once."""
+        raise NotImplementedError
+
+    def begin(self, now: int) -> None:
+        """It was declared, and has its number if it gets one. Not called while definitions are read
+        back.
+        """
+
+    def restore(self, found: JournalledMessages) -> int:
+        """The journal has messages for it; returns how many are in it again."""
+        raise NotImplementedError
+
+    def resume(self, now: int) -> None:
+        """Everything is restored: drop what died meanwhile and what does not fit."""
+
+    def journal_list(self) -> ReadyList:
+        """Where the journal finds what it has written for this queue and is not out."""
+        raise NotImplementedError
+
+    def used(self, now: int) -> None:
+        """Declared again or read with get: the time until `x-expires` begins anew."""
+        raise NotImplementedError
+
+    def purge(self, now: int) -> int:
+        """Drop what is ready and return how much; what is out with consumers stays theirs."""
+        raise NotImplementedError
+
+    def deleted(self, now: int) -> None:
+        """The virtual host has removed it: consumers hear of it, messages go with it."""
+        raise NotImplementedError
+
+    # Messages in.
+
+    def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
+        """Accept a message, or return False when the queue is full and refuses publishes. `seen`
+        is for one that is taken back: somebody may have seen it.
+        """
+        raise NotImplementedError
+
+    def run_start(self) -> int:
+        """The next position, where nothing but that matters to what arrives; -1 where more does."""
+        return -1
+
+    def enqueue_run(self, entries: list[QueueEntry], octets: int) -> None:
+        """Accept entries with positions from `run_start` on, or later; its journal knows of
+        them.
+        """
+        raise NotImplementedError
+
+    # Messages out.
+
+    def touch(self) -> None:
+        """Ask for a dispatch at the end of this tick."""
+        raise NotImplementedError
+
+    def dispatch(self, now: int) -> None:
+        """Give messages to consumers until either runs out."""
+        raise NotImplementedError
+
+    def get(self, now: int, holder: int = BROKER_ITSELF) -> QueueEntry | None:
+        """Take the first entry for a client that asks once; it is unacknowledged until settled."""
+        raise NotImplementedError
+
+    def browse(self, limit: int) -> list[QueueEntry]:
+        """Look at the first entries without taking them."""
+        raise NotImplementedError
+
+    def browse_on(self, walk: Walk) -> QueueEntry | None:
+        """The next entry for somebody who looks through the queue; None at its end for now."""
+        raise NotImplementedError
+
+    def entry_from(self, position: int) -> QueueEntry | None:
+        """Look at the first entry with this position or a higher one."""
+        raise NotImplementedError
+
+    def message_of(self, entry: QueueEntry) -> Message | None:
+        """The message of an entry that is out, for whoever gets it again; None when it is gone."""
+        return entry.message
+
+    # Settlement, also in a queue that was deleted meanwhile.
+
+    def acknowledge(self, entry: QueueEntry, holder: int = BROKER_ITSELF) -> None:
+        raise NotImplementedError
+
+    def acknowledge_many(self, entries: list[QueueEntry], holder: int = BROKER_ITSELF) -> None:
+        raise NotImplementedError
+
+    def lease_many(self, entries: list[QueueEntry]) -> None:
+        """Delivered entries move into a lease; they are settled here as if acknowledged."""
+        raise NotImplementedError
+
+    def requeue(
+        self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
+    ) -> None:
+        """Entries come back unsettled, in order. Whether the delivery `failed`, and counts, is for
+        who gives them back to say.
+        """
+        raise NotImplementedError
+
+    def reject(self, entry: QueueEntry, now: int, holder: int = BROKER_ITSELF) -> None:
+        """Settled as unwanted."""
+        raise NotImplementedError
+
+    # Consumers.
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Deliver to it from now on. Raises `AccessRefused` where somebody has the queue alone."""
+        raise NotImplementedError
+
+    def subscribe(self, consumer: Consumer, reading: Reading, now: int) -> None:
+        """As `add_consumer`, for a consumer that says where it begins. That matters only where
+        messages stay.
+        """
+        self.add_consumer(consumer)
+
+    def read_position(self, consumer: Consumer) -> ReadPosition | None:
+        """How far a consumer has read, to be kept while it is away; None where messages leave."""
+        return None
+
+    def resume_consumer(self, consumer: Consumer, position: ReadPosition) -> None:
+        """A consumer that was away goes on; what it was given before is still out with it."""
+        self.add_consumer(consumer)
+
+    def remove_consumer(self, consumer: Consumer, now: int) -> None:
+        """Cancelled or gone. The last one to leave deletes an auto-delete queue."""
+        raise NotImplementedError
+
+    def register(self, consumer: Consumer) -> None:
+        """For the kinds: note a consumer unless somebody has the queue alone."""
+        if self.consumers.exclusive or (consumer.exclusive and self.consumers.count):
+            raise AccessRefused(
+                f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"
+            )
+        self.consumers.add(consumer)
