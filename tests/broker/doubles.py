@@ -6,7 +6,7 @@ from penstock.broker.exchanges.direct import DirectExchange
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.message import NO_EXPIRATION, Address, Message, Properties
 from penstock.broker.publishing.routing import resolve
-from penstock.broker.timers import Timers
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.vhost import VirtualHost
 from penstock.world.entropy import Entropy
 
@@ -63,7 +63,7 @@ class DeafConsumer(Consumer):
 
 
 def make_vhost() -> VirtualHost:
-    return VirtualHost("/", Timers())
+    return VirtualHost("/", SharedServices())
 
 
 def message(body: bytes = b"") -> Message:

@@ -1,10 +1,10 @@
 import pytest
 
 from penstock.broker.arguments import (
+    CLASSIC,
     NO_POLICY,
     DeadLetterStrategy,
     Overflow,
-    QueueType,
     check_queue_arguments,
     settings_of,
 )
@@ -122,7 +122,7 @@ def test_settings_without_arguments_limit_nothing() -> None:
     ]
     assert limits == [-1] * 5
     assert settings.overflow is Overflow.DROP_HEAD
-    assert settings.queue_type is QueueType.CLASSIC
+    assert settings.queue_type is CLASSIC
     assert settings.dead_letter_exchange is None
     assert settings.max_priority == 0
     assert not settings.single_active_consumer

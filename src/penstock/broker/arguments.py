@@ -32,28 +32,9 @@ class Overflow(Enum):
     REJECT_PUBLISH_DLX = "reject-publish-dlx"
 
 
-class QueueType(Enum):
-    CLASSIC = "classic"
-    QUORUM = "quorum"
-    STREAM = "stream"
-
-
 class DeadLetterStrategy(Enum):
     AT_MOST_ONCE = "at-most-once"
     AT_LEAST_ONCE = "at-least-once"
-
-
-# How RabbitMQ calls the types where it refuses an argument that a type does not know.
-_MODULE_NAMES: Final[dict[QueueType, str]] = {
-    QueueType.CLASSIC: "rabbit_classic_queue",
-    QueueType.QUORUM: "rabbit_quorum_queue",
-    QueueType.STREAM: "rabbit_stream_queue",
-}
-
-
-def module_name(queue_type: QueueType) -> str:
-    """How RabbitMQ's refusals call a type of queue."""
-    return _MODULE_NAMES[queue_type]
 
 
 # Arguments that both sides of a declaration must agree on, in the order RabbitMQ compares them;
@@ -85,8 +66,24 @@ KNOWN_ARGUMENTS: Final = (
 _STREAM_ONLY: Final = frozenset(
     {"x-max-age", "x-stream-max-segment-size-bytes", "x-initial-cluster-size"}
 )
-_UNSUPPORTED: Final[dict[QueueType, frozenset[str]]] = {
-    QueueType.CLASSIC: _STREAM_ONLY
+
+
+class QueueType:
+    """What `x-queue-type` asks for. One of each there is; compared by identity."""
+
+    def __init__(self, value: str, module_name: str, unsupported: frozenset[str]) -> None:
+        # The argument's value.
+        self.value: str = value
+        # How RabbitMQ calls the type where it refuses an argument that the type does not know.
+        self.module_name: str = module_name
+        # Those of the known arguments that it refuses.
+        self.unsupported: frozenset[str] = unsupported
+
+
+CLASSIC: Final = QueueType(
+    "classic",
+    "rabbit_classic_queue",
+    _STREAM_ONLY
     | {
         "x-dead-letter-strategy",
         "x-delivery-limit",
@@ -94,11 +91,26 @@ _UNSUPPORTED: Final[dict[QueueType, frozenset[str]]] = {
         "x-max-in-memory-length",
         "x-quorum-initial-group-size",
     },
-    QueueType.QUORUM: _STREAM_ONLY | {"x-max-priority", "x-queue-mode", "x-queue-version"},
-    QueueType.STREAM: frozenset(KNOWN_ARGUMENTS)
+)
+QUORUM: Final = QueueType(
+    "quorum",
+    "rabbit_quorum_queue",
+    _STREAM_ONLY | {"x-max-priority", "x-queue-mode", "x-queue-version"},
+)
+STREAM: Final = QueueType(
+    "stream",
+    "rabbit_stream_queue",
+    frozenset(KNOWN_ARGUMENTS)
     - _STREAM_ONLY
     - {"x-max-length-bytes", "x-queue-type", "x-queue-leader-locator"},
+)
+TYPE_ARGUMENT: Final = "x-queue-type"
+STANDARD_TYPES: Final[dict[str, QueueType]] = {
+    CLASSIC.value: CLASSIC,
+    QUORUM.value: QUORUM,
+    STREAM.value: STREAM,
 }
+
 _QUEUE_MODES: Final = ("default", "lazy")
 _QUEUE_VERSIONS: Final = (1, 2)
 _LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
@@ -108,7 +120,7 @@ class QueueArguments:
     """The settings a queue works by: its arguments and its policy, checked. Held by the queue."""
 
     def __init__(self) -> None:
-        self.queue_type: QueueType = QueueType.CLASSIC
+        self.queue_type: QueueType = CLASSIC
         self.message_ttl_ms: int = NONE
         self.expires_ms: int = NONE
         self.max_length: int = NONE
@@ -125,13 +137,24 @@ class QueueArguments:
         self.segment_bytes_max: int = NONE
 
 
-def settings_of(arguments: dict[str, object], policy: dict[str, object]) -> QueueArguments:
+def type_of(
+    arguments: dict[str, object], types: dict[str, QueueType] = STANDARD_TYPES
+) -> QueueType:
+    """The type that checked arguments ask for."""
+    return types[_text(arguments, TYPE_ARGUMENT) or CLASSIC.value]
+
+
+def settings_of(
+    arguments: dict[str, object],
+    policy: dict[str, object],
+    types: dict[str, QueueType] = STANDARD_TYPES,
+) -> QueueArguments:
     """The settings that checked arguments and the definition of a policy amount to.
 
     As in RabbitMQ the smaller number wins where both give one, and the argument elsewhere.
     """
     settings = QueueArguments()
-    settings.queue_type = QueueType(_text(arguments, "x-queue-type") or QueueType.CLASSIC.value)
+    settings.queue_type = type_of(arguments, types)
     settings.message_ttl_ms = _smaller(arguments, "x-message-ttl", policy, "message-ttl")
     settings.expires_ms = _smaller(arguments, "x-expires", policy, "expires")
     settings.max_length = _smaller(arguments, "x-max-length", policy, "max-length")
@@ -147,13 +170,13 @@ def settings_of(arguments: dict[str, object], policy: dict[str, object]) -> Queu
     settings.dead_letter_routing_key = _either(
         arguments, "x-dead-letter-routing-key", policy, "dead-letter-routing-key"
     )
-    if settings.queue_type is QueueType.QUORUM:
+    if settings.queue_type is QUORUM:
         settings.dead_letter_strategy = DeadLetterStrategy(
             _either(arguments, "x-dead-letter-strategy", policy, "dead-letter-strategy")
             or DeadLetterStrategy.AT_MOST_ONCE.value
         )
         settings.delivery_limit = _smaller(arguments, "x-delivery-limit", policy, "delivery-limit")
-    if settings.queue_type is QueueType.STREAM:
+    if settings.queue_type is STREAM:
         age = _either(arguments, "x-max-age", policy, "max-age")
         settings.max_age_ms = NONE if age is None else milliseconds_of(age)
         settings.segment_bytes_max = _smaller(
@@ -168,7 +191,12 @@ def settings_of(arguments: dict[str, object], policy: dict[str, object]) -> Queu
 
 
 def check_queue_arguments(
-    queue: str, arguments: dict[str, object], durable: bool, exclusive: bool, auto_delete: bool
+    queue: str,
+    arguments: dict[str, object],
+    durable: bool,
+    exclusive: bool,
+    auto_delete: bool,
+    types: dict[str, QueueType] = STANDARD_TYPES,
 ) -> None:
     """Raise `PreconditionFailed` for what RabbitMQ refuses. `queue` reads "queue 'q' in vhost '/'"."""
     dead_letter_exchange = arguments.get("x-dead-letter-exchange")
@@ -179,18 +207,18 @@ def check_queue_arguments(
         )
     for name in KNOWN_ARGUMENTS:
         if name in arguments:
-            reason = _fault(name, arguments[name], arguments)
+            reason = _fault(name, arguments[name], arguments, types)
             if reason:
                 raise PreconditionFailed(f"invalid arg '{name}' for {queue}: {reason}")
-    queue_type = QueueType(_text(arguments, "x-queue-type") or QueueType.CLASSIC.value)
+    queue_type = type_of(arguments, types)
     for name in KNOWN_ARGUMENTS:
-        if name in arguments and name in _UNSUPPORTED[queue_type]:
+        if name in arguments and name in queue_type.unsupported:
             raise PreconditionFailed(
-                f"invalid arg '{name}' for {queue} of queue type {_MODULE_NAMES[queue_type]}"
+                f"invalid arg '{name}' for {queue} of queue type {queue_type.module_name}"
             )
-    if queue_type is QueueType.QUORUM:
+    if queue_type is QUORUM:
         _check_quorum_properties(queue, durable, exclusive, auto_delete)
-    if queue_type is QueueType.STREAM:
+    if queue_type is STREAM:
         _check_stream(queue, arguments, durable, exclusive, auto_delete)
 
 
@@ -222,7 +250,9 @@ def _check_stream(
         raise PreconditionFailed("Exceeded max value for x-stream-max-segment-size-bytes")
 
 
-def _fault(name: str, value: object, arguments: dict[str, object]) -> str:
+def _fault(
+    name: str, value: object, arguments: dict[str, object], types: dict[str, QueueType]
+) -> str:
     """Why RabbitMQ refuses this value, in its words; empty when it does not."""
     if name in {"x-message-ttl", "x-expires"}:
         return _milliseconds_fault(value, name == "x-expires")
@@ -248,10 +278,12 @@ def _fault(name: str, value: object, arguments: dict[str, object]) -> str:
         return "" if value in _QUEUE_VERSIONS else f"\"unsupported queue version '{value}'\""
     if name == "x-single-active-consumer":
         return "" if isinstance(value, bool) else _unacceptable(value)
-    return _word_fault(name, value, arguments)
+    return _word_fault(name, value, arguments, types)
 
 
-def _word_fault(name: str, value: object, arguments: dict[str, object]) -> str:
+def _word_fault(
+    name: str, value: object, arguments: dict[str, object], types: dict[str, QueueType]
+) -> str:
     if not isinstance(value, str):
         return _unacceptable(value)
     if name == "x-max-age":
@@ -265,8 +297,7 @@ def _word_fault(name: str, value: object, arguments: dict[str, object]) -> str:
         known = [overflow.value for overflow in Overflow]
         return "" if value in known else "invalid_overflow"
     if name == "x-queue-type":
-        known = [queue_type.value for queue_type in QueueType]
-        return "" if value in known else f"\"unsupported queue type '{value}'\""
+        return "" if value in types else f"\"unsupported queue type '{value}'\""
     if name == "x-queue-mode":
         return "" if value in _QUEUE_MODES else f"\"unsupported queue mode '{value}'\""
     if name == "x-queue-leader-locator":

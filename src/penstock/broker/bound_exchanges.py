@@ -23,7 +23,7 @@ from penstock.broker.exchanges.kinds import (
 from penstock.broker.field_types import type_name
 from penstock.broker.names import RESERVED_PREFIX, check_length, check_not_reserved, described
 from penstock.broker.policy import Policies, definition_of
-from penstock.broker.timers import Timers
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.topology import (
     DONE,
     BindExchange,
@@ -52,8 +52,8 @@ _PREDECLARED: Final = (
 class BoundExchanges(VirtualHostView):
     """What `VirtualHost` is built on; nothing else holds it."""
 
-    def __init__(self, name: str, timers: Timers) -> None:
-        super().__init__(name, timers)
+    def __init__(self, name: str, shared: SharedServices) -> None:
+        super().__init__(name, shared)
         self.bindings: Bindings = Bindings()
         self.policies: Policies = Policies()
         for exchange, kind in _PREDECLARED:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.broker.arguments import KNOWN_ARGUMENTS, QueueType
+from penstock.broker.arguments import CLASSIC, KNOWN_ARGUMENTS
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges import partitioned
 from penstock.broker.exchanges.exchange import Exchange
@@ -62,7 +62,7 @@ def inequivalent(what: str, name: str, received: str, current: str) -> Precondit
 
 def _without_default_type(arguments: dict[str, object]) -> dict[str, object]:
     """Saying that a queue is classic means the same as not saying it."""
-    if arguments.get("x-queue-type") == QueueType.CLASSIC.value:
+    if arguments.get("x-queue-type") == CLASSIC.value:
         return {name: value for name, value in arguments.items() if name != "x-queue-type"}
     return arguments
 

@@ -21,9 +21,9 @@ from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.queues.queue_journal import ReadyLists
+from penstock.broker.shared_services import SharedServices, Totals
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.timers import Timers
+from penstock.broker.timers import Timers, WallClock
 from penstock.broker.topology import (
     DONE,
     AddVhost,
@@ -35,9 +35,7 @@ from penstock.broker.topology import (
     Result,
     SetPermissions,
 )
-from penstock.broker.totals import Totals
 from penstock.broker.vhost import VirtualHost
-from penstock.broker.wall_clock import WallClock
 from penstock.world.entropy import Entropy
 
 DEFAULT_VHOST: Final = "/"
@@ -50,22 +48,26 @@ class BrokerState:
     """Held by the node, which lets dialects at it."""
 
     def __init__(self, entropy: Entropy) -> None:
-        self.timers: Timers = Timers()
-        # Queues of all virtual hosts that have something to dispatch at the end of this tick.
-        self.touched: list[MessageQueue] = []
-        # What they have dropped and is not freed yet.
-        self.discarded: Discarded = Discarded()
+        # What all virtual hosts have a part in. The most used of it has a name here, too.
+        self.shared: SharedServices = SharedServices()
+        self.timers: Timers = self.shared.timers
+        self.touched: list[MessageQueue] = self.shared.touched
+        self.discarded: Discarded = self.shared.discarded
+        self.wall: WallClock = self.shared.wall
+        self.streams: StreamStore = self.shared.streams
+        self.totals: Totals = self.shared.totals
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: Users = Users(entropy)
         self.access: AccessTable = AccessTable()
         self.login_delays: LoginDelays = LoginDelays()
-        self.wall: WallClock = WallClock()
-        # Given to every virtual host: who writes definitions down, and who makes ready lists.
-        self.definitions: DefinitionLog = DefinitionLog()
-        self.ready_lists: ReadyLists | None = None
-        self.streams: StreamStore = StreamStore()
-        self._watcher: QueueWatcher | None = None
-        self.totals: Totals = Totals()
+
+    @property
+    def definitions(self) -> DefinitionLog:
+        return self.shared.definitions
+
+    def queues(self) -> list[MessageQueue]:
+        """Of all virtual hosts."""
+        return [queue for vhost in self.vhosts.values() for queue in vhost.queues.values()]
 
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
@@ -102,16 +104,7 @@ class BrokerState:
             raise PreconditionFailed(f"a vhost name has 1 to {NAME_OCTETS_MAX} octets")
         if len(self.vhosts) >= VHOSTS_MAX:
             raise PreconditionFailed(f"limit of {VHOSTS_MAX} vhosts is reached")
-        vhost = VirtualHost(name, self.timers)
-        vhost.wall_offset_ms = self.wall.offset_ms
-        vhost.touched = self.touched
-        vhost.discarded = self.discarded
-        vhost.definitions = self.definitions
-        vhost.ready_lists = self.ready_lists
-        vhost.streams = self.streams
-        vhost.watcher = self._watcher
-        vhost.totals = self.totals
-        self.vhosts[name] = vhost
+        self.vhosts[name] = VirtualHost(name, self.shared)
 
     def _vhost_of(self, user: str, vhost: str) -> VirtualHost:
         """Both must exist before permissions are spoken of."""
@@ -153,21 +146,15 @@ class BrokerState:
 
     def log_definitions(self, definitions: DefinitionLog) -> None:
         """From now on changes are written down."""
-        self.definitions = definitions
-        for vhost in self.vhosts.values():
-            vhost.definitions = definitions
+        self.shared.definitions = definitions
 
     def watch_queues(self, watcher: QueueWatcher) -> None:
         """From now on somebody sees every queue that is declared."""
-        self._watcher = watcher
-        for vhost in self.vhosts.values():
-            vhost.watcher = watcher
+        self.shared.watcher = watcher
 
     def set_wall_offset(self, milliseconds: int) -> None:
         """The node tells what the wall clock shows when `now` is zero."""
         self.wall.offset_ms = milliseconds
-        for vhost in self.vhosts.values():
-            vhost.wall_offset_ms = milliseconds
 
     def connection_ended(self, connection: int, now: int) -> None:
         for vhost in self.vhosts.values():

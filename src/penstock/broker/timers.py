@@ -66,3 +66,15 @@ class Timers:
                 self.fired = timer
                 timer.fire(now)
         self.fired = None
+
+
+class WallClock:
+    """What people's clocks show, for times that outlive the process. Kept true by the node."""
+
+    def __init__(self) -> None:
+        # What the wall clock shows when `now` is zero.
+        self.offset_ms: int = 0
+
+    def at(self, now: int) -> int:
+        """Milliseconds since 1970."""
+        return now + self.offset_ms

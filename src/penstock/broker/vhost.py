@@ -9,7 +9,13 @@ Invariants
 - `generation` goes up with every change that can alter a route.
 """
 
-from penstock.broker.arguments import QueueType, check_queue_arguments, settings_of
+from penstock.broker.arguments import (
+    STREAM,
+    QueueType,
+    check_queue_arguments,
+    settings_of,
+    type_of,
+)
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE, BoundExchanges, check_not_default
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
@@ -23,10 +29,8 @@ from penstock.broker.policy import Policy, definition_of
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import DelayedPublish
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue
-from penstock.broker.queues.queue import Queue
 from penstock.broker.set_apart import is_set_apart
-from penstock.broker.streams.stream import Stream
-from penstock.broker.timers import Timers
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.topology import (
     DONE,
     NO_CONNECTION,
@@ -51,20 +55,17 @@ from penstock.broker.topology import (
     UnbindQueue,
     VhostCommand,
 )
-from penstock.broker.totals import Totals
 from penstock.broker.vhost_view import Sink
 
 
 class VirtualHost(BoundExchanges):
     """One name space of exchanges and queues. Held by `BrokerState`; dialects send it commands."""
 
-    def __init__(self, name: str, timers: Timers) -> None:
-        super().__init__(name, timers)
+    def __init__(self, name: str, shared: SharedServices) -> None:
+        super().__init__(name, shared)
         # -1 is no limit; the operator sets them.
         self.max_queues: int = -1
         self.max_connections: int = -1
-        # Shared by all virtual hosts of a broker.
-        self.totals: Totals = Totals()
         self._exclusive: dict[int, dict[str, MessageQueue]] = {}
 
     def apply(self, command: VhostCommand, now: int) -> Result:
@@ -173,7 +174,12 @@ class VirtualHost(BoundExchanges):
             return self._declared(existing, False)
         what = described("queue", command.name, self.name)
         check_queue_arguments(
-            what, command.arguments, command.durable, command.exclusive, command.auto_delete
+            what,
+            command.arguments,
+            command.durable,
+            command.exclusive,
+            command.auto_delete,
+            self.shared.kinds.types,
         )
         if 0 <= self.max_queues <= len(self.queues):
             raise PreconditionFailed(
@@ -183,27 +189,23 @@ class VirtualHost(BoundExchanges):
         return self._declared(self._create_queue(command, now), True)
 
     def _create_queue(self, command: DeclareQueue, now: int) -> MessageQueue:
-        queue_type = settings_of(command.arguments, {}).queue_type.value
+        queue_type = type_of(command.arguments, self.shared.kinds.types)
         policy = self._policy_of(command.name, command.arguments, queue_type)
         owner = command.connection if command.exclusive else NO_CONNECTION
         assert not command.exclusive or owner != NO_CONNECTION, "an exclusive queue has an owner"
-        settings = settings_of(command.arguments, definition_of(policy))
-        if settings.queue_type is QueueType.STREAM:
-            queue: MessageQueue = Stream(self, command.name, settings, command.arguments)
-        else:
-            queue = Queue(
-                self,
-                command.name,
-                # An exclusive queue ends with its connection, so it cannot outlive a restart.
-                command.durable and not command.exclusive,
-                owner,
-                command.auto_delete,
-                settings,
-                command.arguments,
-                now,
-            )
+        queue = self.shared.kinds.maker(queue_type).make(
+            self,
+            command.name,
+            # An exclusive queue ends with its connection, so it cannot outlive a restart.
+            command.durable and not command.exclusive,
+            owner,
+            command.auto_delete,
+            settings_of(command.arguments, definition_of(policy), self.shared.kinds.types),
+            command.arguments,
+            now,
+        )
         self.queues[command.name] = queue
-        self.totals.declared()
+        self.shared.totals.declared()
         if self.watcher is not None:
             self.watcher.watch(queue)
         if command.exclusive:
@@ -251,7 +253,7 @@ class VirtualHost(BoundExchanges):
         self.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
         queue.deleted(now)
-        self.totals.deleted(queue)
+        self.shared.totals.deleted(queue)
         if self.watcher is not None:
             self.watcher.forget(queue)
 
@@ -343,7 +345,7 @@ class VirtualHost(BoundExchanges):
             return self.delete_exchange(command)
         doomed = [self.queues[name] for name in exchange.partition_names() if name in self.queues]
         # A queue of another type may have taken a partition's name.
-        doomed = [queue for queue in doomed if queue.queue_type is QueueType.STREAM]
+        doomed = [queue for queue in doomed if queue.queue_type is STREAM]
         if command.if_unused and any([queue.consumer_count for queue in doomed]):
             raise PreconditionFailed(f"{described('exchange', exchange.name, self.name)} in use")
         for queue in doomed:
@@ -381,18 +383,20 @@ class VirtualHost(BoundExchanges):
 
     # Policies.
 
-    def _policy_of(self, name: str, arguments: dict[str, object], queue_type: str) -> Policy | None:
+    def _policy_of(
+        self, name: str, arguments: dict[str, object], queue_type: QueueType
+    ) -> Policy | None:
         if is_set_apart(name, arguments):
             return None
-        return self.policies.of_queue(name, queue_type)
+        return self.policies.of_queue(name, queue_type.value)
 
     def _policies_changed(self, now: int) -> Result:
         for exchange in self.exchanges.values():
             self.set_alternate(exchange)
         # A copy: smaller limits drop messages, whose dead letters may reach anything.
         for queue in list(self.queues.values()):
-            queue_type = queue.settings.queue_type.value
-            policy = self._policy_of(queue.name, queue.arguments, queue_type)
-            queue.apply_settings(settings_of(queue.arguments, definition_of(policy)), now)
+            policy = self._policy_of(queue.name, queue.arguments, queue.queue_type)
+            types = self.shared.kinds.types
+            queue.apply_settings(settings_of(queue.arguments, definition_of(policy), types), now)
         self.generation += 1
         return DONE

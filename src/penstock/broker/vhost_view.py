@@ -10,10 +10,10 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
-from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.timers import Timer, Timers
+from penstock.broker.timers import Timer
 
 
 class TakenBlock:
@@ -71,38 +71,42 @@ class HeldMessages(DelayLineOwner):
 class VirtualHostView(QueueOwner):
     """What `resolve` and `dead_letter` read. `VirtualHost` is the one that changes it."""
 
-    def __init__(self, name: str, timers: Timers) -> None:
-        super().__init__(name, timers)
+    def __init__(self, name: str, shared: SharedServices) -> None:
+        super().__init__(name, shared.timers)
+        self.shared: SharedServices = shared
+        self.touched = shared.touched
+        self.discarded = shared.discarded
+        self.streams: StreamStore = shared.streams
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, MessageQueue] = {}
         # Goes up with every change that can alter a route; a cached route carries its own.
         self.generation: int = 0
-        # Who writes down what must outlive the process.
-        self.definitions: DefinitionLog = DefinitionLog()
         # What waits in delayed exchanges.
         self.delay_line: DelayLine = DelayLine(HeldMessages(self))
-        # Who makes ready lists that can outgrow memory; None where there is no disk.
-        self.ready_lists: ReadyLists | None = None
-        # Where streams lie; all virtual hosts of a broker share one.
-        self.streams: StreamStore = StreamStore()
         self.sinks: dict[str, Sink] = {}
-        # Who sees every queue; None when nobody does.
-        self.watcher: QueueWatcher | None = None
-        # Wall clock minus `now`, in milliseconds; the node keeps it true.
-        self.wall_offset_ms: int = 0
+
+    @property
+    def definitions(self) -> DefinitionLog:
+        """Who writes down what must outlive the process."""
+        return self.shared.definitions
+
+    @property
+    def watcher(self) -> QueueWatcher | None:
+        """Who sees every queue; None when nobody does."""
+        return self.shared.watcher
 
     def make_ready_list(self, max_priority: int) -> ReadyList:
-        if self.ready_lists is None:
+        if self.shared.ready_lists is None:
             return super().make_ready_list(max_priority)
-        return self.ready_lists.make(max_priority)
+        return self.shared.ready_lists.make(max_priority)
 
     def paged_out_gone(
         self, queue: MessageQueue, positions: "array[int]", locations: "array[int]"
     ) -> None:
         if queue.journal is not None:
             queue.journal.dequeued_tail(positions, locations)
-        if self.ready_lists is not None:
-            self.ready_lists.gone(locations)
+        if self.shared.ready_lists is not None:
+            self.shared.ready_lists.gone(locations)
 
     def hold_again(self, entry: QueueEntry, now: int) -> None:
         """A message waits in a delayed exchange from now on, or as before a restart."""
@@ -110,4 +114,4 @@ class VirtualHostView(QueueOwner):
 
     def wall(self, now: int) -> int:
         """Milliseconds since 1970, for timestamps that people and clients read."""
-        return now + self.wall_offset_ms
+        return self.shared.wall.at(now)

@@ -14,7 +14,6 @@ from penstock.broker.store.records import TICK_RECORD
 from penstock.broker.store.recovery import StoreRecovery
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.opening import open_streams, safe_ends
-from penstock.broker.vhost_view import VirtualHostView
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import RecoveredJournal, TornTail, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
@@ -67,7 +66,7 @@ class StoredState:
             self.store, owner, limits.reclaim_step_bytes, limits.reclaim_patience_steps
         )
         self._reclaims: bool = True
-        state.ready_lists = StoredLists(self.store)
+        state.shared.ready_lists = StoredLists(self.store)
         self._streams: StreamStore = state.streams
         self._streams.disk = disk
         self._streams.decoder = decoder
@@ -77,8 +76,7 @@ class StoredState:
         self.recovered_count: int = 0
         if recovery.found_anything:
             self.recovered_count = recovery.restore(state, self.store, now)
-        vhosts: list[VirtualHostView] = list(state.vhosts.values())
-        open_streams(self._streams, vhosts, now)
+        open_streams(self._streams, state.queues(), now)
         # Whether the safe point still tells of streams: the disk had no room for another one.
         self._tells_of_streams: bool = False
         try:
@@ -145,8 +143,7 @@ class StoredState:
         Comes last. Raises DiskError.
         """
         numbers = self._safe_numbers()
-        vhosts: list[VirtualHostView] = list(self._state.vhosts.values())
-        numbers.update(safe_ends(vhosts))
+        numbers.update(safe_ends(self._state.queues()))
         self._safe_point.note(numbers)
 
     def is_stop_noted(self) -> bool:

@@ -109,7 +109,7 @@ class RecoveryLedger(RecoveryWatcher):
                 and entry.message.properties.persistent
             ):
                 held.setdefault(queue.number, set()).add(entry.position)
-        queues = [queue for queue in all_queues(node) if queue.number]
+        queues = [queue for queue in node.state.queues() if queue.number]
         for queue in queues:
             on_disk = found.bodies(queue.number)
             positions = held.get(queue.number, set()) | self._ready_positions(queue)
@@ -145,7 +145,7 @@ class RecoveryLedger(RecoveryWatcher):
         found = Inspection(host.disk)
         needed = sum(
             len(body) + RECORD_BYTES
-            for queue in all_queues(host.node)
+            for queue in host.node.state.queues()
             if queue.number
             for body in found.bodies(queue.number).values()
         )
@@ -229,12 +229,11 @@ class RecoveryLedger(RecoveryWatcher):
 
     def _sight_streams(self, node: Node, found: Inspection) -> None:
         """What the journal had for streams when the node started, in their files too or not."""
-        for vhost in node.state.vhosts.values():
-            for stream in streams_of(vhost):
-                for position in found.bodies(stream.number):
-                    is_there = offset_of(position) < stream.files.log.end_offset
-                    what = "has" if is_there else "has lost"
-                    self._ledger.history.sighted(f"a stream {what} what the journal has for it")
+        for stream in streams_of(node.state.queues()):
+            for position in found.bodies(stream.number):
+                is_there = offset_of(position) < stream.files.log.end_offset
+                what = "has" if is_there else "has lost"
+                self._ledger.history.sighted(f"a stream {what} what the journal has for it")
 
     def _note_transient(self) -> None:
         """Messages that are not persistent end with their node."""
@@ -366,10 +365,6 @@ class RecoveryLedger(RecoveryWatcher):
 
     def _violated(self, what: str) -> None:
         self._ledger.violated(f"{self._ledger.name}: {what}")
-
-
-def all_queues(node: Node) -> list[MessageQueue]:
-    return [queue for vhost in node.state.vhosts.values() for queue in vhost.queues.values()]
 
 
 def definitions_of(node: Node) -> str:

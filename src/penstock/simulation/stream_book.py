@@ -151,7 +151,7 @@ class StreamBook(Book):
 
 
 def stream_of(node: Node, name: str) -> Stream | None:
-    return find_stream(node.state.vhost(DEFAULT_VHOST), name)
+    return find_stream(node.state.vhost(DEFAULT_VHOST).queues, name)
 
 
 def held_for(stream: Stream) -> list[QueueEntry]:

@@ -133,7 +133,7 @@ def test_a_target_has_its_count_and_shares_it_with_those_of_its_messages(
     vhost: VirtualHost,
 ) -> None:
     watcher = Counting()
-    vhost.watcher = watcher
+    vhost.shared.watcher = watcher
     target = resolved(vhost, "h", "k")
     own = target_of(vhost, target, PlainProperties({"to": "q1"}))
     assert own.count is target.count

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.broker.arguments import QueueType
+from penstock.broker.arguments import CLASSIC, STREAM, QueueType
 from penstock.broker.entry import NO_HOLDER, QueueEntry
 from penstock.broker.errors import AccessRefused
 from penstock.broker.message import Message
@@ -18,7 +18,7 @@ from tests.broker.streams.doubles import Host, message
 FIRST = Reading(Start(StartKind.FIRST, 0))
 ONE, OTHER = 5, 6
 
-each_kind = pytest.mark.parametrize("kind", [QueueType.CLASSIC, QueueType.STREAM])
+each_kind = pytest.mark.parametrize("kind", [CLASSIC, STREAM])
 SETTLEMENTS: dict[str, Callable[[MessageQueue, QueueEntry, int], None]] = {
     "acknowledge": lambda queue, entry, holder: queue.acknowledge(entry, holder),
     "acknowledge_many": lambda queue, entry, holder: queue.acknowledge_many([entry], holder),
@@ -192,7 +192,7 @@ def test_whether_messages_stay_is_told_and_kept(kind: QueueType) -> None:
     used.queue.acknowledge(consumer.taken[0], ONE)
     later = used.consume(holder=OTHER)
     assert later.seen == ([b"a"] if used.queue.keeps_messages else [])
-    assert used.queue.keeps_messages == (kind is QueueType.STREAM)
+    assert used.queue.keeps_messages == (kind is STREAM)
     assert used.queue.queue_type is kind
 
 

@@ -7,10 +7,9 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Address, Message, MessageDecoder, Properties
 from penstock.broker.queues.reading import Reading as ReadRequest
 from penstock.broker.queues.reading import Start, StartKind
-from penstock.broker.stream_store import StreamStore
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.streams.filters import StreamFilter
 from penstock.broker.streams.stream import Stream
-from penstock.broker.timers import Timers
 from penstock.broker.topology import DeclareQueue
 from penstock.broker.vhost import VirtualHost
 from penstock.storage.memory_disk import MemoryDisk
@@ -84,12 +83,12 @@ class Host:
     def __init__(self, disk: MemoryDisk | None = None, *, is_flushed: bool = False) -> None:
         self.disk = disk or MemoryDisk()
         self.decoder = TextDecoder()
-        self.store = StreamStore()
+        shared = SharedServices()
+        self.store = shared.streams
         self.store.disk = self.disk
         self.store.decoder = self.decoder
         self.store.is_flushed = is_flushed
-        self.vhost = VirtualHost("/", Timers())
-        self.vhost.streams = self.store
+        self.vhost = VirtualHost("/", shared)
         self.now = 0
         self.position = 0
 

@@ -18,7 +18,7 @@ def restarted(host: Host) -> Host:
     again = Host(copy_of(host.disk))
     again.store.is_recovering = True
     again.vhost.apply(DECLARED, 0)
-    open_streams(again.store, [again.vhost], 0)
+    open_streams(again.store, again.vhost.queues.values(), 0)
     return again
 
 

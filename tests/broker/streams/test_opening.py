@@ -23,7 +23,7 @@ def restarted(disk: MemoryDisk, *commands: VhostCommand) -> Host:
     host.store.is_recovering = True
     for command in commands:
         host.vhost.apply(command, 0)
-    open_streams(host.store, [host.vhost], 0)
+    open_streams(host.store, host.vhost.queues.values(), 0)
     return host
 
 

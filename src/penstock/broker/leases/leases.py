@@ -19,7 +19,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.broker.arguments import QueueType
+from penstock.broker.arguments import STREAM
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound, PreconditionFailed, Refusal
 from penstock.broker.message import Message
@@ -226,7 +226,7 @@ class LeaseExpiry(Timer):
 def _watch(vhost: VirtualHost, lease: MessageQueue, now: int) -> None:
     expires_at = _integer(lease, EXPIRES_AT)
     if expires_at != NEVER_EXPIRES:
-        due = max(now, expires_at - vhost.wall_offset_ms)
+        due = max(now, expires_at - vhost.shared.wall.offset_ms)
         vhost.timers.schedule(LeaseExpiry(vhost, lease), due)
 
 
@@ -295,7 +295,7 @@ def _check(request: LeaseRequest) -> None:
 def _leasable(vhost: VirtualHost, name: str) -> MessageQueue:
     queue = vhost.queue(name)
     what = described("queue", name, vhost.name)
-    if queue.queue_type is QueueType.STREAM:
+    if queue.queue_type is STREAM:
         raise PreconditionFailed(f"{what} is a stream: read it by offset, it needs no lease")
     if not queue.durable:
         raise PreconditionFailed(f"{what} is not durable: a lease could not survive a restart")

@@ -11,7 +11,7 @@ Invariants
 
 from typing import Final
 
-from penstock.broker.arguments import QueueType
+from penstock.broker.arguments import STREAM
 from penstock.broker.ledger import records
 from penstock.broker.ledger.queue_ledger import PUBLISHERS_MAX, LedgerPages, QueueLedger
 from penstock.broker.ledger.routes import ROUTES_MAX, Routes
@@ -129,7 +129,7 @@ class Ledger(QueueWatcher):
                 vhost.generation += 1
 
     def _named(self, queue: MessageQueue) -> int:
-        flags = records.IS_STREAM if queue.queue_type is QueueType.STREAM else 0
+        flags = records.IS_STREAM if queue.queue_type is STREAM else 0
         if queue.durable:
             flags |= records.IS_DURABLE
         text = f"{queue.vhost.name}\0{queue.name}"

@@ -11,7 +11,7 @@ Invariants
 
 from typing import Final
 
-from penstock.broker.arguments import Overflow, QueueArguments, QueueType
+from penstock.broker.arguments import QUORUM, Overflow, QueueArguments
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, flag_returned, take_back
 from penstock.broker.message import NO_EXPIRATION, Message
@@ -21,6 +21,7 @@ from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
 from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
+from penstock.broker.queues.queue_kinds import QueueMaker
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk, walked
 from penstock.broker.set_apart import is_set_apart
@@ -86,7 +87,7 @@ class Queue(MessageQueue):
         self._message_ttl_ms = settings.message_ttl_ms
         self._length_limit = LengthLimit(settings)
         self._unlimited = self._length_limit.is_none
-        self.counts_deliveries = settings.queue_type is QueueType.QUORUM
+        self.counts_deliveries = settings.queue_type is QUORUM
         self.consumers.set_single_active(settings.single_active_consumer)
         self.used(now)
         if not self._unlimited:
@@ -445,3 +446,20 @@ class _ExpiringQueue(Expiring):
 
     def expire_unused(self, now: int) -> None:
         self._queue.expire_unused(now)
+
+
+class PlainQueueMaker(QueueMaker):
+    """Of classic queues, and of quorum queues on one server."""
+
+    def make(
+        self,
+        vhost: QueueOwner,
+        name: str,
+        durable: bool,
+        exclusive_owner: int,
+        auto_delete: bool,
+        settings: QueueArguments,
+        arguments: dict[str, object],
+        now: int,
+    ) -> MessageQueue:
+        return Queue(vhost, name, durable, exclusive_owner, auto_delete, settings, arguments, now)

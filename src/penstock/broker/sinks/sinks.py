@@ -174,7 +174,7 @@ def resume_sinks(vhost: VirtualHost, now: int) -> None:
     stages = [queue for queue in vhost.queues.values() if STAGE_OF in queue.arguments]
     staging = {queue.arguments[STAGE_OF] for queue in stages}
     lasting = {lasting_name(queue) for queue in stages}
-    for stream in streams_of(vhost):
+    for stream in streams_of(vhost.queues.values()):
         stream.files.notes.keep_stages(lasting)
     for sink in vhost.sinks.values():
         # That a stage was published is not written down: it is gone.

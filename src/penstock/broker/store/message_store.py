@@ -32,8 +32,8 @@ from penstock.broker.store.prepared_records import StoredRecords
 from penstock.broker.store.record_run import RecordRun
 from penstock.broker.store.segments import SegmentLives
 from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
+from penstock.broker.timers import WallClock
 from penstock.broker.topology import BrokerCommand, DeclareQueue, OpenDelayLine, VhostCommand
-from penstock.broker.wall_clock import WallClock
 from penstock.storage.journal import Journal
 from penstock.storage.long_payload import LongPayload
 from penstock.storage.segment import segment_of

@@ -9,7 +9,7 @@ from penstock.broker.store import records
 from penstock.broker.store.record_run import RecordRun
 from penstock.broker.store.spool import SPOOLED, Spool
 from penstock.broker.store.twin import Twin
-from penstock.broker.wall_clock import WallClock
+from penstock.broker.timers import WallClock
 from penstock.storage.checked_reading import BLOCK_BYTES, CheckedOctets
 from penstock.storage.journal import Journal
 from penstock.storage.segment import offset_of

@@ -18,8 +18,7 @@ from penstock.broker.streams.hand_over import HandOver, HandOverListener
 from penstock.broker.streams.notes import StreamNotes
 from penstock.broker.streams.publishers import Publishers
 from penstock.broker.streams.rows import StreamRows
-from penstock.broker.timers import NEVER, Timer
-from penstock.broker.vhost_view import VirtualHostView
+from penstock.broker.timers import NEVER, Timer, Timers, WallClock
 from penstock.storage.flush_waiter import FlushWaiter
 from penstock.storage.number_table import NumberTable
 from penstock.storage.stream_index import HAS_PUBLISHER, NOTED
@@ -386,15 +385,16 @@ class StreamFiles(FlushWaiter):
 class RetentionTimer(Timer):
     """Held by a stream with a limit of age or size."""
 
-    def __init__(self, files: StreamFiles, vhost: VirtualHostView) -> None:
+    def __init__(self, files: StreamFiles, timers: Timers, wall: WallClock) -> None:
         super().__init__()
         self._files: StreamFiles = files
-        self._vhost: VirtualHostView = vhost
+        self._timers: Timers = timers
+        self._wall: WallClock = wall
 
     def start(self, now: int) -> None:
         if self.due == NEVER and self._files.has_retention():
-            self._vhost.timers.schedule(self, now + RETENTION_MS)
+            self._timers.schedule(self, now + RETENTION_MS)
 
     def fire(self, now: int) -> None:
-        self._files.retain(self._vhost.wall(now))
+        self._files.retain(self._wall.at(now))
         self.start(now)

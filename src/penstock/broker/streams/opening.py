@@ -1,47 +1,69 @@
-"""Opening the streams that definitions brought back, removing what belongs to none, and saying up to
-where each is safe.
+"""Making streams, opening those that definitions brought back, removing what belongs to none, and
+saying up to where each is safe.
 """
 
+from collections.abc import Iterable
+
+from penstock.broker.arguments import QueueArguments
+from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
+from penstock.broker.queues.queue_kinds import QueueMaker
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.folders import ROOT, folder_of
 from penstock.broker.streams.stream import Stream, as_stream
-from penstock.broker.vhost_view import VirtualHostView
+from penstock.broker.timers import WallClock
 
 
-def open_streams(store: StreamStore, vhosts: list[VirtualHostView], now: int) -> int:
+class StreamMaker(QueueMaker):
+    """Of streams, which are always durable and never one connection's."""
+
+    def __init__(self, store: StreamStore, wall: WallClock) -> None:
+        self._store: StreamStore = store
+        self._wall: WallClock = wall
+
+    def make(
+        self,
+        vhost: QueueOwner,
+        name: str,
+        durable: bool,
+        exclusive_owner: int,
+        auto_delete: bool,
+        settings: QueueArguments,
+        arguments: dict[str, object],
+        now: int,
+    ) -> MessageQueue:
+        return Stream(vhost, name, settings, arguments, self._store, self._wall)
+
+
+def open_streams(store: StreamStore, queues: Iterable[MessageQueue], now: int) -> int:
     """Ends the recovery; returns the number of streams. Raises a `StorageError` for damage."""
     store.is_recovering = False
     known: set[str] = set()
     names = store.disk.names()
-    count = 0
-    for vhost in vhosts:
-        for stream in streams_of(vhost):
-            known.add(folder_of(vhost.name, stream.name, stream.number))
-            stream.open(names, now)
-            count += 1
+    for stream in streams_of(queues):
+        known.add(folder_of(stream.vhost.name, stream.name, stream.number))
+        stream.open(names, now)
     for name in store.disk.names():
         # A deletion that was written down while its removals were not yet.
         if name.startswith(ROOT + "/") and name.rpartition("/")[0] not in known:
             store.disk.remove(name)
-    return count
+    return len(known)
 
 
-def streams_of(vhost: VirtualHostView) -> list[Stream]:
+def streams_of(queues: Iterable[MessageQueue]) -> list[Stream]:
     """For whoever reads their files, cursors and notes. All else is asked of any queue."""
-    return [queue for queue in vhost.queues.values() if isinstance(queue, Stream)]
+    return [queue for queue in queues if isinstance(queue, Stream)]
 
 
-def find_stream(vhost: VirtualHostView, name: str) -> Stream | None:
+def find_stream(queues: dict[str, MessageQueue], name: str) -> Stream | None:
     """The stream of this name; None when there is no queue of the name, or it is no stream."""
-    queue = vhost.queues.get(name)
+    queue = queues.get(name)
     return None if queue is None else as_stream(queue)
 
 
-def safe_ends(vhosts: list[VirtualHostView]) -> dict[str, int]:
+def safe_ends(queues: Iterable[MessageQueue]) -> dict[str, int]:
     """Behind the last message of each stream that survives a power loss, by its folder."""
     found: dict[str, int] = {}
-    for vhost in vhosts:
-        for stream in streams_of(vhost):
-            folder = folder_of(vhost.name, stream.name, stream.number)
-            found[folder] = stream.files.readable_offset()
+    for stream in streams_of(queues):
+        folder = folder_of(stream.vhost.name, stream.name, stream.number)
+        found[folder] = stream.files.readable_offset()
     return found

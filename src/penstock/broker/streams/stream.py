@@ -14,7 +14,7 @@ from penstock.broker.errors import NotImplementedHere
 from penstock.broker.message import Address, Message, Properties
 from penstock.broker.names import described
 from penstock.broker.queues.consumers import BATCH_BYTES_MAX, BATCH_COUNT_MAX
-from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
 from penstock.broker.queues.reading import Reading, ReadPosition, Start, StartKind
 from penstock.broker.queues.ready_list import ReadyList
@@ -27,7 +27,7 @@ from penstock.broker.streams.hand_over import HandOver
 from penstock.broker.streams.reader import StreamEntry, StreamReader
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.tail import StreamTail
-from penstock.broker.vhost_view import VirtualHostView
+from penstock.broker.timers import WallClock
 from penstock.storage.errors import Damaged
 from penstock.storage.stream_facts import SegmentFacts, segment_facts
 from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
@@ -52,14 +52,16 @@ class Stream(MessageQueue):
 
     def __init__(
         self,
-        vhost: VirtualHostView,
+        vhost: QueueOwner,
         name: str,
         settings: QueueArguments,
         arguments: dict[str, object],
+        store: StreamStore,
+        wall: WallClock,
     ) -> None:
         super().__init__(vhost, name, True, -1, False, settings, arguments)
-        self._store: StreamStore = vhost.streams
-        self._view: VirtualHostView = vhost
+        self._store: StreamStore = store
+        self._wall: WallClock = wall
         self._open_files: StreamFiles | None = None
         self._retention_timer: RetentionTimer | None = None
         self._open_cursors: StreamCursors | None = None
@@ -71,7 +73,7 @@ class Stream(MessageQueue):
         # Why readers cannot go on; empty while all is well.
         self.damage: str = ""
         # What comes through the journal, which is all that the journal ever has for a stream.
-        self.hand_over: HandOver = HandOver(vhost.streams)
+        self.hand_over: HandOver = HandOver(store)
 
     def begin(self, now: int) -> None:
         self.open([], now)
@@ -85,12 +87,12 @@ class Stream(MessageQueue):
             folder_of(self.vhost.name, self.name, self.number),
             names,
             self._segment_bytes_max(),
-            self._view.wall(now),
+            self._wall.at(now),
             self.hand_over,
         )
         files.begin(StreamWakener(self), self.journal)
         self._open_files = files
-        self._retention_timer = RetentionTimer(files, self._view)
+        self._retention_timer = RetentionTimer(files, self.vhost.timers, self._wall)
         what = described("queue", self.name, self.vhost.name)
         self._open_cursors = StreamCursors(files, what, self.vhost.timers)
         self._limit(now)
@@ -160,7 +162,7 @@ class Stream(MessageQueue):
         settings = self.settings
         files = self._open_files
         files.limit(settings.max_length_bytes, settings.max_age_ms, self._segment_bytes_max())
-        files.retain(self._view.wall(now))
+        files.retain(self._wall.at(now))
         self._retention_timer.start(now)
 
     def used(self, now: int) -> None:
@@ -169,7 +171,7 @@ class Stream(MessageQueue):
     # Messages in.
 
     def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
-        offset = self.files.add(message, self._view.wall(now))
+        offset = self.files.add(message, self._wall.at(now))
         if offset == REPEATED:
             return True
         self.published_total += 1
@@ -185,7 +187,7 @@ class Stream(MessageQueue):
         files = self.files
         if rows.end <= files.publishers.stages.get(rows.stage, 0):
             return
-        offset = files.add_rows(rows, self._view.wall(now))
+        offset = files.add_rows(rows, self._wall.at(now))
         self.published_total += rows.count
         if self.consumers.count or self.observers:
             for message in rows.messages():
@@ -215,7 +217,7 @@ class Stream(MessageQueue):
         if self.is_deleted:
             return
         files = self.files
-        files.append_handed(self._view.wall(now))
+        files.append_handed(self._wall.at(now))
         files.write()
         if self._readers:
             self._serve(files)
@@ -390,7 +392,7 @@ class Stream(MessageQueue):
 
     def subscribe(self, consumer: Consumer, reading: Reading, now: int) -> None:
         cursor = reading.cursor
-        position = self._cursors.start_of(reading, self._view.wall(now))
+        position = self._cursors.start_of(reading, self._wall.at(now))
         if cursor:
             self._cursors.check_new(cursor)
         self.register(consumer)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.broker.arguments import QueueType, module_name
+from penstock.broker.arguments import STREAM
 from penstock.broker.errors import NotImplementedHere, PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.header_values import Timestamp
@@ -33,7 +33,7 @@ def consume_stream(
     arguments = method.arguments
     if "x-priority" in arguments:
         raise PreconditionFailed(
-            f"invalid arg 'x-priority' for {queue} of queue type {module_name(QueueType.STREAM)}"
+            f"invalid arg 'x-priority' for {queue} of queue type {STREAM.module_name}"
         )
     cursor = _cursor_of(queue, arguments)
     start = start_of(queue, _neutral(arguments), bool(cursor))

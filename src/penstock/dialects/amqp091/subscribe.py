@@ -3,7 +3,7 @@
 import base64
 from typing import Final
 
-from penstock.broker.arguments import QueueType, module_name
+from penstock.broker.arguments import STREAM
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.queues.message_queue import MessageQueue
@@ -61,7 +61,7 @@ def consume(channel: Channel, method: BasicConsume, now: int) -> None:
     name = named_queue(channel, method.queue)
     channel.principal.check_read_queue(name)
     queue = channel.vhost.accessible_queue(name, channel.connection_number)
-    if queue.queue_type is QueueType.STREAM:
+    if queue.queue_type is STREAM:
         consume_stream(channel, method, queue, tag, now)
     else:
         _consume_queue(channel, method, queue, tag)
@@ -82,7 +82,7 @@ def _consume_queue(channel: Channel, method: BasicConsume, queue: MessageQueue, 
     if "x-stream-offset" in method.arguments:
         raise PreconditionFailed(
             f"invalid arg 'x-stream-offset' for queue '{name}' in vhost '{channel.vhost.name}' "
-            f"of queue type {module_name(queue.settings.queue_type)}"
+            f"of queue type {queue.settings.queue_type.module_name}"
         )
     consumer = ChannelConsumer(
         channel,

@@ -76,7 +76,7 @@ class StreamView:
 
     def stream(self, name: str) -> Stream:
         self._access.check(Permission.READ, ResourceKind.QUEUE, name)
-        stream = find_stream(self.vhost, name)
+        stream = find_stream(self.vhost.queues, name)
         if stream is not None:
             return stream
         kind = "is a queue and no stream" if name in self.vhost.queues else "is not there"
@@ -192,7 +192,7 @@ def listed(
     found: list[Facts] = []
     parts: set[str] = set()
     for count, partitioned in enumerate(view.vhost.partitioned_streams(), 1):
-        streams = [find_stream(view.vhost, name) for name in partitioned.partitions]
+        streams = [find_stream(view.vhost.queues, name) for name in partitioned.partitions]
         parts.update(partitioned.partitions)
         found.append(
             view.partitioned(partitioned.name, [stream for stream in streams if stream is not None])
@@ -200,7 +200,7 @@ def listed(
         if count % STEP_COUNT == 0:
             yield
     for count, name in enumerate(list(view.vhost.queues), 1):
-        stream = find_stream(view.vhost, name)
+        stream = find_stream(view.vhost.queues, name)
         if stream is not None and name not in parts:
             found.append(view.summary(stream))
         if count % STEP_COUNT == 0:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock.broker.queues.message_queue import MessageQueue
+    from penstock.broker.shared_services import Totals
     from penstock.broker.streams.stream import Stream
-    from penstock.broker.totals import Totals
     from penstock.node.node import Node
 
 # Queues or connections in one step on the broker's loop: about a millisecond.
@@ -116,7 +116,7 @@ class Surveyor:
                 seen.append((queue, _counts_of(queue)))
                 if is_shown:
                     figures.per_queue.append(_queue_figures(host.name, queue))
-                stream = find_stream(host, queue.name)
+                stream = find_stream(host.queues, queue.name)
                 if stream is not None:
                     is_room = len(figures.streams) < STREAMS_MAX and cursor_count < CURSORS_MAX
                     if is_shown or is_room:

@@ -1,7 +1,7 @@
 """A client of the management node without links: requests as octets, responses read back."""
 
 from penstock.broker.access.permissions import Access
-from penstock.broker.timers import Timers
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.management.answering import answer
 from penstock.dialects.amqp10.management.messages import encode_response, read_request
@@ -20,7 +20,7 @@ class Conversation:
     def __init__(
         self, vhost: VirtualHost | None = None, connection: int = 1, configure: str = ".*"
     ) -> None:
-        self.vhost = vhost or VirtualHost("/", Timers())
+        self.vhost = vhost or VirtualHost("/", SharedServices())
         access = Access("ada", "/")
         access.grant(configure, ".*", ".*")
         self.principal = Principal("ada", self.vhost, access)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.broker.arguments import QueueType
+from penstock.broker.arguments import STREAM
 from penstock.broker.errors import PreconditionFailed, Refusal
 from penstock.broker.queues.reading import Reading
 from penstock.dialects.amqp10.context import ConnectionContext
@@ -195,7 +195,7 @@ def _consumer(
 ) -> LinkConsumer:
     settles = attach.snd_settle_mode == SND_SETTLED
     queue = node.queue
-    if queue.queue_type is QueueType.STREAM:
+    if queue.queue_type is STREAM:
         return StreamLinkConsumer(context, session, link, queue, node.selection, settles)
     priority = (attach.properties or {}).get(PRIORITY, 0)
     if isinstance(priority, bool) or not isinstance(priority, int):

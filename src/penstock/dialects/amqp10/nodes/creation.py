@@ -13,7 +13,7 @@ other forms of an address never create anything by themselves.
 from typing import Final
 
 from penstock.broker.access.permissions import Permission, ResourceKind
-from penstock.broker.arguments import QueueType
+from penstock.broker.arguments import STREAM
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.exchanges.kinds import TOPIC
@@ -59,7 +59,7 @@ def means_topic(capabilities: list[str]) -> bool:
 
 
 def means_stream(properties: dict[str, object] | None) -> bool:
-    return (properties or {}).get("x-queue-type") == QueueType.STREAM.value
+    return (properties or {}).get("x-queue-type") == STREAM.value
 
 
 def wants_creation(capabilities: list[str], properties: dict[str, object] | None) -> bool:

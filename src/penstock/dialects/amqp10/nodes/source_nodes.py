@@ -6,7 +6,7 @@ nothing was changed, except that an exchange may have been created as asked.
 
 from typing import Final
 
-from penstock.broker.arguments import QueueType
+from penstock.broker.arguments import STREAM
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.names import described, server_named
 from penstock.broker.queues.message_queue import MessageQueue
@@ -185,7 +185,7 @@ def _queue_source(
 def _read_node(
     vhost: VirtualHost, source: Source, queue: MessageQueue, connection_number: int
 ) -> SourceNode:
-    place = Place.STREAM if queue.queue_type is QueueType.STREAM else Place.QUEUE
+    place = Place.STREAM if queue.queue_type is STREAM else Place.QUEUE
     what = described("queue", queue.name, vhost.name)
     selection = read_selection(source.filter_, place, False, what, connection_number)
     node = SourceNode(source, queue, selection)

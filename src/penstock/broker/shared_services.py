@@ -1,0 +1,68 @@
+"""What the virtual hosts of one broker share, and the kinds of queue that a broker begins with."""
+
+from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
+from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.discarded import Discarded
+from penstock.broker.queue_watcher import QueueWatcher
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.queue import PlainQueueMaker
+from penstock.broker.queues.queue_journal import ReadyLists
+from penstock.broker.queues.queue_kinds import QueueKinds
+from penstock.broker.stream_store import StreamStore
+from penstock.broker.streams.opening import StreamMaker
+from penstock.broker.timers import Timers, WallClock
+
+
+class Totals:
+    """What was counted by queues that are gone, so that sums over all queues never fall. A queue
+    counts for itself, on the message path; its counts are added here once, when it goes.
+    """
+
+    def __init__(self) -> None:
+        self.published: int = 0
+        self.delivered: int = 0
+        self.acknowledged: int = 0
+        self.redelivered: int = 0
+        # Queues and streams since the process started; those that were recovered count too.
+        self.queues_declared: int = 0
+        self.queues_deleted: int = 0
+
+    def declared(self) -> None:
+        self.queues_declared += 1
+
+    def deleted(self, queue: MessageQueue) -> None:
+        """Called when nothing counts there any more."""
+        assert queue.is_deleted, "a queue that is there counts for itself"
+        self.queues_deleted += 1
+        self.published += queue.published_total
+        self.delivered += queue.delivered_total
+        self.acknowledged += queue.acknowledged_total
+        self.redelivered += queue.redelivered_total
+
+
+class SharedServices:
+    """Held by the broker's state and by every virtual host. What is replaced here, when a store is
+    opened or a ledger begins, is replaced for all of them at once.
+    """
+
+    def __init__(self) -> None:
+        self.timers: Timers = Timers()
+        self.wall: WallClock = WallClock()
+        # Queues that have something to dispatch at the end of this tick.
+        self.touched: list[MessageQueue] = []
+        # What was dropped and is not freed yet.
+        self.discarded: Discarded = Discarded()
+        # Who writes down what must outlive the process.
+        self.definitions: DefinitionLog = DefinitionLog()
+        # Who makes ready lists that can outgrow memory; None where there is no disk.
+        self.ready_lists: ReadyLists | None = None
+        # Where streams lie.
+        self.streams: StreamStore = StreamStore()
+        # Who sees every queue; None when nobody does.
+        self.watcher: QueueWatcher | None = None
+        self.totals: Totals = Totals()
+        # Who makes queues of which type.
+        self.kinds: QueueKinds = QueueKinds()
+        self.kinds.add(CLASSIC, PlainQueueMaker())
+        self.kinds.add(QUORUM, PlainQueueMaker())
+        self.kinds.add(STREAM, StreamMaker(self.streams, self.wall))
