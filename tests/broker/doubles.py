@@ -71,7 +71,7 @@ def message(body: bytes = b"") -> Message:
 
 
 def routed(vhost: VirtualHost, exchange: str, key: str, properties: Properties) -> list[str]:
-    route = resolve(vhost, vhost.exchanges[exchange], key, properties)
+    route = resolve(vhost.routing, vhost.exchanges[exchange], key, properties)
     return [queue.name for queue in route.queues]
 
 

@@ -80,7 +80,7 @@ def publish_counted(broker: Broker, numbers: range) -> None:
     for number in numbers:
         headers: dict[str, object] = {"x-publisher-id": "job", "x-publisher-sequence": number}
         published = message(b"%d" % number, headers=headers)
-        for queue in resolve(broker.vhost, exchange, "key", published.properties).queues:
+        for queue in resolve(broker.vhost.routing, exchange, "key", published.properties).queues:
             queue.enqueue(published, broker.now)
         # Somebody else takes a turn in between.
         routed(broker.vhost, "e", "key", PlainProperties())

@@ -106,7 +106,7 @@ def test_the_end_of_a_connection_reaches_every_vhost(state: BrokerState) -> None
 def test_every_vhost_knows_the_wall_clock(state: BrokerState) -> None:
     state.set_wall_offset(1_000_000)
     state.apply(AddVhost("later"), 0)
-    assert [vhost.wall(5) for vhost in state.vhosts.values()] == [1_000_005, 1_000_005]
+    assert [vhost.shared.wall.at(5) for vhost in state.vhosts.values()] == [1_000_005, 1_000_005]
 
 
 def test_a_change_of_permissions_ends_what_dialects_have_cached(state: BrokerState) -> None:

@@ -23,7 +23,8 @@ from penstock.broker.exchanges.kinds import (
 from penstock.broker.field_types import type_name
 from penstock.broker.names import RESERVED_PREFIX, check_length, check_not_reserved, described
 from penstock.broker.policy import Policies, definition_of
-from penstock.broker.shared_services import SharedServices
+from penstock.broker.routing_table import RoutingTable
+from penstock.broker.stream_store import StreamStore
 from penstock.broker.topology import (
     DONE,
     BindExchange,
@@ -33,7 +34,6 @@ from penstock.broker.topology import (
     Result,
     UnbindExchange,
 )
-from penstock.broker.vhost_view import VirtualHostView
 
 DEFAULT_EXCHANGE: Final = ""
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
@@ -49,13 +49,17 @@ _PREDECLARED: Final = (
 )
 
 
-class BoundExchanges(VirtualHostView):
-    """What `VirtualHost` is built on; nothing else holds it."""
+class BoundExchanges:
+    """Held by a virtual host, which sends it commands."""
 
-    def __init__(self, name: str, shared: SharedServices) -> None:
-        super().__init__(name, shared)
+    def __init__(self, routing: RoutingTable, policies: Policies) -> None:
+        self._routing: RoutingTable = routing
+        self._policies: Policies = policies
+        self._streams: StreamStore = routing.shared.streams
+        # Of the virtual host.
+        self.name: str = routing.name
+        self.exchanges: dict[str, Exchange] = routing.exchanges
         self.bindings: Bindings = Bindings()
-        self.policies: Policies = Policies()
         for exchange, kind in _PREDECLARED:
             internal = exchange == TRACE_EXCHANGE
             self.exchanges[exchange] = make_exchange(exchange, kind, True, False, internal, {})
@@ -95,9 +99,9 @@ class BoundExchanges(VirtualHostView):
         )
         self.exchanges[command.name] = exchange
         self.set_alternate(exchange)
-        self.generation += 1
+        self._routing.changed()
         if exchange.durable:
-            self.definitions.vhost_changed(self.name, command)
+            self._routing.definitions.vhost_changed(self.name, command)
         return DONE
 
     def delete_exchange(self, command: DeleteExchange) -> Result:
@@ -120,11 +124,11 @@ class BoundExchanges(VirtualHostView):
         for current in doomed:
             del self.exchanges[current.name]
             if current.durable:
-                self.definitions.vhost_changed(self.name, DeleteExchange(current.name))
+                self._routing.definitions.vhost_changed(self.name, DeleteExchange(current.name))
             for binding in self.bindings.from_source(current):
                 self.bindings.remove(binding)
             doomed.extend(self._remove_bindings(self.bindings.to_destination(current)))
-        self.generation += 1
+        self._routing.changed()
 
     def _remove_bindings(self, gone: list[Binding]) -> list[Exchange]:
         """Returns the auto-delete exchanges that lost their last way out, each once.
@@ -136,7 +140,7 @@ class BoundExchanges(VirtualHostView):
         for binding in gone:
             self.bindings.remove(binding)
             source = binding.source
-            if self.streams.is_recovering:
+            if self._streams.is_recovering:
                 continue
             if source.auto_delete and not self.bindings.is_used(source):
                 unused[source] = None
@@ -148,7 +152,7 @@ class BoundExchanges(VirtualHostView):
             # It may have gone with one before it in this list.
             if self.exchanges.get(exchange.name) is exchange:
                 self._remove_exchange(exchange)
-        self.generation += 1
+        self._routing.changed()
 
     def bind_exchange(self, command: BindExchange) -> Result:
         check_not_default(command.source)
@@ -162,10 +166,10 @@ class BoundExchanges(VirtualHostView):
 
     def add_binding(self, binding: Binding) -> Result:
         if self.bindings.add(binding):
-            self.generation += 1
+            self._routing.changed()
             durable = self.durable_binding(binding)
             if durable is not None:
-                self.definitions.vhost_changed(self.name, durable)
+                self._routing.definitions.vhost_changed(self.name, durable)
         return DONE
 
     def durable_binding(self, binding: Binding) -> BindQueue | BindExchange | None:
@@ -200,7 +204,7 @@ class BoundExchanges(VirtualHostView):
         known = self.bindings.find(wanted)
         if known is not None:
             if self.durable_binding(known) is not None:
-                self.definitions.vhost_changed(self.name, command)
+                self._routing.definitions.vhost_changed(self.name, command)
             self.unbind_all([known])
         return DONE
 
@@ -208,7 +212,7 @@ class BoundExchanges(VirtualHostView):
         """The argument wins over the policy."""
         given = exchange.arguments.get(ALTERNATE_ARGUMENT)
         if not isinstance(given, str):
-            policy = self.policies.of_exchange(exchange.name)
+            policy = self._policies.of_exchange(exchange.name)
             given = definition_of(policy).get(ALTERNATE_ARGUMENT)
         exchange.alternate_name = given if isinstance(given, str) else None
 

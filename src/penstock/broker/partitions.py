@@ -1,5 +1,6 @@
 """What declaring a partitioned stream means in commands for its partitions."""
 
+from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.exchanges.partitioned import (
     COUNT_ARGUMENT,
     KIND,
@@ -8,7 +9,6 @@ from penstock.broker.exchanges.partitioned import (
     PartitionedStreamExchange,
 )
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteExchange
-from penstock.broker.vhost_view import VirtualHostView
 
 
 class PartitionedStream:
@@ -39,13 +39,13 @@ def bindings_of(exchange: PartitionedStreamExchange) -> list[BindQueue]:
 
 
 def partitions_of(
-    vhost: VirtualHostView, command: DeclareExchange | DeleteExchange, creates: bool
+    exchanges: dict[str, Exchange], command: DeclareExchange | DeleteExchange, creates: bool
 ) -> list[str]:
     """Names of the streams that come or go with an exchange; whoever asks needs permission for
     them too.
     """
     if isinstance(command, DeleteExchange):
-        exchange = vhost.exchanges.get(command.name)
+        exchange = exchanges.get(command.name)
         return exchange.partition_names() if isinstance(exchange, PartitionedStreamExchange) else []
     count = command.arguments.get(COUNT_ARGUMENT)
     if not creates or command.kind != KIND or not isinstance(count, int):

@@ -83,16 +83,16 @@ class BrokerState:
             self.users.remove(command.name)
             self.access.revoke_user(command.name)
             for vhost in self.vhosts.values():
-                vhost.generation += 1
+                vhost.routing.changed()
         elif isinstance(command, SetPermissions):
             vhost = self._vhost_of(command.user, command.vhost)
             self.access.grant(command)
             # A dialect keeps a route together with the permission to use it.
-            vhost.generation += 1
+            vhost.routing.changed()
         elif isinstance(command, ClearPermissions):
             vhost = self._vhost_of(command.user, command.vhost)
             self.access.revoke(command.user, command.vhost)
-            vhost.generation += 1
+            vhost.routing.changed()
         self.definitions.broker_changed(command)
         return DONE
 

@@ -9,6 +9,8 @@ Invariants
 - `generation` goes up with every change that can alter a route.
 """
 
+from array import array
+
 from penstock.broker.arguments import (
     STREAM,
     QueueType,
@@ -16,21 +18,29 @@ from penstock.broker.arguments import (
     settings_of,
     type_of,
 )
+from penstock.broker.binding import Bindings
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE, BoundExchanges, check_not_default
+from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
 from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
-from penstock.broker.exchanges.exchange import Binding
+from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.partitions import PartitionedStream, bindings_of, declarations_of
-from penstock.broker.policy import Policy, definition_of
+from penstock.broker.policy import Policies, Policy, definition_of
 from penstock.broker.publishing.dead_letter import dead_letter
-from penstock.broker.publishing.delayed import DelayedPublish
-from penstock.broker.queues.message_queue import DeathReason, MessageQueue
+from penstock.broker.publishing.delayed import PublishWhenDue
+from penstock.broker.queue_watcher import QueueWatcher
+from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
+from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.routing_table import RoutingTable
 from penstock.broker.set_apart import is_set_apart
 from penstock.broker.shared_services import SharedServices
+from penstock.broker.sink_table import Sink, SinkTable
+from penstock.broker.stream_store import StreamStore
 from penstock.broker.topology import (
     DONE,
     NO_CONNECTION,
@@ -55,18 +65,45 @@ from penstock.broker.topology import (
     UnbindQueue,
     VhostCommand,
 )
-from penstock.broker.vhost_view import Sink
 
 
-class VirtualHost(BoundExchanges):
+class VirtualHost(QueueOwner):
     """One name space of exchanges and queues. Held by `BrokerState`; dialects send it commands."""
 
     def __init__(self, name: str, shared: SharedServices) -> None:
-        super().__init__(name, shared)
+        super().__init__(name, shared.timers, shared.touched, shared.discarded)
+        self.shared: SharedServices = shared
+        self.routing: RoutingTable = RoutingTable(name, shared)
+        self.policies: Policies = Policies()
+        self.bound: BoundExchanges = BoundExchanges(self.routing, self.policies)
+        self.sink_table: SinkTable = SinkTable()
         # -1 is no limit; the operator sets them.
         self.max_queues: int = -1
         self.max_connections: int = -1
         self._exclusive: dict[int, dict[str, MessageQueue]] = {}
+        # The tables of its parts, under the names by which everybody asks for them.
+        self.exchanges: dict[str, Exchange] = self.routing.exchanges
+        self.queues: dict[str, MessageQueue] = self.routing.queues
+        self.bindings: Bindings = self.bound.bindings
+        self.sinks: dict[str, Sink] = self.sink_table.sinks
+        self.delay_line: DelayLine = self.routing.delay_line
+        self.delay_line.due = PublishWhenDue(self.routing)
+        self.streams: StreamStore = shared.streams
+
+    @property
+    def generation(self) -> int:
+        """Goes up with every change that can alter a route."""
+        return self.routing.generation
+
+    @property
+    def definitions(self) -> DefinitionLog:
+        """Who writes down what must outlive the process."""
+        return self.shared.definitions
+
+    @property
+    def watcher(self) -> QueueWatcher | None:
+        """Who sees every queue; None when nobody does."""
+        return self.shared.watcher
 
     def apply(self, command: VhostCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
@@ -86,9 +123,9 @@ class VirtualHost(BoundExchanges):
         if isinstance(command, DeleteExchange):
             return self._delete_exchange(command, now)
         if isinstance(command, BindExchange):
-            return self.bind_exchange(command)
+            return self.bound.bind_exchange(command)
         if isinstance(command, UnbindExchange):
-            return self.unbind_exchange(command)
+            return self.bound.unbind_exchange(command)
         if isinstance(command, SetPolicy):
             self.policies.put(Policy(command))
             self.definitions.vhost_changed(self.name, command)
@@ -99,7 +136,9 @@ class VirtualHost(BoundExchanges):
             self.definitions.vhost_changed(self.name, command)
             return self._policies_changed(now)
         if isinstance(command, (OpenSink, AdvanceSink, CommitSink)):
-            return self._change_sink(command)
+            self.definitions.vhost_changed(self.name, command)
+            self.sink_table.change(command)
+            return DONE
         # OpenDelayLine is between the virtual host and its journal, nobody asks for it.
         assert isinstance(command, SetVhostLimits), "every other command was asked for above"
         self.max_queues = command.max_queues
@@ -107,27 +146,10 @@ class VirtualHost(BoundExchanges):
         self.definitions.vhost_changed(self.name, command)
         return DONE
 
-    def _change_sink(self, command: OpenSink | AdvanceSink | CommitSink) -> Result:
-        self.definitions.vhost_changed(self.name, command)
-        if isinstance(command, CommitSink) and command.batch < 0:
-            self.sinks.pop(command.sink, None)
-            return DONE
-        sink = self.sinks.get(command.sink)
-        if sink is None:
-            sink = Sink(command.sink, "", False)
-            self.sinks[command.sink] = sink
-        if isinstance(command, OpenSink):
-            sink.owner = command.owner
-            sink.temporary = command.temporary
-        elif isinstance(command, AdvanceSink):
-            sink.advanced_stage = command.stage
-            sink.advanced_rows = command.rows
-        else:
-            sink.batch = command.batch
-            sink.pending.extend(command.stages)
-        return DONE
-
     # Looking up.
+
+    def exchange(self, name: str) -> Exchange:
+        return self.bound.exchange(name)
 
     def queue(self, name: str) -> MessageQueue:
         found = self.queues.get(name)
@@ -210,7 +232,7 @@ class VirtualHost(BoundExchanges):
             self.watcher.watch(queue)
         if command.exclusive:
             self._exclusive.setdefault(owner, {})[command.name] = queue
-        self.generation += 1
+        self.routing.changed()
         if queue.durable:
             self.definitions.vhost_changed(self.name, command)
         if not self.streams.is_recovering:
@@ -241,7 +263,7 @@ class VirtualHost(BoundExchanges):
 
     def _remove_queue(self, queue: MessageQueue, now: int) -> None:
         del self.queues[queue.name]
-        self.generation += 1
+        self.routing.changed()
         owned = self._exclusive.get(queue.exclusive_owner)
         if owned is not None:
             del owned[queue.name]
@@ -250,7 +272,7 @@ class VirtualHost(BoundExchanges):
         if queue.durable:
             # Before its bindings go: replayed, the deletion takes them along.
             self.definitions.vhost_changed(self.name, DeleteQueue(queue.name))
-        self.unbind_all(self.bindings.to_destination(queue))
+        self.bound.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
         queue.deleted(now)
         self.shared.totals.deleted(queue)
@@ -272,15 +294,25 @@ class VirtualHost(BoundExchanges):
             self._remove_queue(queue, now)
         self.delay_line.close()
 
-    def hold_again(self, entry: QueueEntry, now: int) -> None:
-        exchange = entry.message.address.exchange
-        due = max(entry.expires_at, now)
-        self.timers.schedule(DelayedPublish(self, exchange, entry), due)
+    # What its queues and its journal ask of it.
+
+    def make_ready_list(self, max_priority: int) -> ReadyList:
+        if self.shared.ready_lists is None:
+            return super().make_ready_list(max_priority)
+        return self.shared.ready_lists.make(max_priority)
+
+    def paged_out_gone(
+        self, queue: MessageQueue, positions: "array[int]", locations: "array[int]"
+    ) -> None:
+        if queue.journal is not None:
+            queue.journal.dequeued_tail(positions, locations)
+        if self.shared.ready_lists is not None:
+            self.shared.ready_lists.gone(locations)
 
     def dead_letter(
         self, queue: MessageQueue, entry: QueueEntry, reason: DeathReason, now: int
     ) -> None:
-        dead_letter(self, queue, entry, reason, now)
+        dead_letter(self.routing, queue, entry, reason, now)
 
     # Partitioned streams.
 
@@ -303,7 +335,7 @@ class VirtualHost(BoundExchanges):
         )
         if makes_partitions:
             self._check_partitions(command)
-        result = self.declare_exchange(command)
+        result = self.bound.declare_exchange(command)
         if makes_partitions:
             exchange = self.exchanges[command.name]
             assert isinstance(exchange, PartitionedStreamExchange), "its kind says so"
@@ -342,7 +374,7 @@ class VirtualHost(BoundExchanges):
     def _delete_exchange(self, command: DeleteExchange, now: int) -> Result:
         exchange = self.exchanges.get(command.name)
         if not isinstance(exchange, PartitionedStreamExchange) or self.streams.is_recovering:
-            return self.delete_exchange(command)
+            return self.bound.delete_exchange(command)
         doomed = [self.queues[name] for name in exchange.partition_names() if name in self.queues]
         # A queue of another type may have taken a partition's name.
         doomed = [queue for queue in doomed if queue.queue_type is STREAM]
@@ -351,7 +383,7 @@ class VirtualHost(BoundExchanges):
         for queue in doomed:
             self._remove_queue(queue, now)
         # Its bindings went with the partitions; others do not keep it.
-        return self.delete_exchange(DeleteExchange(command.name))
+        return self.bound.delete_exchange(DeleteExchange(command.name))
 
     # Bindings.
 
@@ -361,7 +393,7 @@ class VirtualHost(BoundExchanges):
         queue = self.queue(command.queue)
         source.check_binding(command.routing_key, command.arguments)
         self.accessible_queue(command.queue, command.connection)
-        return self.add_binding(
+        return self.bound.add_binding(
             Binding(source, queue, None, command.routing_key, command.arguments)
         )
 
@@ -376,9 +408,9 @@ class VirtualHost(BoundExchanges):
         known = self.bindings.find(wanted)
         if known is not None:
             self.accessible_queue(command.queue, command.connection)
-            if self.durable_binding(known) is not None:
+            if self.bound.durable_binding(known) is not None:
                 self.definitions.vhost_changed(self.name, command)
-            self.unbind_all([known])
+            self.bound.unbind_all([known])
         return DONE
 
     # Policies.
@@ -392,11 +424,11 @@ class VirtualHost(BoundExchanges):
 
     def _policies_changed(self, now: int) -> Result:
         for exchange in self.exchanges.values():
-            self.set_alternate(exchange)
+            self.bound.set_alternate(exchange)
         # A copy: smaller limits drop messages, whose dead letters may reach anything.
         for queue in list(self.queues.values()):
             policy = self._policy_of(queue.name, queue.arguments, queue.queue_type)
             types = self.shared.kinds.types
             queue.apply_settings(settings_of(queue.arguments, definition_of(policy), types), now)
-        self.generation += 1
+        self.routing.changed()
         return DONE

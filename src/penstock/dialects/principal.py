@@ -45,5 +45,5 @@ class Principal:
             creates = command.name not in self.vhost.exchanges
         self.access.check_command(command, creates)
         if isinstance(command, (DeclareExchange, DeleteExchange)):
-            for name in partitions_of(self.vhost, command, creates):
+            for name in partitions_of(self.vhost.exchanges, command, creates):
                 self.access.check(Permission.CONFIGURE, ResourceKind.QUEUE, name)

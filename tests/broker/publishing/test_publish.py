@@ -69,10 +69,10 @@ class Scene:
         self, exchange: str, key: str, body: bytes, properties: Properties | None = None
     ) -> Outcome:
         address = Address(exchange, key, b"")
-        target = resolve_target(self.vhost, self.vhost.exchanges[exchange], address)
+        target = resolve_target(self.vhost.routing, self.vhost.exchanges[exchange], address)
         target.count = self.count
         sent = Message(address, properties or PlainProperties(), body, -1)
-        return publish(self.vhost, target, sent, self.interceptor, self.meter, 0)
+        return publish(self.vhost.routing, target, sent, self.interceptor, self.meter, 0)
 
     def bodies(self, queue: str) -> list[bytes]:
         return ready_bodies(self.vhost.queues[queue])
@@ -112,7 +112,7 @@ def test_one_queue_that_refuses_is_enough_and_the_others_have_the_message(scene:
 
 def test_the_plain_way_says_and_does_the_same(scene: Scene) -> None:
     address = Address("", "full", b"")
-    target = resolve_target(scene.vhost, scene.vhost.exchanges[""], address)
+    target = resolve_target(scene.vhost.routing, scene.vhost.exchanges[""], address)
     target.count = scene.count
     sent = Message(address, PlainProperties(), b"m", -1)
     assert not publish_plain(target, sent, 0)
@@ -134,10 +134,10 @@ def test_an_interceptor_is_shown_the_queues_and_may_refuse(scene: Scene) -> None
 def test_what_an_interceptor_does_to_the_queues_of_one_message_is_not_kept(scene: Scene) -> None:
     scene.bind("f", "q1")
     address = Address("f", "", b"")
-    target = resolve_target(scene.vhost, scene.vhost.exchanges["f"], address)
+    target = resolve_target(scene.vhost.routing, scene.vhost.exchanges["f"], address)
     for interceptor, body in ((Emptying(), b"lost"), (None, b"kept")):
         sent = Message(address, PlainProperties(), body, -1)
-        outcome = publish(scene.vhost, target, sent, interceptor, None, 0)
+        outcome = publish(scene.vhost.routing, target, sent, interceptor, None, 0)
         assert outcome is Outcome.ENQUEUED
     assert scene.bodies("q1") == [b"kept"]
 
@@ -187,8 +187,8 @@ class Delays:
 
     def publish(self, exchange: str, headers: dict[str, object]) -> None:
         sent = message_of_amqp091(b"m", exchange=exchange, key="k", headers=headers)
-        target = resolve_target(self.vhost, self.vhost.exchanges[exchange], sent.address)
-        publish(self.vhost, target, sent, None, None, 0)
+        target = resolve_target(self.vhost.routing, self.vhost.exchanges[exchange], sent.address)
+        publish(self.vhost.routing, target, sent, None, None, 0)
 
     def headers_in(self, queue: str) -> list[dict[str, object]]:
         return [entry.message.properties.headers() for entry in self.vhost.queues[queue].browse(9)]

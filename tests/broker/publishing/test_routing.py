@@ -79,7 +79,7 @@ def test_an_exchange_reached_by_a_binding_uses_its_own_alternate(vhost: VirtualH
 
 def test_further_keys_route_too_and_are_not_cached(vhost: VirtualHost) -> None:
     copies = PlainProperties(extra_keys=["q2", "q1", "nobody"])
-    route = resolve(vhost, vhost.exchanges[""], "q1", copies)
+    route = resolve(vhost.routing, vhost.exchanges[""], "q1", copies)
     assert [queue.name for queue in route.queues] == ["q1", "q2"]
     assert not route.cacheable
 
@@ -87,13 +87,13 @@ def test_further_keys_route_too_and_are_not_cached(vhost: VirtualHost) -> None:
 def test_a_route_is_cacheable_when_keys_alone_decide(vhost: VirtualHost) -> None:
     vhost.apply(DeclareExchange("h", "headers"), 0)
     vhost.apply(BindExchange("h", "e1", "k"), 0)
-    assert resolve(vhost, vhost.exchanges[""], "q1", PLAIN).cacheable
-    assert resolve(vhost, vhost.exchanges["e1"], "other", PLAIN).cacheable
-    assert not resolve(vhost, vhost.exchanges["e1"], "k", PLAIN).cacheable
+    assert resolve(vhost.routing, vhost.exchanges[""], "q1", PLAIN).cacheable
+    assert resolve(vhost.routing, vhost.exchanges["e1"], "other", PLAIN).cacheable
+    assert not resolve(vhost.routing, vhost.exchanges["e1"], "k", PLAIN).cacheable
 
 
 def test_a_route_carries_the_generation_it_was_made_in(vhost: VirtualHost) -> None:
-    before = resolve(vhost, vhost.exchanges["e1"], "k", PLAIN)
+    before = resolve(vhost.routing, vhost.exchanges["e1"], "k", PLAIN)
     assert before.generation == vhost.generation
     vhost.apply(BindQueue("q1", "e1", "k"), 0)
     assert before.generation != vhost.generation
@@ -107,7 +107,7 @@ def test_a_delayed_exchange_on_the_way_stops_what_must_wait(vhost: VirtualHost) 
     vhost.apply(BindQueue("q1", "e1", "k"), 0)
     vhost.apply(BindQueue("q2", "late", "k"), 0)
     waiting = PlainProperties({"x-delay": 100})
-    route = resolve(vhost, vhost.exchanges["e1"], "k", waiting)
+    route = resolve(vhost.routing, vhost.exchanges["e1"], "k", waiting)
     assert [queue.name for queue in route.queues] == ["q1"]
     assert [exchange.name for exchange in route.delayed] == ["late"]
     assert not route.cacheable

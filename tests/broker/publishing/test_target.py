@@ -37,7 +37,7 @@ def vhost() -> VirtualHost:
 
 
 def resolved(vhost: VirtualHost, exchange: str, key: str) -> Target:
-    return resolve_target(vhost, vhost.exchanges.get(exchange), Address(exchange, key, b""))
+    return resolve_target(vhost.routing, vhost.exchanges.get(exchange), Address(exchange, key, b""))
 
 
 def names(target: Target) -> list[str]:
@@ -49,8 +49,8 @@ def test_a_target_by_key_alone_serves_every_message(vhost: VirtualHost) -> None:
     assert target.is_fixed
     assert target.reaches_any
     assert names(target) == ["q1"]
-    assert target_of(vhost, target, PLAIN) is target
-    assert target_of(vhost, target, PlainProperties({"to": "q2"})) is target
+    assert target_of(vhost.routing, target, PLAIN) is target
+    assert target_of(vhost.routing, target, PlainProperties({"to": "q2"})) is target
 
 
 def test_a_target_that_reaches_nothing_is_fixed_until_something_is_bound(
@@ -60,7 +60,7 @@ def test_a_target_that_reaches_nothing_is_fixed_until_something_is_bound(
     assert target.is_fixed
     assert not target.reaches_any
     vhost.apply(BindQueue("q2", "d", "other"), 0)
-    assert names(target_of(vhost, target, PLAIN)) == ["q2"]
+    assert names(target_of(vhost.routing, target, PLAIN)) == ["q2"]
 
 
 def test_a_stale_target_is_not_used(vhost: VirtualHost) -> None:
@@ -68,7 +68,7 @@ def test_a_stale_target_is_not_used(vhost: VirtualHost) -> None:
     vhost.apply(DeleteQueue("q1"), 0)
     assert target.generation != vhost.generation
     assert target.is_outdated()
-    found = target_of(vhost, target, PLAIN)
+    found = target_of(vhost.routing, target, PLAIN)
     assert found is not target
     assert not found.reaches_any
     assert found.generation == vhost.generation
@@ -78,9 +78,9 @@ def test_headers_decide_for_each_message_where_they_decide(vhost: VirtualHost) -
     target = resolved(vhost, "h", "k")
     assert not target.is_fixed
     assert target.queues == []
-    assert names(target_of(vhost, target, PlainProperties({"to": "q2"}))) == ["q2"]
-    assert names(target_of(vhost, target, PlainProperties({"to": "q1"}))) == ["q1"]
-    assert not target_of(vhost, target, PLAIN).reaches_any
+    assert names(target_of(vhost.routing, target, PlainProperties({"to": "q2"}))) == ["q2"]
+    assert names(target_of(vhost.routing, target, PlainProperties({"to": "q1"}))) == ["q1"]
+    assert not target_of(vhost.routing, target, PLAIN).reaches_any
     assert target.queues == []
 
 
@@ -88,12 +88,12 @@ def test_headers_decide_also_behind_an_exchange_that_goes_by_the_key(vhost: Virt
     vhost.apply(BindExchange("h", "d", "k"), 0)
     target = resolved(vhost, "d", "k")
     assert not target.is_fixed
-    assert names(target_of(vhost, target, PlainProperties({"to": "q2"}))) == ["q1", "q2"]
+    assert names(target_of(vhost.routing, target, PlainProperties({"to": "q2"}))) == ["q1", "q2"]
 
 
 def test_a_message_with_further_keys_has_a_target_of_its_own(vhost: VirtualHost) -> None:
     target = resolved(vhost, "", "q1")
-    found = target_of(vhost, target, PlainProperties(extra_keys=["q2"]))
+    found = target_of(vhost.routing, target, PlainProperties(extra_keys=["q2"]))
     assert names(found) == ["q1", "q2"]
     assert not found.is_fixed
     assert names(target) == ["q1"]
@@ -101,17 +101,17 @@ def test_a_message_with_further_keys_has_a_target_of_its_own(vhost: VirtualHost)
 
 def test_what_has_to_wait_reaches_its_exchange_and_no_queue(vhost: VirtualHost) -> None:
     target = resolved(vhost, "late", "k")
-    waiting = target_of(vhost, target, PlainProperties({"x-delay": 5}))
+    waiting = target_of(vhost.routing, target, PlainProperties({"x-delay": 5}))
     assert [exchange.name for exchange in waiting.delayed] == ["late"]
     assert waiting.queues == []
     assert waiting.reaches_any
-    assert names(target_of(vhost, target, PLAIN)) == ["q2"]
+    assert names(target_of(vhost.routing, target, PLAIN)) == ["q2"]
 
 
 def test_an_exchange_that_does_not_exist_reaches_nothing(vhost: VirtualHost) -> None:
     target = resolved(vhost, "nobody", "k")
     assert not target.reaches_any
-    assert not target_of(vhost, target, PlainProperties(extra_keys=["q1"])).reaches_any
+    assert not target_of(vhost.routing, target, PlainProperties(extra_keys=["q1"])).reaches_any
 
 
 class Counting(QueueWatcher):
@@ -135,14 +135,14 @@ def test_a_target_has_its_count_and_shares_it_with_those_of_its_messages(
     watcher = Counting()
     vhost.shared.watcher = watcher
     target = resolved(vhost, "h", "k")
-    own = target_of(vhost, target, PlainProperties({"to": "q1"}))
+    own = target_of(vhost.routing, target, PlainProperties({"to": "q1"}))
     assert own.count is target.count
     assert [count.text for count in watcher.given] == [b"/ h k"]
     target.counted(3)
     own.counted(1)
     assert watcher.given[0].count == 4
     vhost.apply(BindQueue("q2", "d", "k"), 0)
-    assert target_of(vhost, target, PLAIN).count is watcher.given[1]
+    assert target_of(vhost.routing, target, PLAIN).count is watcher.given[1]
 
 
 def test_a_divided_target_says_which_queues_refuse(vhost: VirtualHost) -> None:

@@ -2,6 +2,7 @@
 
 from penstock.broker.arguments import settings_of
 from penstock.broker.consumer import UNLIMITED, Consumer
+from penstock.broker.discarded import Discarded
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Address, Message, Properties
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
@@ -18,7 +19,7 @@ class RecordingOwner(QueueOwner):
     """Held by the test; says which messages died and why."""
 
     def __init__(self) -> None:
-        super().__init__("/", Timers())
+        super().__init__("/", Timers(), [], Discarded())
         self.deaths: list[tuple[bytes, str]] = []
         self.unused: list[str] = []
 

@@ -77,7 +77,7 @@ def vhost() -> VirtualHost:
 
 def publish(vhost: VirtualHost, exchange: str, key: str) -> int:
     sent = message(b"one")
-    route = resolve(vhost, vhost.exchanges[exchange], key, sent.properties)
+    route = resolve(vhost.routing, vhost.exchanges[exchange], key, sent.properties)
     return sum([queue.enqueue(sent, 0) for queue in route.queues])
 
 
@@ -107,7 +107,7 @@ def test_its_counts_stay_among_the_totals_when_it_is_gone(vhost: VirtualHost) ->
 
 def test_arguments_that_a_kind_does_not_support_are_refused(vhost: VirtualHost) -> None:
     arguments: dict[str, object] = {"x-queue-type": "tally", "x-max-priority": 3}
-    with pytest.raises(PreconditionFailed, match="x-max-priority.*test_tally_queue"):
+    with pytest.raises(PreconditionFailed, match=r"x-max-priority.*test_tally_queue"):
         vhost.apply(DeclareQueue("t", arguments=arguments), 0)
 
 

@@ -104,7 +104,7 @@ def test_what_waited_in_a_deleted_virtual_host_pins_no_segment() -> None:
     exchange = other.exchanges["late"]
     assert isinstance(exchange, DelayedExchange)
     delayed = message(b"waits", exchange="late", headers={"x-delay": 1_000_000})
-    hold_back(other, exchange, delayed, broker.now)
+    hold_back(other.routing, exchange, delayed, broker.now)
     broker.tick()
     broker.state.apply(DeleteVhost("other"), broker.now)
     churn(broker, "q", 200)

@@ -373,7 +373,7 @@ def publish_delayed(running: Machine, published: Message) -> None:
     broker = running.broker
     exchange = broker.vhost.exchanges["later"]
     assert isinstance(exchange, DelayedExchange)
-    hold_back(broker.vhost, exchange, published, broker.now)
+    hold_back(broker.vhost.routing, exchange, published, broker.now)
 
 
 def numbered(body: bytes, number: int, **headers: object) -> Message:

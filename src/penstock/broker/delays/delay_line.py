@@ -4,27 +4,25 @@ To the journal it is one more queue: a message that is held back is enqueued her
 the very tick in which it goes on to its queues.
 """
 
-from mypy_extensions import mypyc_attr
-
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.queues.ready_list import ReadyList
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class DelayLineOwner:
-    """Who lets messages go on that were found in the journal: the virtual host."""
+class DelaySchedule:
+    """Publishes a waiting message when its delay is over; `publishing` implements it."""
 
-    def hold_again(self, entry: QueueEntry, now: int) -> None:
+    def schedule(self, entry: QueueEntry, now: int) -> None:
         raise NotImplementedError
 
 
 class DelayLine:
     """Held by the virtual host. An entry's `expires_at` is when it goes on."""
 
-    def __init__(self, owner: DelayLineOwner) -> None:
-        self._owner: DelayLineOwner = owner
+    def __init__(self) -> None:
+        # Set by the virtual host before anything waits.
+        self.due: DelaySchedule | None = None
         # Identifies it in the journal; 0 until something durable waits.
         self.number: int = 0
         self.journal: QueueJournal | None = None
@@ -45,6 +43,11 @@ class DelayLine:
             self.journal.enqueued(entry)
         return entry
 
+    def hold(self, entry: QueueEntry, now: int) -> None:
+        """It waits from now on, or as before a restart."""
+        assert self.due is not None, "the virtual host says who publishes what is due"
+        self.due.schedule(entry, now)
+
     def take(self, entry: QueueEntry) -> None:
         """It goes on, or its exchange is gone."""
         self.waiting.remove_at(self.waiting.index_from(entry.position))
@@ -60,9 +63,9 @@ class DelayLine:
             if self.journal is not None and entry.message.is_journalled:
                 self.journal.dequeued(entry)
 
-    def restored(self, entries: list[QueueEntry], highest_position: int, now: int) -> None:
+    def restored(self, entries: list[QueueEntry], highest_position: int) -> None:
+        """These waited before a restart; the virtual host lets them go on when they are due."""
         self._next_position = highest_position + 1
         for entry in entries:
             self.waiting.append(entry)
             self.octets += len(entry.message.body)
-            self._owner.hold_again(entry, now)

@@ -90,14 +90,14 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
         )
     expires_at = NEVER_EXPIRES
     if request.expires_ms:
-        expires_at = vhost.wall(now) + request.expires_ms
+        expires_at = vhost.shared.wall.at(now) + request.expires_ms
     name = lease_name(request.queue, request.owner, request.number)
     arguments: dict[str, object] = {
         LEASE_OF: request.queue,
         OWNER: request.owner,
         NUMBER: request.number,
         EXPIRES_AT: expires_at,
-        TAKEN_AT: vhost.wall(now),
+        TAKEN_AT: vhost.shared.wall.at(now),
     }
     taken = _taken_from(origin, request, now)
     seen = _bits_of(taken)

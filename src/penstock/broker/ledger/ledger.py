@@ -126,7 +126,7 @@ class Ledger(QueueWatcher):
         if self._routes.renew(wall):
             # What dialects have resolved holds lines of the table that was.
             for vhost in self._state.vhosts.values():
-                vhost.generation += 1
+                vhost.routing.changed()
 
     def _named(self, queue: MessageQueue) -> int:
         flags = records.IS_STREAM if queue.queue_type is STREAM else 0

@@ -13,7 +13,7 @@ from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.publishing.publish import publish_resolved
 from penstock.broker.publishing.target import target_by_keys
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue
-from penstock.broker.vhost_view import VirtualHostView
+from penstock.broker.routing_table import RoutingTable
 
 DEATHS: Final = "x-death"
 DELIVERY_COUNT: Final = "x-delivery-count"
@@ -22,7 +22,7 @@ COUNT_MAX: Final = 2**63 - 1
 
 
 def dead_letter(
-    vhost: VirtualHostView, queue: MessageQueue, entry: QueueEntry, reason: DeathReason, now: int
+    vhost: RoutingTable, queue: MessageQueue, entry: QueueEntry, reason: DeathReason, now: int
 ) -> None:
     """Publish a dead entry to its queue's dead-letter exchange; without one it is dropped."""
     settings = queue.settings

@@ -3,21 +3,22 @@
 It waits in its virtual host's delay line, where `publish.hold_back` has put it.
 """
 
+from penstock.broker.delays.delay_line import DelaySchedule
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.delayed import DELAY_HEADER, DelayedExchange
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import publish_resolved
 from penstock.broker.publishing.target import target_by_keys
+from penstock.broker.routing_table import RoutingTable
 from penstock.broker.timers import Timer
-from penstock.broker.vhost_view import VirtualHostView
 
 
 class DelayedPublish(Timer):
     """One message on its way through one delayed exchange. Held by the timers until it is due."""
 
-    def __init__(self, vhost: VirtualHostView, exchange: str, entry: QueueEntry) -> None:
+    def __init__(self, vhost: RoutingTable, exchange: str, entry: QueueEntry) -> None:
         super().__init__()
-        self._vhost: VirtualHostView = vhost
+        self._vhost: RoutingTable = vhost
         self._exchange: str = exchange
         self._entry: QueueEntry = entry
 
@@ -49,3 +50,15 @@ def _with_served_delay(message: Message) -> Message:
     headers[DELAY_HEADER] = -delay
     properties = message.properties.rewritten(headers, drop_expiration=False)
     return Message(message.address, properties, message.body, message.origin)
+
+
+class PublishWhenDue(DelaySchedule):
+    """Held by the delay line of its virtual host."""
+
+    def __init__(self, vhost: RoutingTable) -> None:
+        self._vhost: RoutingTable = vhost
+
+    def schedule(self, entry: QueueEntry, now: int) -> None:
+        exchange = entry.message.address.exchange
+        due = max(entry.expires_at, now)
+        self._vhost.timers.schedule(DelayedPublish(self._vhost, exchange, entry), due)

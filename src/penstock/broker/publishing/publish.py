@@ -19,8 +19,8 @@ from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.message import Address, Message
 from penstock.broker.publishing.target import Target, target_of
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.routing_table import RoutingTable
 from penstock.broker.topology import OpenDelayLine
-from penstock.broker.vhost_view import VirtualHostView
 
 
 class Outcome(Enum):
@@ -75,7 +75,7 @@ def publish_plain(target: Target, message: Message, now: int) -> bool:
 
 
 def publish(
-    vhost: VirtualHostView,
+    vhost: RoutingTable,
     target: Target,
     message: Message,
     interceptor: PublishInterceptor | None,
@@ -90,7 +90,7 @@ def publish(
 
 
 def publish_resolved(
-    vhost: VirtualHostView,
+    vhost: RoutingTable,
     target: Target,
     message: Message,
     interceptor: PublishInterceptor | None,
@@ -136,9 +136,7 @@ def admitted(
     return left
 
 
-def hold_back(
-    vhost: VirtualHostView, exchange: DelayedExchange, message: Message, now: int
-) -> None:
+def hold_back(vhost: RoutingTable, exchange: DelayedExchange, message: Message, now: int) -> None:
     """Keep a message until its delay is over, then let the exchange route it; see `delayed`."""
     due = now + exchange.delay_of(message.properties)
     durable = exchange.durable and message.properties.persistent
@@ -152,4 +150,4 @@ def hold_back(
         message.is_journalled = message.is_journalled or waiting.is_journalled
     else:
         entry = vhost.delay_line.put(message, due, durable)
-    vhost.hold_again(entry, now)
+    vhost.delay_line.hold(entry, now)

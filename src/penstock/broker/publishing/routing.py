@@ -9,7 +9,7 @@ from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.message import Properties
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.vhost_view import VirtualHostView
+from penstock.broker.routing_table import RoutingTable
 
 
 class Route:
@@ -28,7 +28,7 @@ class Route:
 
 
 def resolve(
-    vhost: VirtualHostView, exchange: Exchange, routing_key: str, properties: Properties
+    vhost: RoutingTable, exchange: Exchange, routing_key: str, properties: Properties
 ) -> Route:
     """The first exchange is taken as passed: whether it delays the message is the caller's to ask."""
     keys = [routing_key]
@@ -38,7 +38,7 @@ def resolve(
 
 
 def resolve_keys(
-    vhost: VirtualHostView, exchange: Exchange, keys: list[str], properties: Properties
+    vhost: RoutingTable, exchange: Exchange, keys: list[str], properties: Properties
 ) -> Route:
     """The same with all keys given, for dead letters that keep those of their CC header."""
     route = Route(vhost.generation)
@@ -83,7 +83,7 @@ def resolve_keys(
 
 
 def _match_default(
-    vhost: VirtualHostView, keys: list[str], seen: set[MessageQueue], queues: list[MessageQueue]
+    vhost: RoutingTable, keys: list[str], seen: set[MessageQueue], queues: list[MessageQueue]
 ) -> bool:
     """The default exchange knows every queue by its name; True when it found one."""
     matched = False

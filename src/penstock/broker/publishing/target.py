@@ -20,8 +20,8 @@ from penstock.broker.message import NO_EXPIRATION, Address, Properties
 from penstock.broker.publishing.routing import Route, resolve, resolve_keys
 from penstock.broker.queue_watcher import RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.routing_table import RoutingTable
 from penstock.broker.streams.stream import Stream, as_stream
-from penstock.broker.vhost_view import VirtualHostView
 
 
 class _NoProperties(Properties):
@@ -129,7 +129,7 @@ _NO_STREAMS: Final[list[Stream]] = []
 _NO_EXCHANGES: Final[list[DelayedExchange]] = []
 
 
-def resolve_target(vhost: VirtualHostView, exchange: Exchange | None, address: Address) -> Target:
+def resolve_target(vhost: RoutingTable, exchange: Exchange | None, address: Address) -> Target:
     """The target of an address, to be kept while its generation is the virtual host's."""
     target = Target(exchange, address, vhost.generation)
     target.count = _count_of(vhost, address)
@@ -143,7 +143,7 @@ def resolve_target(vhost: VirtualHostView, exchange: Exchange | None, address: A
     return target
 
 
-def target_of(vhost: VirtualHostView, target: Target, properties: Properties) -> Target:
+def target_of(vhost: RoutingTable, target: Target, properties: Properties) -> Target:
     """Where one message goes: the kept target where that holds for it, otherwise one of its own."""
     is_fresh = target.generation == vhost.generation
     if target.is_fixed and is_fresh and not properties.has_extra_keys:
@@ -165,7 +165,7 @@ def target_of(vhost: VirtualHostView, target: Target, properties: Properties) ->
 
 
 def target_by_keys(
-    vhost: VirtualHostView,
+    vhost: RoutingTable,
     exchange: Exchange,
     address: Address,
     keys: list[str],
@@ -182,10 +182,11 @@ def target_by_keys(
     return target
 
 
-def _count_of(vhost: VirtualHostView, address: Address) -> RouteCount | None:
-    if vhost.watcher is None:
+def _count_of(vhost: RoutingTable, address: Address) -> RouteCount | None:
+    watcher = vhost.shared.watcher
+    if watcher is None:
         return None
-    return vhost.watcher.route(vhost.name, address.exchange, address.routing_key)
+    return watcher.route(vhost.name, address.exchange, address.routing_key)
 
 
 def refuses(queue: MessageQueue) -> bool:

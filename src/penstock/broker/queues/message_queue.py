@@ -45,13 +45,16 @@ class DeathReason(Enum):
 class QueueOwner:
     """The virtual host as its queues see it. `VirtualHost` is the one real owner."""
 
-    def __init__(self, name: str, timers: Timers) -> None:
+    def __init__(
+        self, name: str, timers: Timers, touched: "list[MessageQueue]", discarded: Discarded
+    ) -> None:
         self.name: str = name
         self.timers: Timers = timers
         # Queues that have something to dispatch at the end of this tick; the broker's virtual
         # hosts share one list.
-        self.touched: list[MessageQueue] = []
-        self.discarded: Discarded = Discarded()
+        self.touched: list[MessageQueue] = touched
+        # What was dropped and is not freed yet; shared as well.
+        self.discarded: Discarded = discarded
 
     def make_ready_list(self, max_priority: int) -> ReadyList:
         """The list of a new queue: one that can outgrow memory where there is a disk."""

@@ -7,11 +7,11 @@ by dropping them; but a job may take hours between its first task and its commit
 
 from typing import Final
 
+from penstock.broker.sink_table import Sink
 from penstock.broker.sinks.stages import BATCHES_MAX, drop_stages, stages_of
 from penstock.broker.timers import NEVER, Timer
 from penstock.broker.topology import CommitSink
 from penstock.broker.vhost import VirtualHost
-from penstock.broker.vhost_view import Sink
 
 # A sink for which nobody stages or commits for so long has lost its driver. Longer than any job
 # runs without finishing a task, and than a night in which nobody looks.

@@ -44,7 +44,7 @@ class RowTargets:
         kept = self._targets.get(row.address)
         if kept is None or kept.generation != self._vhost.generation:
             kept = self._resolve(row)
-        target = target_of(self._vhost, kept, properties)
+        target = target_of(self._vhost.routing, kept, properties)
         if target is not kept:
             target.divide()
         return target
@@ -52,7 +52,7 @@ class RowTargets:
     def _resolve(self, row: RowRun) -> Target:
         vhost = self._vhost
         address = Address(row.exchange(), row.routing_key(), row.address)
-        target = resolve_target(vhost, vhost.exchanges.get(address.exchange), address)
+        target = resolve_target(vhost.routing, vhost.exchanges.get(address.exchange), address)
         target.divide()
         if len(self._targets) >= KEPT_MAX:
             self._targets.clear()

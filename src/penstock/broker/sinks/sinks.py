@@ -19,6 +19,7 @@ from typing import Final
 
 from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.set_apart import STAGE_OF
+from penstock.broker.sink_table import Sink
 from penstock.broker.sinks.expiry import is_forgettable, touch_sink
 from penstock.broker.sinks.staged_census import StagedCensus
 from penstock.broker.sinks.staged_publish import PublishStep
@@ -37,7 +38,6 @@ from penstock.broker.staged_rows import StagedRows, block_of
 from penstock.broker.streams.opening import streams_of
 from penstock.broker.topology import CommitSink, OpenSink
 from penstock.broker.vhost import VirtualHost
-from penstock.broker.vhost_view import Sink
 
 # Sinks of one virtual host; each is a few hundred octets, kept until it is forgotten.
 SINKS_MAX: Final = 10_000

@@ -19,6 +19,7 @@ from penstock.broker.message import NOBODY, Message, Properties
 from penstock.broker.publishing.publish import Outcome, publish_resolved
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
+from penstock.broker.sink_table import Sink, TakenBlock
 from penstock.broker.sinks.expiry import rest_sink
 from penstock.broker.sinks.row_targets import RowTargets, first_full
 from penstock.broker.sinks.stages import first_sequence, lasting_name
@@ -28,7 +29,6 @@ from penstock.broker.streams.stream import SAFE_POLL_MS, Stream, are_safe
 from penstock.broker.timers import Timer
 from penstock.broker.topology import AdvanceSink, DeleteQueue
 from penstock.broker.vhost import VirtualHost
-from penstock.broker.vhost_view import Sink, TakenBlock
 from penstock.storage.flush_waiter import FlushWaiter
 
 # How soon a full queue is looked at again: consumers that empty it do so in batches.
@@ -225,7 +225,7 @@ class PublishStep(Timer):
                     sink.waits_for = full.name
                     return published
             message = Message(target.address, properties, body, NOBODY)
-            if publish_resolved(vhost, target, message, None, now) is Outcome.UNROUTED:
+            if publish_resolved(vhost.routing, target, message, None, now) is Outcome.UNROUTED:
                 sink.unroutable += 1
         return len(bodies)
 

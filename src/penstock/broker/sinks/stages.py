@@ -11,10 +11,10 @@ from typing import Final
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.set_apart import STAGE_OF, STAGE_PREFIX
+from penstock.broker.sink_table import Sink
 from penstock.broker.staged_rows import BlockRows
 from penstock.broker.topology import DeclareQueue, DeleteQueue
 from penstock.broker.vhost import VirtualHost
-from penstock.broker.vhost_view import Sink
 
 BATCH: Final = "x-stage-batch"
 PARTITION: Final = "x-stage-partition"

@@ -215,7 +215,7 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
     if vhost.delay_line.number:
         changes.append(Change(vhost.name, OpenDelayLine(), vhost.delay_line.number))
     for binding in vhost.bindings.listed():
-        bound = vhost.durable_binding(binding)
+        bound = vhost.bound.durable_binding(binding)
         if bound is not None:
             changes.append(Change(vhost.name, bound, 0))
     for sink in vhost.sinks.values():

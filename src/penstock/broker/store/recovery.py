@@ -134,7 +134,9 @@ class StoreRecovery(BatchSink):
             recovered = self._queues.pop(line.number, None) if line.number else None
             if recovered is not None:
                 entries = FoundMessages(recovered, line.number, store, self._lives).entries()
-                line.restored(entries, recovered.highest_position, now)
+                line.restored(entries, recovered.highest_position)
+                for entry in entries:
+                    line.hold(entry, now)
                 count += len(entries)
         self._queues = {}
         return count

@@ -117,7 +117,7 @@ class Commit(PendingWork):
                 staged.found = None
                 continue
             else:
-                found = target_of(vhost, target, staged.message.properties)
+                found = target_of(vhost.routing, target, staged.message.properties)
                 units += ROUTE_UNITS + found.compared // COMPARED_PER_UNIT
             staged.found = found
             if self._makes_runs:
@@ -217,7 +217,7 @@ class Commit(PendingWork):
                 if not publish_with_all_rules(channel, staged.target, message, now):
                     accepted = False
             else:
-                outcome = publish_resolved(channel.vhost, found, message, interceptor, now)
+                outcome = publish_resolved(channel.vhost.routing, found, message, interceptor, now)
                 if outcome is PublishOutcome.REFUSED:
                     accepted = False
                 elif outcome is PublishOutcome.UNROUTED:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from penstock.broker.arguments import settings_of
+from penstock.broker.discarded import Discarded
 from penstock.broker.message import NOBODY, Address, Message, MessageDecoder
 from penstock.broker.queues.message_queue import QueueOwner
 from penstock.broker.queues.queue import Queue
@@ -46,7 +47,14 @@ class Container(SharedContainer):
         state.streams.decoder = ContainerDecoder(self)
         # Stands for the queue that direct replies do not have.
         self.reply_queue: Queue = Queue(
-            QueueOwner("", state.timers), PSEUDO_QUEUE, False, -1, False, settings_of({}, {}), {}, 0
+            QueueOwner("", state.timers, [], Discarded()),
+            PSEUDO_QUEUE,
+            False,
+            -1,
+            False,
+            settings_of({}, {}),
+            {},
+            0,
         )
 
     def read_properties(self, header: bytes) -> MessageProperties:

@@ -27,7 +27,7 @@ from penstock.wire.amqp091.reply_codes_generated import (
 def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: int) -> None:
     principal = channel.principal
     target = principal.targets.get(method)
-    if target is None or target.generation != principal.vhost.generation:
+    if target is None or target.generation != principal.vhost.routing.generation:
         target = _resolve_target(channel, method)
     container = channel.container
     properties = container.properties.get(header)
@@ -74,7 +74,7 @@ def _resolve_target(channel: Channel, method: bytes) -> Target:
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
-    target = resolve_target(vhost, exchange, Address(said.exchange, said.routing_key, b""))
+    target = resolve_target(vhost.routing, exchange, Address(said.exchange, said.routing_key, b""))
     channel.turn.routed(target)
     target.mandatory = said.mandatory
     target.units = plain_units(target)
@@ -133,7 +133,7 @@ def publish_with_all_rules(channel: Channel, target: Target, message: Message, n
             reply.reply(message)
             return True
     outcome = broker_publish(
-        channel.vhost, target, message, channel.container.interceptor, channel.turn, now
+        channel.vhost.routing, target, message, channel.container.interceptor, channel.turn, now
     )
     return_unrouted(channel, target, message, outcome)
     return outcome is not Outcome.REFUSED

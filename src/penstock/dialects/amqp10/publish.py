@@ -24,7 +24,7 @@ def find_target(principal: Principal, address: TargetAddress, routing_key: str) 
         return target
     check_target(principal, vhost, address)
     found = vhost.exchanges[address.exchange]
-    target = resolve_target(vhost, found, Address(address.exchange, routing_key, b""))
+    target = resolve_target(vhost.routing, found, Address(address.exchange, routing_key, b""))
     target.mandatory = True
     target.units = plain_units(target)
     target.is_plain = target.is_fixed and target.reaches_any

@@ -13,9 +13,9 @@ from penstock.server.http.vhost_access import enter
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from penstock.broker.sink_table import Sink
     from penstock.broker.sinks.staged_census import StagedCensus
     from penstock.broker.vhost import VirtualHost
-    from penstock.broker.vhost_view import Sink
     from penstock.node.node import Node
     from penstock.server.http.login import Caller
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from penstock.broker.vhost_view import Sink
+    from penstock.broker.sink_table import Sink
     from penstock.node.node import Node
     from penstock.server.http.line import BrokerLine
 

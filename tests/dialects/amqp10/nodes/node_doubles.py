@@ -117,7 +117,7 @@ class World:
     ) -> list[str]:
         """Returns the names of the queues that it reached."""
         properties = PlainProperties(headers)
-        route = resolve(self.vhost, self.vhost.exchanges[exchange], key, properties)
+        route = resolve(self.vhost.routing, self.vhost.exchanges[exchange], key, properties)
         for queue in route.queues:
             queue.enqueue(Message(Address(exchange, key, b""), properties, body, origin), 0)
         self.tick()

@@ -247,7 +247,7 @@ class TargetLink(DeliveryListener):
             self._context.refused(refusal)
             return rejection_of(refusal)
         message.address = target.address
-        found = target_of(self._vhost, target, properties)
+        found = target_of(self._vhost.routing, target, properties)
         self._context.turn.routed(found)
         if not found.reaches_any:
             return _RELEASED
@@ -297,7 +297,9 @@ class TargetLink(DeliveryListener):
             message.publisher = answers
         context = self._context
         interceptor = self._container.interceptor
-        outcome = publish(self._vhost, target, message, interceptor, context.turn, context.now)
+        outcome = publish(
+            self._vhost.routing, target, message, interceptor, context.turn, context.now
+        )
         if not sequence:
             if outcome is Outcome.REFUSED:
                 answers.was_refused = True

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.names import NAME_OCTETS_MAX
-from penstock.broker.vhost_view import VirtualHostView
+from penstock.broker.vhost import VirtualHost
 
 GRAMMAR: Final = (
     "expected /queues/:queue, /exchanges/:exchange, /exchanges/:exchange/:routing-key "
@@ -56,7 +56,7 @@ class TargetAddress:
 
 
 def parse_target(
-    address: str | None, vhost: VirtualHostView, prefers_exchange: bool = False
+    address: str | None, vhost: VirtualHost, prefers_exchange: bool = False
 ) -> TargetAddress | None:
     """None is the anonymous terminus. Raises `PreconditionFailed`; that what is named exists is not
     asked here.
@@ -71,9 +71,7 @@ def parse_target(
     return target
 
 
-def parse_source(
-    address: str, vhost: VirtualHostView, prefers_exchange: bool = False
-) -> SourceAddress:
+def parse_source(address: str, vhost: VirtualHost, prefers_exchange: bool = False) -> SourceAddress:
     """As `parse_target`, for an address that is given."""
     if not address.startswith("/"):
         return _bare(address, vhost, prefers_exchange)
@@ -104,7 +102,7 @@ def check_routing_key(key: str) -> None:
         raise PreconditionFailed(f"a routing key has at most {NAME_OCTETS_MAX} octets")
 
 
-def _bare(name: str, vhost: VirtualHostView, prefers_exchange: bool) -> SourceAddress:
+def _bare(name: str, vhost: VirtualHost, prefers_exchange: bool) -> SourceAddress:
     if not name:
         raise _refused(name, "it is empty")
     _check_segment(name, name, "name")

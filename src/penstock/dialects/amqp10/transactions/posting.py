@@ -29,7 +29,7 @@ class Posting(Work):
         address = message.address
         key = address.routing_key
         target = find_target(self._principal, TargetAddress(address.exchange, key), key)
-        found = target_of(self._principal.vhost, target, message.properties)
+        found = target_of(self._principal.vhost.routing, target, message.properties)
         if not found.reaches_any:
             raise NotFound(f"no queue is bound to '{address.exchange}' with key '{key}' any more")
         # Whoever holds it keeps the discharge from being answered.
@@ -44,7 +44,7 @@ class Posting(Work):
         message = self._message
         message.through_journal = True
         assert self._target is not None, "rehearsed in this very tick"
-        publish_resolved(self._principal.vhost, self._target, message, None, now)
+        publish_resolved(self._principal.vhost.routing, self._target, message, None, now)
         if message.holds == 0:
             # Complete: it must not keep the link alive while it waits in a queue.
             message.publisher = None

@@ -1,0 +1,37 @@
+"""What publishing needs of a virtual host: names, where delayed messages wait, a count of changes."""
+
+from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.delays.delay_line import DelayLine
+from penstock.broker.exchanges.exchange import Exchange
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.shared_services import SharedServices
+from penstock.broker.timers import Timers
+
+
+class RoutingTable:
+    """Held by its virtual host, which changes it; routing, delays and dead letters read it."""
+
+    def __init__(self, name: str, shared: SharedServices) -> None:
+        # Of the virtual host.
+        self.name: str = name
+        self.shared: SharedServices = shared
+        self.timers: Timers = shared.timers
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, MessageQueue] = {}
+        # Goes up with every change that can alter a route; a cached route carries its own.
+        self.generation: int = 0
+        # What waits in delayed exchanges.
+        self.delay_line: DelayLine = DelayLine()
+
+    @property
+    def definitions(self) -> DefinitionLog:
+        """Who writes down what must outlive the process."""
+        return self.shared.definitions
+
+    def changed(self) -> None:
+        """Routes that were resolved before hold no longer."""
+        self.generation += 1
+
+    def wall(self, now: int) -> int:
+        """Milliseconds since 1970, for timestamps that people and clients read."""
+        return self.shared.wall.at(now)
