@@ -1,9 +1,9 @@
 """Brokers that break what streams, leases, sinks, delays and transactions promise, a defect each."""
 
+from penstock.broker.internal_queues import LEASE_OF, STAGE_OF
 from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.set_apart import LEASE_OF, STAGE_OF
 from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.streams.stream import Stream

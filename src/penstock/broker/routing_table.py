@@ -3,6 +3,7 @@
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.exchanges.exchange import Exchange
+from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.shared_services import SharedServices
 from penstock.broker.timers import Timers
@@ -27,6 +28,11 @@ class RoutingTable:
     def definitions(self) -> DefinitionLog:
         """Who writes down what must outlive the process."""
         return self.shared.definitions
+
+    @property
+    def watcher(self) -> QueueWatcher | None:
+        """Who counts what is published where; None when nobody does."""
+        return self.shared.watcher
 
     def changed(self) -> None:
         """Routes that were resolved before hold no longer."""

@@ -28,6 +28,7 @@ from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
+from penstock.broker.internal_queues import is_internal
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.partitions import PartitionedStream, bindings_of, declarations_of
 from penstock.broker.policy import Policies, Policy, definition_of
@@ -37,7 +38,6 @@ from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.routing_table import RoutingTable
-from penstock.broker.set_apart import is_set_apart
 from penstock.broker.shared_services import SharedServices
 from penstock.broker.sink_table import Sink, SinkTable
 from penstock.broker.stream_store import StreamStore
@@ -418,7 +418,7 @@ class VirtualHost(QueueOwner):
     def _policy_of(
         self, name: str, arguments: dict[str, object], queue_type: QueueType
     ) -> Policy | None:
-        if is_set_apart(name, arguments):
+        if is_internal(name, arguments):
             return None
         return self.policies.of_queue(name, queue_type.value)
 

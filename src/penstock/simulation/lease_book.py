@@ -3,9 +3,9 @@
 At every moment each message is in the queue, in one lease, or settled, and never in two of these.
 """
 
+from penstock.broker.internal_queues import LEASE_OF
 from penstock.broker.leases.leases import NEVER_EXPIRES, LeaseFacts, facts_of, number_of
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.set_apart import LEASE_OF
 from penstock.node.node import Node
 from penstock.simulation.book import Book
 from penstock.simulation.checkers import BROWSE_MAX, queues_of

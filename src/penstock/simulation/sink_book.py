@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from penstock.broker.internal_queues import STAGE_OF
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.set_apart import STAGE_OF
 from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.node.node import Node

@@ -10,7 +10,7 @@ from penstock.broker.definitions.exporting import export, export_vhost
 from penstock.broker.definitions.importing import Definitions, DefinitionsRefused, read
 from penstock.broker.errors import NotFound
 from penstock.broker.header_values import Timestamp
-from penstock.broker.set_apart import LEASE_OF, LEASE_PREFIX, STAGE_OF, STAGE_PREFIX
+from penstock.broker.internal_queues import LEASE_OF, LEASE_PREFIX, STAGE_OF, STAGE_PREFIX
 from penstock.broker.topology import (
     AddVhost,
     BindQueue,

@@ -16,8 +16,8 @@ from penstock.broker.definitions.importing import (
 )
 from penstock.broker.definitions.users import exported_hash
 from penstock.broker.exchanges.exchange import Binding
+from penstock.broker.internal_queues import is_internal
 from penstock.broker.names import RESERVED_PREFIX
-from penstock.broker.set_apart import is_set_apart
 from penstock.broker.state import BrokerState
 from penstock.broker.topology import NO_CONNECTION
 from penstock.broker.vhost import VirtualHost
@@ -145,7 +145,7 @@ def _queues(vhost: VirtualHost) -> list[_Row]:
         }
         for name in sorted(vhost.queues)
         if vhost.queues[name].exclusive_owner == NO_CONNECTION
-        and not is_set_apart(name, vhost.queues[name].arguments)
+        and not is_internal(name, vhost.queues[name].arguments)
     ]
 
 

@@ -22,10 +22,10 @@ from typing import Final
 from penstock.broker.arguments import STREAM
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound, PreconditionFailed, Refusal
+from penstock.broker.internal_queues import LEASE_OF, LEASE_PREFIX
 from penstock.broker.message import Message
 from penstock.broker.names import described
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.set_apart import LEASE_OF, LEASE_PREFIX
 from penstock.broker.timers import Timer
 from penstock.broker.topology import DeclareQueue, DeleteQueue
 from penstock.broker.vhost import VirtualHost

@@ -14,19 +14,38 @@ from typing import Final
 from penstock.broker.arguments import QUORUM, Overflow, QueueArguments
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, flag_returned, take_back
+from penstock.broker.internal_queues import is_internal
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, take_wanted
 from penstock.broker.queues.consumers import batch_count
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
-from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
 from penstock.broker.queues.queue_kinds import QueueMaker
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk, walked
-from penstock.broker.set_apart import is_set_apart
 
 PURGED: Final = "purged"  # what observers hear as the reason of those that were
+
+
+class LengthLimit:
+    """How many messages and octets may be ready in a queue, by its arguments and policy. Negative
+    numbers are no limit.
+    """
+
+    def __init__(self, settings: QueueArguments) -> None:
+        self._count: int = settings.max_length
+        self._size: int = settings.max_length_bytes
+        self.is_none: bool = self._count < 0 and self._size < 0
+        # Whether the oldest go for the newest; otherwise publishes are refused.
+        self.drops_head: bool = settings.overflow is Overflow.DROP_HEAD
+
+    def has_no_room(self, count: int, size: int, more: int) -> bool:
+        """Whether one more message, with a body of so many octets, is too much."""
+        return 0 <= self._count <= count or 0 <= self._size < size + more
+
+    def is_exceeded(self, count: int, size: int) -> bool:
+        return 0 <= self._count < count or 0 <= self._size < size
 
 
 class Queue(MessageQueue):
@@ -44,8 +63,8 @@ class Queue(MessageQueue):
         now: int,
     ) -> None:
         super().__init__(vhost, name, durable, exclusive_owner, auto_delete, settings, arguments)
-        # What was set apart does not expire.
-        self._keeps_all: bool = is_set_apart(name, arguments)
+        # What leases and stages hold does not expire.
+        self._keeps_all: bool = is_internal(name, arguments)
         self.ready: ReadyList = vhost.make_ready_list(settings.max_priority)
         self._next_position: int = 1
 

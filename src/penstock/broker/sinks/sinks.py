@@ -18,7 +18,7 @@ Invariants
 from typing import Final
 
 from penstock.broker.errors import AccessRefused, PreconditionFailed
-from penstock.broker.set_apart import STAGE_OF
+from penstock.broker.internal_queues import STAGE_OF
 from penstock.broker.sink_table import Sink
 from penstock.broker.sinks.expiry import is_forgettable, touch_sink
 from penstock.broker.sinks.staged_census import StagedCensus

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.errors import PreconditionFailed
+from penstock.broker.internal_queues import STAGE_OF, STAGE_PREFIX
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.set_apart import STAGE_OF, STAGE_PREFIX
 from penstock.broker.sink_table import Sink
 from penstock.broker.staged_rows import BlockRows
 from penstock.broker.topology import DeclareQueue, DeleteQueue

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.carried_rows import encode_rows
+from penstock.broker.internal_queues import LEASE_OF
 from penstock.broker.leases.leases import (
     BYTES_MAX,
     MESSAGES_MAX,
@@ -27,7 +28,6 @@ from penstock.broker.leases.leases import (
     take_lease,
     taken_at,
 )
-from penstock.broker.set_apart import LEASE_OF
 from penstock.server.http.login import LISTERS, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem
 from penstock.server.http.request_parts import (

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from penstock.broker.errors import NotFound
-from penstock.broker.set_apart import STAGE_OF
+from penstock.broker.internal_queues import STAGE_OF
 from penstock.broker.sinks.expiry import expires_at, is_forgettable
 from penstock.broker.sinks.sinks import forget_sink, stage, stage_from
 from penstock.broker.sinks.stages import StageKey, unpublished_rows
