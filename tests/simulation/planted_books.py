@@ -146,13 +146,13 @@ class ProgressForgettingHost(DurableHost):
             sink.advanced_stage = ""
 
 
-class HandOverLosingHost(DurableHost):
+class AppendLosingHost(DurableHost):
     """Starts without what the journal has for streams."""
 
     def start(self) -> None:
         super().start()
         for stream in streams_of(self.node):
-            stream.hand_over.delete()
+            stream.journalled.delete()
 
 
 class HastyAppendingHost(DurableHost):
@@ -161,16 +161,16 @@ class HastyAppendingHost(DurableHost):
     def tick_ended(self) -> None:
         super().tick_ended()
         for stream in streams_of(self.node):
-            stream.hand_over.became_durable(stream.hand_over.mark(), self.now())
+            stream.journalled.became_durable(stream.journalled.mark(), self.now())
 
 
-class HandOverRepeatingHost(DurableHost):
+class AppendRepeatingHost(DurableHost):
     """Appends what the journal has for a stream to whatever is there."""
 
     def start(self) -> None:
         super().start()
         for stream in streams_of(self.node):
-            for entry in stream.hand_over.entries():
+            for entry in stream.journalled.entries():
                 stream.enqueue(copied(entry.message), self.now())
 
 

@@ -12,7 +12,7 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.store.definition_records import Change, encode_snapshot, snapshot_of
-from penstock.broker.streams.hand_over import offset_of
+from penstock.broker.streams.journalled_appends import offset_of
 from penstock.broker.streams.opening import streams_of
 from penstock.broker.topology import CommitSink
 from penstock.node.node import Node

@@ -156,4 +156,4 @@ def stream_of(node: Node, name: str) -> Stream | None:
 
 def held_for(stream: Stream) -> list[QueueEntry]:
     """What is on its way to a stream through the journal, each with the offset it will have."""
-    return stream.hand_over.waiting()
+    return stream.journalled.waiting()

@@ -9,7 +9,7 @@ from penstock.broker.sent import Sent
 from penstock.broker.staged_rows import BlockRows, block_of, rows_of
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.files import StreamFiles
-from penstock.broker.streams.hand_over import HandOver
+from penstock.broker.streams.journalled_appends import JournalledAppends
 from penstock.broker.streams.rows import StreamRows
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.disk import SimulatedDisk
@@ -68,7 +68,9 @@ class Story:
         store.disk = self.disk
         store.decoder = TextDecoder()
         store.is_flushed = True
-        files = StreamFiles(store, FOLDER, self.disk.names(), SEGMENT_BYTES, 0, HandOver(store))
+        files = StreamFiles(
+            store, FOLDER, self.disk.names(), SEGMENT_BYTES, 0, JournalledAppends(store)
+        )
         files.limit(ALL_BYTES, -1, SEGMENT_BYTES)
         self.check(files)
         flusher = Flusher(store)

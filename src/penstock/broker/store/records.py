@@ -11,7 +11,7 @@ A batch's payload is a row of records, each one kind octet and a size before its
     5 tick        | size | nothing; gives a tick that wrote only to streams a journal position
 
 The queue number may be a stream's: the message is on its way there, and its position tells the
-offset it has (`streams/hand_over.py`). It is dequeued when the stream's own files have it safely.
+offset it has (`streams/journalled_appends.py`). It is dequeued when the stream's own files have it safely.
 
 `expires at` is wall-clock milliseconds, 0 for never; each queue has its own time to live. `origin`
 is the connection that published it, which means something to the process that wrote it only. All

@@ -14,7 +14,7 @@ from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.sent import ID_OCTETS, Sent, sent_of
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.folders import names_in
-from penstock.broker.streams.hand_over import HandOver, HandOverListener
+from penstock.broker.streams.journalled_appends import AppendListener, JournalledAppends
 from penstock.broker.streams.notes import StreamNotes
 from penstock.broker.streams.publishers import Publishers
 from penstock.broker.streams.rows import StreamRows
@@ -42,7 +42,7 @@ RETENTION_MS: Final = 10_000
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SafeListener(HandOverListener):
+class SafeListener(AppendListener):
     """Who is told that readers may see more: the stream."""
 
     def became_readable(self) -> None:
@@ -77,11 +77,11 @@ class StreamFiles(FlushWaiter):
         names: list[str],
         segment_bytes_max: int,
         wall: int,
-        hand_over: HandOver,
+        journalled: JournalledAppends,
     ) -> None:
         """Opens what is there, or begins anew. Raises a `StorageError` for damage."""
         self._store: StreamStore = store
-        self.hand_over: HandOver = hand_over
+        self.journalled: JournalledAppends = journalled
         self._folder: str = folder
         own = names_in(folder, names)
         self.cursors: NumberTable = NumberTable(store.disk, f"{folder}/cursors", own)
@@ -126,7 +126,7 @@ class StreamFiles(FlushWaiter):
     def begin(self, listener: SafeListener, journal: QueueJournal | None) -> None:
         """What the files have lost of what the journal has comes through it once more."""
         self.listener = listener
-        for lost in self.hand_over.begin(journal, listener, self.log.end_offset):
+        for lost in self.journalled.begin(journal, listener, self.log.end_offset):
             sent = sent_of(lost.properties)
             if sent is not None:
                 self._is_repeated(sent, True)
@@ -136,7 +136,7 @@ class StreamFiles(FlushWaiter):
 
     def end_offset(self) -> int:
         """Of the message to come."""
-        return self.log.end_offset + self.log.composed_count + self.hand_over.count
+        return self.log.end_offset + self.log.composed_count + self.journalled.count
 
     def add(self, message: Message, wall: int) -> int:
         """Take a message at the end; returns its offset, or REPEATED for one that is here already:
@@ -144,7 +144,7 @@ class StreamFiles(FlushWaiter):
         """
         properties = message.properties
         header = properties.encoded()
-        is_handed = self.hand_over.wants(message)
+        is_handed = self.journalled.wants(message)
         if not is_handed:
             # Before its number is known: a note beside a new segment tells of those before it.
             self.begin_if_full(wall)
@@ -156,7 +156,7 @@ class StreamFiles(FlushWaiter):
         offset = REPEATED
         if sent is not None and self._is_repeated(sent, is_handed):
             if is_handed:
-                self.hand_over.confirm_behind(message)
+                self.journalled.confirm_behind(message)
         elif is_handed:
             offset = self._hand(message, sent)
         else:
@@ -172,23 +172,23 @@ class StreamFiles(FlushWaiter):
 
     def _is_repeated(self, sent: Sent, is_handed: bool) -> bool:
         if is_handed:
-            return self.hand_over.is_repeated(sent, self.publishers)
+            return self.journalled.is_repeated(sent, self.publishers)
         return self.publishers.is_repeated(sent)
 
     def _hand(self, message: Message, sent: Sent | None) -> int:
         offset = self.end_offset()
-        self.hand_over.add(message, sent, offset)
+        self.journalled.add(message, sent, offset)
         return offset
 
-    def append_handed(self, wall: int) -> None:
+    def append_pending(self, wall: int) -> None:
         """Compose what came through the journal and is safe there, and what waited behind it."""
-        handed = self.hand_over.take()
+        handed = self.journalled.take()
         while handed is not None:
             self.begin_if_full(wall)
             if handed.rows is not None:
                 offset = self._compose(handed.rows, wall)
                 assert offset == handed.offset, "nothing overtakes what is handed over"
-                handed = self.hand_over.take()
+                handed = self.journalled.take()
                 continue
             flags = 0
             if handed.sent is not None:
@@ -203,15 +203,15 @@ class StreamFiles(FlushWaiter):
                 self.notes.published(offset)
             if self.log.is_full_batch():
                 self.write()
-            handed = self.hand_over.take()
+            handed = self.journalled.take()
 
     def add_rows(self, rows: StreamRows, wall: int) -> int:
         """Take the rows of a sink's block, all of them or, after a crash, none; returns the offset
         of the first.
         """
-        if self.hand_over.count:
+        if self.journalled.count:
             offset = self.end_offset()
-            self.hand_over.add_rows(rows, offset)
+            self.journalled.add_rows(rows, offset)
             return offset
         self.begin_if_full(wall)
         return self._compose(rows, wall)
@@ -292,7 +292,7 @@ class StreamFiles(FlushWaiter):
         if self._is_deleted:
             return
         self.log.became_durable(mark)
-        self.hand_over.appended(self.log.durable_offset)
+        self.journalled.appended(self.log.durable_offset)
         self.cursors.became_durable(request.table_generation)
         if self.listener is not None:
             self.listener.became_readable()
@@ -377,7 +377,7 @@ class StreamFiles(FlushWaiter):
     def delete(self) -> None:
         """Everything goes with the next flush; until then a flush may be at work on it."""
         self.listener = None
-        self.hand_over.delete()
+        self.journalled.delete()
         self._is_deleted = True
         self._store.wrote(self, [])
 

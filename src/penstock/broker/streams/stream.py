@@ -23,7 +23,7 @@ from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.cursors import StreamCursors
 from penstock.broker.streams.files import REPEATED, RetentionTimer, SafeListener, StreamFiles
 from penstock.broker.streams.folders import folder_of
-from penstock.broker.streams.hand_over import HandOver
+from penstock.broker.streams.journalled_appends import JournalledAppends
 from penstock.broker.streams.reader import StreamEntry, StreamReader
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.tail import StreamTail
@@ -73,7 +73,7 @@ class Stream(MessageQueue):
         # Why readers cannot go on; empty while all is well.
         self.damage: str = ""
         # What comes through the journal, which is all that the journal ever has for a stream.
-        self.hand_over: HandOver = HandOver(store)
+        self.journalled: JournalledAppends = JournalledAppends(store)
 
     def begin(self, now: int) -> None:
         self.open([], now)
@@ -88,7 +88,7 @@ class Stream(MessageQueue):
             names,
             self._segment_bytes_max(),
             self._wall.at(now),
-            self.hand_over,
+            self.journalled,
         )
         files.begin(StreamWakener(self), self.journal)
         self._open_files = files
@@ -123,7 +123,7 @@ class Stream(MessageQueue):
         return True
 
     def held_bytes(self, message_bytes: int) -> int:
-        return self.hand_over.listed.in_memory_count() * message_bytes
+        return self.journalled.listed.in_memory_count() * message_bytes
 
     @property
     def first_offset(self) -> int:
@@ -142,11 +142,11 @@ class Stream(MessageQueue):
 
     def restore(self, found: JournalledMessages) -> int:
         """What was on its way to the stream; its messages lie in files of their own."""
-        self.hand_over.restored(found.entries(), found.highest_position)
+        self.journalled.restored(found.entries(), found.highest_position)
         return 0
 
     def journal_list(self) -> ReadyList:
-        return self.hand_over.listed
+        return self.journalled.listed
 
     def apply_settings(self, settings: QueueArguments, now: int) -> None:
         self.settings = settings
@@ -217,7 +217,7 @@ class Stream(MessageQueue):
         if self.is_deleted:
             return
         files = self.files
-        files.append_handed(self._wall.at(now))
+        files.append_pending(self._wall.at(now))
         files.write()
         if self._readers:
             self._serve(files)

@@ -10,7 +10,7 @@ from penstock.broker.sinks.sinks import commit, stage
 from penstock.broker.sinks.stages import StageKey
 from penstock.broker.staged_rows import rows_of
 from penstock.broker.streams.folders import ROOT
-from penstock.broker.streams.hand_over import OFFSET_BITS, offset_of
+from penstock.broker.streams.journalled_appends import OFFSET_BITS, offset_of
 from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import BindQueue, DeclareExchange, DeleteQueue
 from penstock.storage.memory_disk import MemoryDisk
@@ -262,7 +262,7 @@ def test_messages_of_the_tick_that_came_before_are_not_written_twice() -> None:
     running.reject()
     running.broker.tick()
     assert running.bodies() == [b"zero"]
-    assert [offset_of(entry.position) for entry in running.stream.hand_over.entries()] == [1]
+    assert [offset_of(entry.position) for entry in running.stream.journalled.entries()] == [1]
     running.settle()
     assert running.bodies() == [b"zero", b"one"]
 
@@ -276,7 +276,7 @@ def test_offsets_that_were_lost_are_used_again_and_known_apart() -> None:
     running.answer()
     found = running.restarted(empty)
     found.broker.tick()
-    positions = [entry.position for entry in found.stream.hand_over.entries()]
+    positions = [entry.position for entry in found.stream.journalled.entries()]
     assert positions == [1 << OFFSET_BITS]
     found.answer()
     found.broker.tick()
@@ -483,7 +483,7 @@ def test_rows_of_a_sink_wait_behind_what_the_journal_has_for_the_stream() -> Non
     for _ in range(2):
         running.broker.now += 1
         running.broker.state.timers.fire_due(running.broker.now)
-    waiting = running.stream.files.hand_over.waiting()
+    waiting = running.stream.files.journalled.waiting()
     assert [(entry.position, entry.message.body) for entry in waiting] == [
         (0, b"dead"),
         (1, b"row 1"),

@@ -48,7 +48,7 @@ _NO_MESSAGE: Final = Message(Address("", "", b""), Properties(False, 0, -1), b""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class HandOverListener:
+class AppendListener:
     """Who appends what is safe in the journal: the stream."""
 
     def may_append(self) -> None:
@@ -56,8 +56,8 @@ class HandOverListener:
         raise NotImplementedError
 
 
-class Handed:
-    """A message on its way. Held by the hand-over until it is appended; one that only waits behind
+class PendingAppend:
+    """A message on its way. Held until it is appended; one that only waits behind
     others, until it is safe.
     """
 
@@ -79,20 +79,20 @@ class Handed:
         self.number: int = number
 
 
-class HandOver(FlushWaiter):
+class JournalledAppends(FlushWaiter):
     """Held by one stream, and by the store while it waits for a flush."""
 
     def __init__(self, store: StreamStore) -> None:
         self._store: StreamStore = store
         self._journal: QueueJournal | None = None
-        self._listener: HandOverListener | None = None
+        self._listener: AppendListener | None = None
         # What the journal has for the stream, until it is safe in the stream's files.
         self.listed: ReadyList = ReadyList()
         # What is not appended yet, and how many that are.
-        self._handed: deque[Handed] = deque()
+        self._pending: deque[PendingAppend] = deque()
         self.count: int = 0
         # Messages whose publishers wait until the stream is safe beyond an offset.
-        self._unconfirmed: deque[Handed] = deque()
+        self._unconfirmed: deque[PendingAppend] = deque()
         # The last number that was given, and the last that is safe in the journal.
         self._number: int = 0
         self._safe_number: int = 0
@@ -111,9 +111,9 @@ class HandOver(FlushWaiter):
             self.listed.append(entry)
 
     def begin(
-        self, journal: QueueJournal | None, listener: HandOverListener, end_offset: int
+        self, journal: QueueJournal | None, listener: AppendListener, end_offset: int
     ) -> list[Message]:
-        """The stream is open and ends here; returns what it has lost, to be handed over again in
+        """The stream is open and ends here; returns what it has lost, to be appended again in
         this order.
         """
         self._journal = journal
@@ -154,15 +154,15 @@ class HandOver(FlushWaiter):
             self._number += 1
             number = self._number
             self._store.wrote(self, [])
-        handed = Handed(message, sent, offset, number)
-        self._handed.append(handed)
+        pending = PendingAppend(message, sent, offset, number)
+        self._pending.append(pending)
         self.count += 1
         if not number:
             message.hold()
-            self._unconfirmed.append(handed)
+            self._unconfirmed.append(pending)
 
     def _write_down(self, message: Message, offset: int) -> None:
-        assert self._journal is not None, "only with a journal is anything handed over"
+        assert self._journal is not None, "only with a journal does anything come through it"
         # One that is not persistent may be shared with queues that do not write it down.
         written = message if message.properties.persistent else _copy(message)
         entry = QueueEntry(written, self._generation << OFFSET_BITS | offset)
@@ -171,7 +171,7 @@ class HandOver(FlushWaiter):
 
     def add_rows(self, rows: StreamRows, offset: int) -> None:
         """They wait behind what is on its way; who publishes them waits for the stream."""
-        self._handed.append(Handed(_NO_MESSAGE, None, offset, 0, rows))
+        self._pending.append(PendingAppend(_NO_MESSAGE, None, offset, 0, rows))
         self.count += rows.count
 
     def confirm_behind(self, message: Message) -> None:
@@ -179,29 +179,29 @@ class HandOver(FlushWaiter):
         if not self.count:
             return
         message.hold()
-        last = self._handed[-1]
-        self._unconfirmed.append(Handed(message, None, last.offset + last.count - 1, 0))
+        last = self._pending[-1]
+        self._unconfirmed.append(PendingAppend(message, None, last.offset + last.count - 1, 0))
 
     def mark(self) -> int:
         return self._number
 
     def became_durable(self, mark: int, now: int) -> None:
-        """The journal has everything safely that was handed over by then."""
+        """The journal has everything safely that was added by then."""
         self._safe_number = mark
         if self._listener is not None and self.count:
             self._listener.may_append()
 
     # Out.
 
-    def take(self) -> Handed | None:
+    def take(self) -> PendingAppend | None:
         """The next one that may be appended now."""
-        if not self.count or self._handed[0].number > self._safe_number:
+        if not self.count or self._pending[0].number > self._safe_number:
             return None
-        handed = self._handed.popleft()
-        self.count -= handed.count
+        pending = self._pending.popleft()
+        self.count -= pending.count
         if not self.count:
             self._sequences = {}
-        return handed
+        return pending
 
     def appended(self, durable_offset: int) -> None:
         """Everything before this offset is safe in the stream's files."""
@@ -225,16 +225,16 @@ class HandOver(FlushWaiter):
     def waiting(self) -> list[QueueEntry]:
         """What is not appended yet, with its offsets; for whoever looks into a stream."""
         found: list[QueueEntry] = []
-        for handed in self._handed:
-            messages = [handed.message] if handed.rows is None else handed.rows.messages()
+        for pending in self._pending:
+            messages = [pending.message] if pending.rows is None else pending.rows.messages()
             for place, message in enumerate(messages):
-                found.append(QueueEntry(message, handed.offset + place))
+                found.append(QueueEntry(message, pending.offset + place))
         return found
 
     def delete(self) -> None:
         """The stream is deleted, and with it what was on its way."""
         self._listener = None
-        self._handed.clear()
+        self._pending.clear()
         self.count = 0
         while self._unconfirmed:
             self._unconfirmed.popleft().message.release()
