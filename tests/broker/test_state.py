@@ -2,7 +2,7 @@ import pytest
 
 from penstock.broker.access.login_delay import COMPARISON_MS
 from penstock.broker.access.permissions import Permission, ResourceKind
-from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
+from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.topology import (
     AddVhost,
@@ -40,23 +40,23 @@ def test_a_new_broker_has_one_vhost_and_guest_may_do_all_of_it(state: BrokerStat
 
 def test_a_vhost_is_opened_by_those_with_permissions(state: BrokerState) -> None:
     state.apply(PutUser("u", ""), 0)
-    with pytest.raises(NotAllowed) as refused:
+    with pytest.raises(AccessRefused) as refused:
         state.open_vhost("/", "u", 0)
     assert refused.value.text == "access to vhost '/' refused for user 'u'"
     state.apply(SetPermissions("u", "/", "", "", ""), 0)
     state.open_vhost("/", "u", 0)
     state.apply(ClearPermissions("u", "/"), 0)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(AccessRefused):
         state.open_vhost("/", "u", 0)
-    with pytest.raises(NotAllowed) as refused:
+    with pytest.raises(NotFound) as missing:
         state.open_vhost("nope", "guest", 0)
-    assert refused.value.text == "vhost nope not found"
+    assert missing.value.text == "vhost nope not found"
 
 
 def test_connections_to_a_vhost_can_be_limited(state: BrokerState) -> None:
     state.vhosts["/"].apply(SetVhostLimits(max_connections=2), 0)
     state.open_vhost("/", "guest", 1)
-    with pytest.raises(NotAllowed, match=r"connection limit \(2\) is reached"):
+    with pytest.raises(ResourceError, match=r"connection limit \(2\) is reached"):
         state.open_vhost("/", "guest", 2)
 
 

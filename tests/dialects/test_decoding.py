@@ -8,7 +8,7 @@ from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.properties import MessageProperties
 from penstock.dialects.amqp10.messages.properties import TransferProperties
 from penstock.dialects.decoding import KEPT_HEAD_BYTES_MAX, KEPT_MAX, DialectDecoder
-from penstock.dialects.logins import LoginChecker
+from penstock.dialects.login_checker import LoginChecker
 from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.performatives_generated import (

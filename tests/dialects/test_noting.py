@@ -5,10 +5,14 @@ import pytest
 from penstock.broker.access.users import Verification
 from penstock.broker.events import EventKind, Severity
 from penstock.broker.topology import AddVhost, SetPermissions, SetVhostLimits
-from penstock.dialects.logins import TOO_MANY_LOGINS, LoginChecker, LoginWaiter
+from penstock.dialects.login import TOO_MANY_LOGINS
+from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.dialects.noting import Noting
+from penstock.dialects.peer import Peer
 from penstock.wire.amqp091.methods_generated import QueueDeclare
+from penstock.wire.outgoing import Outgoing
 from tests.dialects.amqp10.doubles import House as House10
+from tests.dialects.amqp10.doubles import KeptTransport
 from tests.seeds.doubles import House as House091
 from tests.support.recorded_events import RecordedEvents
 
@@ -158,8 +162,8 @@ def test_an_end_is_taken_as_seriously_as_it_is(
     user: str, is_lost: bool, fault: str, is_from_peer: bool, severity: Severity, reason: str
 ) -> None:
     events = RecordedEvents()
-    noting = Noting(events, "AMQP", 7, "2001:db8::1")
-    noting.peer_port = 4000
+    peer = Peer(7, "2001:db8::1", 4000, False, Outgoing([], KeptTransport()))
+    noting = Noting(events, "AMQP", peer)
     noting.user = user
     noting.is_lost = is_lost
     noting.closed(fault, is_from_peer)

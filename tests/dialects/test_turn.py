@@ -19,6 +19,7 @@ from penstock.wire.amqp10.performatives_generated import Attach, Source, Target
 from penstock.world.disk import DiskError
 from tests.dialects.amqp10.doubles import House as House10
 from tests.dialects.amqp10.doubles import KeepingSender
+from tests.dialects.protocols import amqp091_of
 from tests.seeds.doubles import NOW, House, Peer
 
 DECLARE_UNITS = TOPOLOGY_UNITS + METHOD_UNITS
@@ -233,7 +234,7 @@ class Failures(FailureListener):
 def fail_in_a_later_turn(house: House, peer: Peer, error: Exception) -> None:
     declare_all(peer, 100)
     peer.deliver_to_node()
-    peer.connection.amqp091.turn.work = FailingWork(error)
+    amqp091_of(peer.connection).turn.work = FailingWork(error)
 
 
 def test_when_the_disk_fails_in_a_later_turn_nobody_hears_of_the_tick() -> None:

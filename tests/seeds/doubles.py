@@ -6,7 +6,7 @@ from penstock.broker.access.users import Verification
 from penstock.client.conversation import Conversation
 from penstock.client.events import Delivered, Event
 from penstock.client.uri import Address
-from penstock.dialects.logins import LoginChecker, LoginWaiter
+from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.wire.amqp091 import methods_generated as m

@@ -26,6 +26,7 @@ from tests.broker.queues.doubles import (
     put,
     ready_bodies,
 )
+from tests.dialects.protocols import amqp091_of
 from tests.seeds.doubles import NOW, House, Peer
 
 PATIENCE_SECONDS = 5.0
@@ -85,7 +86,7 @@ def test_each_accepted_socket_gets_an_object_of_its_own() -> None:
 def test_each_connection_is_associated_with_a_state_machine_of_its_own(house: House) -> None:
     """Line 5: "Each active TCP connection is associated with an AmqpConnection state machine"."""
     opened, silent = house.client(), Peer(house)
-    states = [peer.connection.amqp091.wire.state for peer in (opened, silent)]
+    states = [amqp091_of(peer.connection).wire.state for peer in (opened, silent)]
     assert states == [ConnectionState.OPEN, ConnectionState.AWAITING_HEADER]
 
 
@@ -94,7 +95,7 @@ def test_each_frame_is_processed_via_the_state_machine(house: House) -> None:
     hold is refused, in every state.
     """
     peer = house.client()
-    wire = peer.connection.amqp091.wire
+    wire = amqp091_of(peer.connection).wire
     assert (wire.state, m.CONNECTION_START_OK) not in RECEIVED
     start_ok = m.ConnectionStartOk({}, "PLAIN", b"", "en_US")
     peer.connection.received(encode_frame(METHOD_FRAME, 0, start_ok.encode()), NOW)
@@ -120,8 +121,8 @@ def test_connections_reference_one_container(house: House) -> None:
     application. In this case, a message broker/queue."
     """
     first, second = house.client(), house.client()
-    assert first.connection.amqp091.container is second.connection.amqp091.container
-    assert first.connection.amqp091.container.state is house.node.state
+    assert amqp091_of(first.connection).container is amqp091_of(second.connection).container
+    assert amqp091_of(first.connection).container.state is house.node.state
 
 
 def test_all_writes_are_buffered_until_the_end_of_the_tick(house: House) -> None:

@@ -2,7 +2,7 @@
 
 from penstock.broker.access.login_delay import LoginDelays
 from penstock.broker.access.users import Verification
-from penstock.dialects.logins import LoginWaiter
+from penstock.dialects.login_checker import LoginWaiter
 from penstock.server.login_queue import PATIENCE_MS, WAITING_MAX, LoginQueue, WaitingLogin
 
 

@@ -2,6 +2,7 @@
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.dialects.amqp10.connection import Connection as Connection10
 from penstock.dialects.amqp10.links.answers import Answers
 from penstock.dialects.amqp10.links.deliver import SentEntry
 from penstock.dialects.amqp10.links.target_link import TargetLink
@@ -28,7 +29,8 @@ FALSE = b"\x42"
 
 
 def sessions_of(connection: Connection) -> list[Session]:
-    return [] if connection.amqp10 is None else list(connection.amqp10._sessions)
+    protocol = connection.protocol
+    return list(protocol._sessions) if isinstance(protocol, Connection10) else []
 
 
 def senders_of(connection: Connection) -> list[SendingLink]:

@@ -13,6 +13,7 @@ from penstock.dialects.amqp091.transaction import commit
 from penstock.dialects.connection import Connection
 from penstock.node.node import Node
 from penstock.simulation.durable_host import DurableHost
+from tests.dialects.protocols import amqp091_of
 
 
 def vhost_of(node: Node) -> VirtualHost:
@@ -84,7 +85,7 @@ class CommittingHost(DurableHost):
     """Commits the transactions of a connection that is lost."""
 
     def lost(self, connection: Connection) -> None:
-        for channel in connection.amqp091._channels.values():
+        for channel in amqp091_of(connection)._channels.values():
             if channel.transaction is not None and channel.transaction.settlements:
                 commit(channel, self.now())
         super().lost(connection)

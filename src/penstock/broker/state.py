@@ -17,7 +17,7 @@ from penstock.broker.access.users import (
 )
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
-from penstock.broker.errors import NotAllowed, NotFound, PreconditionFailed
+from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import MessageQueue
@@ -124,12 +124,12 @@ class BrokerState:
         """
         vhost = self.vhosts.get(name)
         if vhost is None:
-            raise NotAllowed(f"vhost {name} not found")
+            raise NotFound(f"vhost {name} not found")
         access = self.access.find(user, name)
         if access is None:
-            raise NotAllowed(f"access to vhost '{name}' refused for user '{user}'")
+            raise AccessRefused(f"access to vhost '{name}' refused for user '{user}'")
         if 0 <= vhost.max_connections <= connection_count:
-            raise NotAllowed(
+            raise ResourceError(
                 f"access to vhost '{name}' refused for user '{user}': "
                 f"connection limit ({vhost.max_connections}) is reached"
             )

@@ -13,7 +13,7 @@ from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.confirming import Confirming
-from penstock.dialects.logins import LoginChecker
+from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.principal import Principal
 from penstock.dialects.translator import Translator
 from penstock.dialects.turn import Turns
@@ -40,6 +40,8 @@ class Container:
         self.alarm: str = ""
         self.principals: dict[tuple[str, str], Principal] = {}
         self.connection_counts: dict[str, int] = {}
+        # The default user's password hash, once an anonymous client was refused because of it.
+        self.anonymous_refused_hash: str = ""
         # Since the process started.
         self.channels_opened: int = 0
         self.events: EventLog = EventLog()

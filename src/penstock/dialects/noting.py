@@ -1,18 +1,17 @@
 """A connection's events, whatever it speaks: who it is, and how seriously its end is taken."""
 
 from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
+from penstock.dialects.peer import Peer
 from penstock.dialects.principal import Principal
 
 
 class Noting:
     """Held by a connection, which tells it who it is as that becomes known."""
 
-    def __init__(self, events: EventLog, protocol: str, connection: int, peer_host: str) -> None:
+    def __init__(self, events: EventLog, protocol: str, peer: Peer) -> None:
         self._events: EventLog = events
         self._protocol: str = protocol
-        self._connection: int = connection
-        self._peer_host: str = peer_host
-        self.peer_port: int = 0
+        self._peer: Peer = peer
         self.user: str = ""
         self.principal: Principal | None = None
         # Why it ends, where that is known before it does.
@@ -24,7 +23,8 @@ class Noting:
         self, kind: EventKind, severity: Severity, reason: str, facts: dict[str, object]
     ) -> None:
         vhost = "" if self.principal is None else self.principal.vhost.name
-        party = Party(self._connection, self._peer_host, self.peer_port, self.user, vhost)
+        peer = self._peer
+        party = Party(peer.number, peer.host, peer.port, self.user, vhost)
         self._events.record(Event(kind, severity, party, reason, facts))
 
     def warn(self, kind: EventKind, reason: str, facts: dict[str, object]) -> None:

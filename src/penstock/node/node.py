@@ -25,7 +25,8 @@ from penstock.dialects.amqp10.links.link_registry import LinkRegistry
 from penstock.dialects.confirming import Confirming
 from penstock.dialects.connection import Connection
 from penstock.dialects.decoding import DialectDecoder
-from penstock.dialects.logins import LoginChecker
+from penstock.dialects.login_checker import LoginChecker
+from penstock.dialects.peer import Peer
 from penstock.dialects.translate import DialectTranslator
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.failures import FailureListener
@@ -121,17 +122,15 @@ class Node:
         self.connections_accepted += 1
         number = self.connections_accepted
         outgoing = Outgoing(self.container.flush_list, transport)
-        connection = Connection(
-            self.container, self.links, outgoing, number, peer_host, peer_is_loopback, now
-        )
-        connection.came_from(peer_port)
+        peer = Peer(number, peer_host, peer_port, peer_is_loopback, outgoing)
+        connection = Connection(self.container, self.links, peer, now)
         self.connections[number] = connection
         return connection
 
     def lost(self, connection: Connection, now: int) -> None:
         """The transport of a connection is gone."""
         self.connections.pop(connection.number, None)
-        connection.lost(now)
+        connection.protocol.lost(now)
 
     def connection_failed(
         self, connection: Connection, doing: str, error: Exception, now: int
@@ -146,7 +145,7 @@ class Node:
             raise error
         listener.connection_failed(connection, doing, error)
         try:
-            connection.failed(now)
+            connection.protocol.failed(now)
         except Exception as second:
             # What it held may not have gone back to where others wait for it.
             connection.outgoing.transport.abort()
@@ -348,7 +347,7 @@ class Node:
         """Everything that is out with consumers."""
         found: list[tuple[MessageQueue, QueueEntry]] = []
         for connection in self.connections.values():
-            connection.add_unsettled(found)
+            connection.protocol.add_unsettled(found)
         self.links.add_unsettled(found)
         for vhost in self.state.vhosts.values():
             for sink in vhost.sinks.values():
@@ -380,7 +379,7 @@ class Node:
         self.state.set_wall_offset(wall - now)
         for connection in list(self.connections.values()):
             try:
-                connection.tick(now)
+                connection.protocol.tick(now)
             except Exception as error:
                 self.connection_failed(connection, "looking at its time-outs", error, now)
         try:
@@ -409,7 +408,7 @@ class Node:
             principal.targets.clear()
         if isinstance(command, DeleteVhost):
             for connection in list(self.connections.values()):
-                if connection.vhost_name() == command.name:
+                if connection.protocol.vhost_name() == command.name:
                     connection.stop(f"vhost '{command.name}' is deleted", now)
         return result
 
@@ -443,14 +442,14 @@ class Node:
         self.container.events.record(Event(kind, severity, Party(), reason, facts))
         for connection in list(self.connections.values()):
             try:
-                connection.alarm_changed(now)
+                connection.protocol.alarm_changed(now)
             except Exception as error:
                 self.connection_failed(connection, "telling it about an alarm", error, now)
 
     def intercept_publishes(self, interceptor: PublishInterceptor | None) -> None:
         self.container.interceptor = interceptor
         for connection in list(self.connections.values()):
-            connection.update_is_plain()
+            connection.protocol.interceptor_changed()
 
     def stop(self, now: int) -> None:
         """Take no more connections and close those there are."""

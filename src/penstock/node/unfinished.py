@@ -44,14 +44,14 @@ class UnfinishedMessages:
             self._stuck_since = NEVER
             return
         current = connections.get(self._number)
-        if current is not None and current.is_finishing():
-            octets = current.unfinished_octets()
+        if current is not None and current.protocol.is_finishing():
+            octets = current.protocol.unfinished_octets()
             if octets != self._octets:
                 self._octets = octets
                 self._silent_at = now + SILENT_MS_MAX
             if now < self._silent_at and now < self._ends_at:
                 return
-            current.give_up_unfinished(now)
+            current.protocol.give_up_unfinished(now)
             # What is held is not counted anew before the next sweep.
             self._number = NOBODY
             return
@@ -63,7 +63,7 @@ class UnfinishedMessages:
         most = 0
         total = 0
         for connection in connections.values():
-            octets = connection.unfinished_octets()
+            octets = connection.protocol.unfinished_octets()
             total += octets
             if octets > most:
                 most = octets
@@ -79,4 +79,4 @@ class UnfinishedMessages:
         self._octets = most
         self._silent_at = now + SILENT_MS_MAX
         self._ends_at = now + TURN_MS_MAX
-        chosen.finish(now)
+        chosen.protocol.finish(now)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.broker.access.login_delay import LoginDelays
     from penstock.broker.access.users import Verification
-    from penstock.dialects.logins import LoginWaiter
+    from penstock.dialects.login_checker import LoginWaiter
 
 # A check takes 20 to 60 ms, so several hundred are done in the time that a handshake may take. At
 # the limit the host with the most logins waiting loses its newest, unchecked.

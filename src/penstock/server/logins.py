@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.dialects.logins import LoginChecker, LoginWaiter
+from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.server.login_queue import LoginQueue, WaitingLogin
 
 if TYPE_CHECKING:

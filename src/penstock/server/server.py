@@ -375,7 +375,7 @@ class NodeFailures(FailureListener):
         log.error(
             "connection failed",
             connection=connection.number,
-            peer=connection.peer_host,
+            peer=connection.peer.host,
             doing=doing,
             exc_info=error,
         )

@@ -12,7 +12,7 @@ from penstock.broker.access.users import Verification
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.timers import NEVER
 from penstock.dialects.connection import Connection
-from penstock.dialects.logins import LoginChecker, LoginWaiter
+from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node

@@ -15,7 +15,7 @@ from penstock.broker.topology import DeclareQueue, VhostCommand
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.container import Container, ContainerDecoder
 from penstock.dialects.amqp091.properties import read_properties
-from penstock.dialects.logins import LoginChecker
+from penstock.dialects.login_checker import LoginChecker
 from penstock.node.stored import StorageOwner, StoredState
 from penstock.storage.memory_disk import MemoryDisk, MemoryFile
 from penstock.storage.segment import segment_of

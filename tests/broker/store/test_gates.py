@@ -11,6 +11,7 @@ from penstock.storage.segment import FOLDER
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from tests.broker.store.durable_house import DurableHouse
+from tests.dialects.protocols import channel_of
 from tests.seeds.doubles import NOW, House, Peer
 from tests.storage.doubles import MemoryDisk
 
@@ -248,7 +249,7 @@ def test_a_channel_that_closed_waits_for_nothing(house: DurableHouse) -> None:
     peer = house.durable_queue()
     send(peer, b"one")
     house.settle()
-    confirms = peer.connection.amqp091.channels()[0].confirms
+    confirms = channel_of(peer.connection).confirms
     assert confirms is not None
     assert confirms.is_waiting()
     peer.call(m.ChannelClose(200, "enough"))

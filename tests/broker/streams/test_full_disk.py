@@ -2,7 +2,7 @@
 
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.files import StreamFiles
-from penstock.broker.streams.hand_over import HandOver
+from penstock.broker.streams.journalled_appends import JournalledAppends
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.disk import SimulatedDisk
 from penstock.storage.stream_segment import publishers_name
@@ -28,7 +28,7 @@ class Life(FlushListener):
         self._store.decoder = TextDecoder()
         self._store.is_flushed = True
         self.files = StreamFiles(
-            self._store, FOLDER, disk.names(), SEGMENT_BYTES, 0, HandOver(self._store)
+            self._store, FOLDER, disk.names(), SEGMENT_BYTES, 0, JournalledAppends(self._store)
         )
         self._position = 0
 

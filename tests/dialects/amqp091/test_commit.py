@@ -14,6 +14,7 @@ from penstock.dialects.amqp091.staged import RECORD_BYTES, Transaction
 from penstock.dialects.turn import COMMIT_STEP_COUNT as STEP_COUNT
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
+from tests.dialects.protocols import channel_of
 from tests.seeds.doubles import NOW, House, Peer
 
 COUNT = STEP_COUNT * 6
@@ -305,7 +306,7 @@ def test_a_transaction_that_collects_too_much_closes_its_channel_and_is_rolled_b
     peer = house.client()
     peer.call(m.QueueDeclare("q"))
     peer.call(m.TxSelect())
-    channel = peer.connection.amqp091.channels()[0]
+    channel = channel_of(peer.connection)
     channel.transaction = Transaction(10 * (1_000 + RECORD_BYTES + 100))
     peer.publish("q", *[bytes(1_000)] * 10)
     house.settle()

@@ -8,7 +8,7 @@ from penstock.broker.access.users import Verification
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeclareQueue
 from penstock.dialects.amqp10.settings import Amqp10Settings
-from penstock.dialects.logins import LoginChecker, LoginWaiter
+from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.wire.amqp10.connection import Connection

@@ -13,11 +13,12 @@ from penstock.broker.topology import (
     SetVhostLimits,
 )
 from penstock.dialects.amqp10.settings import Amqp10Settings
-from penstock.dialects.logins import LoginChecker, LoginWaiter
+from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.states import ConnectionState
 from tests.broker.doubles import CountingEntropy
 from tests.dialects.amqp10.doubles import House
+from tests.dialects.protocols import amqp10_of
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_a_client_logs_in_and_opens_the_default_vhost(house: House) -> None:
     assert {"ANONYMOUS-RELAY", "LINK_PAIR_V1_0"} <= set(peer.opened.offered_capabilities)
     assert peer.opened.properties is not None
     assert peer.opened.properties["product"] == "Penstock"
-    assert peer.connection.vhost_name() == "/"
+    assert peer.connection.protocol.vhost_name() == "/"
     assert house.node.container.connection_counts == {"/": 1}
 
 
@@ -77,8 +78,7 @@ def test_refused_anonymous_clients_do_not_delay_the_default_users_logins(
 def test_a_client_without_a_sasl_layer_is_taken_for_anonymous(house: House) -> None:
     peer = house.connect(mechanism="")
     assert peer.wire.state is ConnectionState.OPENED
-    assert peer.connection.amqp10 is not None
-    assert peer.connection.amqp10.user == "guest"
+    assert amqp10_of(peer.connection).login.user == "guest"
     sender = peer.sender(peer.begin(), "q")
     sender.send(b"x")
     assert sender.outcomes == ["accepted"]
@@ -193,7 +193,7 @@ def test_the_hostname_of_an_open_names_the_vhost(house: House) -> None:
     house.node.apply(AddVhost("tenant"), house.now)
     house.node.apply(SetPermissions("guest", "tenant", ".*", ".*", ".*"), house.now)
     peer = house.connect(hostname="vhost:tenant")
-    assert peer.connection.vhost_name() == "tenant"
+    assert peer.connection.protocol.vhost_name() == "tenant"
 
 
 def test_a_vhost_that_is_not_there_closes_with_not_found(house: House) -> None:
@@ -232,7 +232,7 @@ def test_a_server_that_stops_closes_with_connection_forced(house: House) -> None
 
 def test_a_defect_of_ours_closes_with_internal_error(house: House) -> None:
     peer = house.connect()
-    peer.connection.failed(house.now)
+    peer.connection.protocol.failed(house.now)
     house.settle()
     assert peer.connection_fault == "amqp:internal-error"
 

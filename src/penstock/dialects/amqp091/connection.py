@@ -7,12 +7,9 @@ Invariants: a channel exists here exactly while it is open on the wire; when the
 whatever means, all its channels end, then its exclusive queues go.
 """
 
-from penstock.broker.access.users import Verification, may_connect_from, why_refused
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
-from penstock.broker.events import EventKind
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.timers import Timer
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.channel import Channel
@@ -21,9 +18,10 @@ from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.faults import fault_of, kind_of
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
-from penstock.dialects.logins import TOO_MANY_LOGINS, LoginWaiter
+from penstock.dialects.login import Login, LoginListener
 from penstock.dialects.noting import Noting
-from penstock.dialects.principal import Principal
+from penstock.dialects.peer import Peer
+from penstock.dialects.protocol_connection import ProtocolConnection
 from penstock.dialects.reading import ALARM, LOGIN, Reading
 from penstock.dialects.turn import ConnectionTurn, PendingWork
 from penstock.wire.amqp091.connection import Connection as WireConnection
@@ -50,46 +48,36 @@ from penstock.wire.amqp091.reply_codes_generated import (
     RESOURCE_ERROR,
 )
 from penstock.wire.amqp091.states import Role
+from penstock.wire.octets import Malformed
 from penstock.wire.outgoing import DrainListener, Outgoing
 
 
-class Connection(ConnectionListener):
+class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     """Held by the node's connection from accept to the end of the transport."""
 
-    def __init__(
-        self,
-        container: Container,
-        outgoing: Outgoing,
-        number: int,
-        peer_host: str,
-        peer_is_loopback: bool,
-        now: int,
-    ) -> None:
+    def __init__(self, container: Container, peer: Peer, now: int) -> None:
         self.container: Container = container
-        self.number: int = number
-        self.outgoing: Outgoing = outgoing
-        self.peer_host: str = peer_host
-        self.noting: Noting = Noting(container.events, "AMQP 0-9-1", number, peer_host)
-        self._peer_is_loopback: bool = peer_is_loopback
+        self.number: int = peer.number
+        self.outgoing: Outgoing = peer.outgoing
+        self.noting: Noting = Noting(container.events, "AMQP 0-9-1", peer)
+        outgoing = peer.outgoing
         outgoing.listener = ConnectionDrain(self)
         self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, container.limits)
         self.reading: Reading = Reading(outgoing.transport)
+        number = peer.number
         self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, self.wire, self.reading)
+        self.login: Login = Login(container, peer, self.noting, self.reading, self)
         # The time of the event that is being handled.
         self._now: int = now
         self._channels: dict[int, Channel] = {}
         self.ended: bool = False
-
         self.client_properties: dict[str, object] = {}
-        self._mechanism: str = ""
-        self.user: str = ""
-        self.principal: Principal | None = None
 
         # A publisher is told about alarms and not read while one lasts.
         self._publishes: bool = False
         self._blocked: bool = False
         # It may complete the message that it is in the middle of, though an alarm lasts.
-        self.is_finishing: bool = False
+        self._is_finishing: bool = False
 
     # What the node says.
 
@@ -104,7 +92,7 @@ class Connection(ConnectionListener):
             data = b""
         released_count = self.wire.released_count
         self.wire.receive(data, now)
-        if self.is_finishing:
+        if self._is_finishing:
             self._finish_one(released_count)
         elif self.container.alarm and self.wire.assembling():
             # It would go on with a large content until it is complete.
@@ -114,7 +102,7 @@ class Connection(ConnectionListener):
         """It was its turn to complete one message, whatever comes behind it."""
         if self.wire.assembling() and self.wire.released_count == released_count:
             return
-        self.is_finishing = False
+        self._is_finishing = False
         if self._blocked and not self.ended:
             self.reading.stop(ALARM)
 
@@ -122,14 +110,17 @@ class Connection(ConnectionListener):
         """Of messages that an alarm has stopped in the middle, or that it completes now. What waits
         in the transport behind them is held by the alarm as well.
         """
-        if not self.is_finishing and not self.reading.is_stopped_for(ALARM):
+        if not self._is_finishing and not self.reading.is_stopped_for(ALARM):
             return 0
         return self.wire.assembling() + self.outgoing.transport.unheard_bytes()
+
+    def is_finishing(self) -> bool:
+        return self._is_finishing and not self.ended
 
     def finish(self, now: int) -> None:
         """Its turn to complete a message, though the alarm lasts."""
         self._now = now
-        self.is_finishing = True
+        self._is_finishing = True
         self.reading.go_on(ALARM)
 
     def give_up_unfinished(self, now: int) -> None:
@@ -189,7 +180,7 @@ class Connection(ConnectionListener):
                 self._block()
         elif self._blocked:
             self._blocked = False
-            self.is_finishing = False
+            self._is_finishing = False
             if login.client_capability(self.client_properties, "connection.blocked"):
                 self.wire.send_method(0, ConnectionUnblocked())
             self.reading.go_on(ALARM)
@@ -207,13 +198,16 @@ class Connection(ConnectionListener):
         for channel in self._channels.values():
             channel.touch_queues()
 
-    def update_is_plain(self) -> None:
-        """Publishing is intercepted from now on, or no longer."""
+    def interceptor_changed(self) -> None:
         for channel in self._channels.values():
             channel.update_is_plain()
 
-    def channels(self) -> list[Channel]:
-        return list(self._channels.values())
+    def vhost_name(self) -> str:
+        principal = self.login.principal
+        return "" if principal is None else principal.vhost.name
+
+    def channel_count(self) -> int:
+        return len(self._channels)
 
     def held_bytes(self, message_bytes: int) -> int:
         octets = self.wire.buffered()
@@ -270,7 +264,7 @@ class Connection(ConnectionListener):
             raise fault_of(refusal) from refusal
 
     def _open_channel(self, number: int) -> None:
-        principal = self.principal
+        principal = self.login.principal
         assert principal is not None, "the wire opens no channel before connection.open"
         hears_cancels = login.client_capability(self.client_properties, "consumer_cancel_notify")
         channel = Channel(
@@ -310,11 +304,7 @@ class Connection(ConnectionListener):
             except Exception as error:
                 # The others must give back what they hold all the same.
                 failure = failure or error
-        principal = self.principal
-        if principal is not None:
-            counts = self.container.connection_counts
-            counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
-            self.container.state.connection_ended(self.number, self._now)
+        self.login.end(self._now)
         if failure is not None:
             raise failure
 
@@ -333,75 +323,40 @@ class Connection(ConnectionListener):
 
     def _log_in(self, method: ConnectionStartOk) -> None:
         self.client_properties = method.client_properties
-        self._mechanism = method.mechanism
-        user, password = login.credentials(method)
-        verification = self.container.state.begin_login(
-            user, password.encode("utf-8", "surrogateescape"), self.peer_host, self._now
-        )
-        if verification.remembered:
-            self.login_checked(verification, self._now)
-            return
-        self.reading.stop(LOGIN)
-        self.container.login_checker.check(verification, ConnectionLogin(self, user))
+        mechanism = login.mechanism_of(method.mechanism)
+        try:
+            self.login.begin(mechanism, method.response, self._now)
+        except Malformed as error:
+            raise login.malformed(mechanism.name, error) from error
 
-    def login_checked(self, verification: Verification, now: int) -> None:
+    def login_accepted(self, now: int) -> None:
         self._now = now
-        if self.ended:
-            return
-        state = self.container.state
-        name = verification.name
-        user = state.users.find(name)
-        good = state.users.settle(verification)
-        if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
-            self.noting.login_refused(name, why_refused(user, good, self._peer_is_loopback))
-            waited = now - verification.asked_at
-            delay = state.login_delays.failed(name, self.peer_host, now, waited)
-            state.timers.schedule(LoginRefusal(self), now + delay)
-            return
-        state.login_delays.succeeded(name, self.peer_host)
-        self.user = name
-        self.noting.login_accepted(name, self._mechanism)
         limits = self.container.limits
         self.wire.send_method(
             0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
         )
-        self.reading.go_on(LOGIN)
 
-    def login_not_checked(self, user: str, now: int) -> None:
-        """Too many logins wait."""
+    def login_refused(self, now: int) -> None:
         self._now = now
-        if self.ended:
-            return
-        self.noting.login_refused(user, TOO_MANY_LOGINS)
-        self.reading.go_on(LOGIN)
-        if login.client_capability(self.client_properties, "authentication_failure_close"):
-            self.wire.close(login.postponement())
-        else:
-            self.wire.lost()
+        self._deny(login.refusal(self.login.mechanism))
 
-    def refuse_login(self, now: int) -> None:
-        """The delay after a failed login is over."""
+    def login_postponed(self, now: int) -> None:
         self._now = now
-        if self.ended:
-            return
-        self.reading.go_on(LOGIN)
+        self._deny(login.postponement())
+
+    def _deny(self, fault: ConnectionFault) -> None:
         if login.client_capability(self.client_properties, "authentication_failure_close"):
-            self.wire.close(login.refusal(self._mechanism))
+            self.wire.close(fault)
         else:
             # Older clients take an end without words at this point for a refused login.
             self.wire.lost()
 
-    def _open(self, name: str) -> None:
-        counts = self.container.connection_counts
+    def _open(self, vhost: str) -> None:
         try:
-            vhost, access = self.container.state.open_vhost(name, self.user, counts.get(name, 0))
+            self.login.open_vhost(vhost, login.connection_name(self.client_properties))
         except Refusal as refusal:
-            self.noting.warn(EventKind.ACCESS_DENIED, refusal.text, {"vhost": name})
             # Whatever the reason, the client cannot go on without a virtual host.
             raise fault_of(NotAllowed(refusal.text)) from refusal
-        counts[name] = counts.get(name, 0) + 1
-        self.principal = self.container.principal(self.user, vhost, access)
-        self.noting.opened(self.principal, login.connection_name(self.client_properties))
         self.wire.send_method(0, ConnectionOpenOk())
 
 
@@ -413,42 +368,3 @@ class ConnectionDrain(DrainListener):
 
     def drained(self) -> None:
         self._connection.touch_queues()
-
-
-class ConnectionLogin(LoginWaiter):
-    """Brings the answer of a password check back to its connection."""
-
-    def __init__(self, connection: Connection, user: str) -> None:
-        self._connection: Connection = connection
-        # Who it says to be.
-        self._user: str = user
-
-    def login_checked(self, verification: Verification, now: int) -> None:
-        self._connection.login_checked(verification, now)
-
-    def login_not_checked(self, now: int) -> None:
-        self._connection.login_not_checked(self._user, now)
-
-    def is_gone(self) -> bool:
-        return self._connection.ended or self._connection.outgoing.transport.has_hung_up()
-
-    def drop(self) -> None:
-        self._connection.outgoing.transport.abort()
-
-    def peer_host(self) -> str:
-        return self._connection.peer_host
-
-    def connection_number(self) -> int:
-        return self._connection.number
-
-
-class LoginRefusal(Timer):
-    """A failed login that waits for its answer."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__()
-        self.connection = connection.number
-        self._connection: Connection = connection
-
-    def fire(self, now: int) -> None:
-        self._connection.refuse_login(now)

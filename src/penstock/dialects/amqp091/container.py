@@ -15,7 +15,7 @@ from penstock.dialects.amqp091.properties import (
 )
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, ReplyConsumers
 from penstock.dialects.container import Container as SharedContainer
-from penstock.dialects.logins import LoginChecker
+from penstock.dialects.login_checker import LoginChecker
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties, encode_header
 from penstock.wire.amqp091.limits import Limits
 from penstock.world.entropy import Entropy

@@ -2,18 +2,19 @@
 
     protocol header -> start -> start-ok -> (password checked) -> tune -> tune-ok, open -> open-ok
 
-Refused logins wait before they are answered, longer with every failure; see `LoginDelays`.
+What happens between start-ok and tune is the same for both dialects: `dialects.login`.
 """
 
 from typing import Final
 
+from penstock.dialects.mechanisms import PLAIN, Claim, Mechanism, Plain
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.amqp091.errors import ConnectionFault
-from penstock.wire.amqp091.methods_generated import ConnectionStart, ConnectionStartOk
+from penstock.wire.amqp091.methods_generated import ConnectionStart
 from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_ERROR
 from penstock.wire.octets import Malformed
-from penstock.wire.sasl import parse_plain
 
+AMQPLAIN: Final = "AMQPLAIN"
 MECHANISMS: Final = b"AMQPLAIN PLAIN"
 LOCALES: Final = b"en_US"
 VERSION_MAJOR: Final = 0
@@ -51,20 +52,31 @@ def start(properties: dict[str, object]) -> ConnectionStart:
     return ConnectionStart(VERSION_MAJOR, VERSION_MINOR, properties, MECHANISMS, LOCALES)
 
 
-def credentials(method: ConnectionStartOk) -> tuple[str, str]:
-    """User and password, whichever mechanism carried them."""
-    mechanism = method.mechanism
-    try:
-        if mechanism == "PLAIN":
-            return parse_plain(method.response)
-        if mechanism == "AMQPLAIN":
-            return parse_amqplain(method.response)
-    except Malformed as error:
-        raise ConnectionFault(ACCESS_REFUSED, f"malformed {mechanism} response: {error}") from error
+class AmqPlain(Mechanism):
+    """User and password in a field table; older than PLAIN."""
+
+    def __init__(self) -> None:
+        super().__init__(AMQPLAIN)
+
+    def step(self, response: bytes) -> Claim:
+        user, password = parse_amqplain(response)
+        return Claim(user, password.encode("utf-8", "surrogateescape"))
+
+
+def mechanism_of(name: str) -> Mechanism:
+    """The mechanism that a client has chosen."""
+    if name == PLAIN:
+        return Plain()
+    if name == AMQPLAIN:
+        return AmqPlain()
     raise ConnectionFault(
         NOT_ALLOWED,
-        f"unsupported authentication mechanism '{mechanism}', use one of {MECHANISMS.decode()}",
+        f"unsupported authentication mechanism '{name}', use one of {MECHANISMS.decode()}",
     )
+
+
+def malformed(mechanism: str, error: Malformed) -> ConnectionFault:
+    return ConnectionFault(ACCESS_REFUSED, f"malformed {mechanism} response: {error}")
 
 
 def refusal(mechanism: str) -> ConnectionFault:

@@ -7,28 +7,28 @@ Invariants: a session is here exactly while it is mapped on the wire; when the c
 whatever means, all its links end or are suspended, then its exclusive queues go.
 """
 
-from penstock.broker.access.users import DEFAULT_USER, Verification, may_connect_from, why_refused
+from penstock.broker.access.users import DEFAULT_USER, may_connect_from
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.timers import Timer
 from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
-from penstock.dialects.amqp10.faults import kind_of, link_fault_of
+from penstock.dialects.amqp10.faults import condition_of, kind_of, link_fault_of
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.links.link_registry import LinkRegistry
 from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
-from penstock.dialects.logins import TOO_MANY_LOGINS, LoginWaiter
+from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
+from penstock.dialects.mechanisms import ANONYMOUS, ANONYMOUS_REFUSED, Anonymous
 from penstock.dialects.noting import Noting
-from penstock.dialects.principal import Principal
+from penstock.dialects.peer import Peer
+from penstock.dialects.protocol_connection import ProtocolConnection
 from penstock.dialects.reading import ALARM, LOGIN
 from penstock.dialects.turn import TOPOLOGY_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FORCED,
     INTERNAL_ERROR,
-    NOT_FOUND,
     RESOURCE_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
 )
@@ -47,52 +47,37 @@ from penstock.wire.amqp10.performatives_generated import (
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.states import Role
 from penstock.wire.amqp10.values import Composite
+from penstock.wire.octets import Malformed
 from penstock.wire.outgoing import DrainListener, Outgoing
 
 
-class Connection(ConnectionListener):
+class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     """Held by the node's connection from the protocol header to the end of the transport."""
 
-    def __init__(
-        self,
-        container: Container,
-        links: LinkRegistry,
-        outgoing: Outgoing,
-        number: int,
-        peer_host: str,
-        peer_is_loopback: bool,
-        now: int,
-    ) -> None:
+    def __init__(self, container: Container, links: LinkRegistry, peer: Peer, now: int) -> None:
         self.container: Container = container
         self.links: LinkRegistry = links
-        self.outgoing: Outgoing = outgoing
-        self.number: int = number
-        self.peer_host: str = peer_host
-        self.noting: Noting = Noting(container.events, "AMQP 1.0", number, peer_host)
-        self._peer_is_loopback: bool = peer_is_loopback
-        outgoing.listener = ConnectionDrain(self)
+        self.peer: Peer = peer
+        self.outgoing: Outgoing = peer.outgoing
+        self.number: int = peer.number
+        self.noting: Noting = Noting(container.events, "AMQP 1.0", peer)
+        peer.outgoing.listener = ConnectionDrain(self)
         allows_anonymous = self._allows_anonymous()
         self.wire: WireConnection = WireConnection(
-            Role.SERVER, self, outgoing, links.limits, links.container_id, not allows_anonymous
+            Role.SERVER, self, peer.outgoing, links.limits, links.container_id, not allows_anonymous
         )
         self._context: ConnectionContext = ConnectionContext(
-            container, self.wire, number, links.container_id, now
+            container, self.wire, peer.number, links.container_id, now
         )
         self._context.noting = self.noting
+        self.login: Login = Login(container, peer, self.noting, self._context.reading, self)
         self._sessions: dict[Session, SessionLinks] = {}
-        self.user: str = ""
         # The open of a client without a SASL layer, while its login is checked.
         self._held_open: Open | None = None
-        self._mechanism: str = ""
         self.ended: bool = False
         self._has_hung_up: bool = False
         # It may complete the message that it is in the middle of, though an alarm lasts.
-        self.is_finishing: bool = False
-
-    @property
-    def principal(self) -> Principal | None:
-        """Who acts, once the connection is open."""
-        return self._context.principal
+        self._is_finishing: bool = False
 
     # What the node says.
 
@@ -100,7 +85,7 @@ class Connection(ConnectionListener):
         self._context.now = now
         released_count = self.wire.released_count
         self.wire.receive(data, now)
-        if self.is_finishing:
+        if self._is_finishing:
             self._finish_one(released_count)
         elif self.container.alarm:
             self._stop_assembling()
@@ -109,7 +94,7 @@ class Connection(ConnectionListener):
         """It was its turn to complete one message, whatever comes behind it."""
         if self.wire.assembling() and self.wire.released_count == released_count:
             return
-        self.is_finishing = False
+        self._is_finishing = False
         if self.container.alarm:
             self._stop_assembling()
 
@@ -117,14 +102,17 @@ class Connection(ConnectionListener):
         """Of messages that an alarm has stopped in the middle, or that it completes now. What waits
         in the transport behind them is held by the alarm as well.
         """
-        if not self.is_finishing and not self._context.reading.is_stopped_for(ALARM):
+        if not self._is_finishing and not self._context.reading.is_stopped_for(ALARM):
             return 0
         return self.wire.assembling() + self.outgoing.transport.unheard_bytes()
+
+    def is_finishing(self) -> bool:
+        return self._is_finishing and not self.ended
 
     def finish(self, now: int) -> None:
         """Its turn to complete a message, though the alarm lasts."""
         self._context.now = now
-        self.is_finishing = True
+        self._is_finishing = True
         self._context.reading.go_on(ALARM)
 
     def give_up_unfinished(self, now: int) -> None:
@@ -176,13 +164,12 @@ class Connection(ConnectionListener):
         if self.container.alarm:
             self._stop_assembling()
         else:
-            self.is_finishing = False
+            self._is_finishing = False
             self._context.reading.go_on(ALARM)
         for end in self._ends():
             end.alarm_changed()
 
-    def update_is_plain(self) -> None:
-        """Publishing is intercepted from now on, or no longer."""
+    def interceptor_changed(self) -> None:
         for end in self._ends():
             end.update_is_plain()
 
@@ -190,6 +177,13 @@ class Connection(ConnectionListener):
         """The socket takes more again."""
         for end in self._ends():
             end.has_room()
+
+    def vhost_name(self) -> str:
+        principal = self.login.principal
+        return "" if principal is None else principal.vhost.name
+
+    def channel_count(self) -> int:
+        return 0
 
     def held_bytes(self, message_bytes: int) -> int:
         octets = self.wire.buffered() + self._context.transactions.octets
@@ -218,12 +212,11 @@ class Connection(ConnectionListener):
             self._log_in(frame)
 
     def open_received(self, opened: Open) -> None:
-        if self.user:
+        if self.login.user:
             self._open(opened)
             return
         self._held_open = opened
-        self._mechanism = "none"
-        self._check(login.ANONYMOUS_LOGIN)
+        self.login.begin(Anonymous(login.NO_SASL), b"", self._context.now)
 
     def session_begun(self, session: Session, begin: Begin) -> None:
         self._sessions[session] = SessionLinks(self._context, self.links, session)
@@ -272,12 +265,9 @@ class Connection(ConnectionListener):
             except Exception as error:
                 # The others must give back what they hold all the same.
                 failure = failure or error
-        principal = self._context.principal
-        if principal is not None:
+        if self.login.principal is not None:
             self.links.connection_ended(self.number, now)
-            counts = self.container.connection_counts
-            counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
-            self.container.state.connection_ended(self.number, now)
+        self.login.end(now)
         if failure is not None:
             raise failure
 
@@ -288,64 +278,31 @@ class Connection(ConnectionListener):
         return (
             self.links.settings.anonymous
             and user is not None
-            and may_connect_from(user, self._peer_is_loopback)
-            and user.password_hash != self.links.anonymous_refused_hash
+            and may_connect_from(user, self.peer.is_loopback)
+            and user.password_hash != self.container.anonymous_refused_hash
         )
 
-    def _is_anonymous(self) -> bool:
-        """Whether the client that logs in has named no user."""
-        return self._mechanism != login.PLAIN
-
     def _log_in(self, init: SaslInit) -> None:
-        self._mechanism = init.mechanism
-        claimed = login.credentials(init, self._allows_anonymous())
-        if claimed is None:
-            why = f"mechanism {init.mechanism} is not offered, or its response is malformed"
-            if init.mechanism == login.ANONYMOUS:
-                why = login.ANONYMOUS_REFUSED
-            self.noting.login_refused("", why)
-            self.wire.send_sasl(SaslOutcome(login.REFUSED))
+        name = init.mechanism
+        mechanism = login.mechanism_of(name, self._allows_anonymous())
+        if mechanism is None:
+            is_anonymous = name == ANONYMOUS
+            self._refuse_unchecked(
+                ANONYMOUS_REFUSED if is_anonymous else f"mechanism {name} is not offered"
+            )
             return
-        self._check(claimed)
+        try:
+            self.login.begin(mechanism, init.initial_response or b"", self._context.now)
+        except Malformed as error:
+            self._refuse_unchecked(f"malformed {name} response: {error}")
 
-    def _check(self, claimed: tuple[str, bytes]) -> None:
-        user, password = claimed
-        now = self._context.now
-        state = self.container.state
-        if self._is_anonymous():
-            # Nobody's guess: it must not delay those who log in as this user.
-            verification = state.users.verifier(user, password, True)
-            verification.asked_at = now
-        else:
-            verification = state.begin_login(user, password, self.peer_host, now)
-        if verification.remembered:
-            self.login_checked(verification, self._context.now)
-            return
-        self._context.reading.stop(LOGIN)
-        self.container.login_checker.check(verification, ConnectionLogin(self, user))
+    def _refuse_unchecked(self, reason: str) -> None:
+        """Nobody is named whose password could be checked, so nobody is made to wait."""
+        self.noting.login_refused("", reason)
+        self.wire.send_sasl(SaslOutcome(login.REFUSED))
 
-    def login_checked(self, verification: Verification, now: int) -> None:
+    def login_accepted(self, now: int) -> None:
         self._context.now = now
-        if self.ended:
-            return
-        state = self.container.state
-        name = verification.name
-        user = state.users.find(name)
-        good = state.users.settle(verification)
-        if not good or user is None or not may_connect_from(user, self._peer_is_loopback):
-            if self._is_anonymous():
-                self._refuse_anonymous(verification)
-                return
-            self.noting.login_refused(name, why_refused(user, good, self._peer_is_loopback))
-            waited = now - verification.asked_at
-            delay = state.login_delays.failed(name, self.peer_host, now, waited)
-            state.timers.schedule(LoginRefusal(self), now + delay)
-            return
-        if not self._is_anonymous():
-            state.login_delays.succeeded(name, self.peer_host)
-        self.user = name
-        self.noting.login_accepted(name, self._mechanism)
-        self._context.reading.go_on(LOGIN)
         opened = self._held_open
         if opened is None:
             self.wire.send_sasl(SaslOutcome(login.LOGGED_IN))
@@ -356,58 +313,31 @@ class Connection(ConnectionListener):
         except ConnectionFault as fault:
             self.wire.close(fault)
 
-    def _refuse_anonymous(self, verification: Verification) -> None:
-        if not verification.good:
-            # It is offered again when the user has another password.
-            self.links.anonymous_refused_hash = verification.password_hash
-        self.noting.login_refused(verification.name, login.ANONYMOUS_REFUSED)
+    def login_refused(self, now: int) -> None:
+        self._context.now = now
         self._deny(login.REFUSED)
 
-    def login_not_checked(self, user: str, now: int) -> None:
-        """Too many logins wait."""
+    def login_postponed(self, now: int) -> None:
         self._context.now = now
-        if self.ended:
-            return
-        self.noting.login_refused(user, TOO_MANY_LOGINS)
         self._deny(login.TRY_AGAIN)
-
-    def refuse_login(self, now: int) -> None:
-        """The delay after a failed login is over."""
-        self._context.now = now
-        if self.ended:
-            return
-        self._deny(login.REFUSED)
 
     def _deny(self, code: int) -> None:
         """Answer a login that was not good, or not looked at, with a code of the SASL outcome. A
         client without a SASL layer hears a close.
         """
-        self._context.reading.go_on(LOGIN)
         if self._held_open is None:
             self.wire.send_sasl(SaslOutcome(code))
             return
-        text = login.ANONYMOUS_REFUSED if code == login.REFUSED else TOO_MANY_LOGINS
+        text = ANONYMOUS_REFUSED if code == login.REFUSED else TOO_MANY_LOGINS
         self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, text))
 
     def _open(self, opened: Open) -> None:
-        name = login.vhost_of(opened.hostname)
-        state = self.container.state
-        counts = self.container.connection_counts
         try:
-            vhost, access = state.open_vhost(name, self.user, counts.get(name, 0))
+            principal = self.login.open_vhost(login.vhost_of(opened.hostname), opened.container_id)
         except Refusal as refusal:
-            self.noting.warn(EventKind.ACCESS_DENIED, refusal.text, {"vhost": name})
-            condition = RESOURCE_LIMIT_EXCEEDED
-            if name not in state.vhosts:
-                condition = NOT_FOUND
-            elif state.access.find(self.user, name) is None:
-                condition = UNAUTHORIZED_ACCESS
-            raise ConnectionFault(condition, refusal.text) from refusal
-        counts[name] = counts.get(name, 0) + 1
+            raise ConnectionFault(condition_of(refusal), refusal.text) from refusal
         self._context.container_id = opened.container_id
-        principal = self.container.principal(self.user, vhost, access)
         self._context.principal = principal
-        self.noting.opened(principal, opened.container_id)
         properties: dict[str, object] | None = self.links.properties
         if self.wire.outgoing_frame_max < login.FRAME_SIZE_FOR_PROPERTIES:
             properties = None
@@ -422,42 +352,3 @@ class ConnectionDrain(DrainListener):
 
     def drained(self) -> None:
         self._connection.has_room()
-
-
-class ConnectionLogin(LoginWaiter):
-    """Brings the answer of a password check back to its connection."""
-
-    def __init__(self, connection: Connection, user: str) -> None:
-        self._connection: Connection = connection
-        # Who it says to be.
-        self._user: str = user
-
-    def login_checked(self, verification: Verification, now: int) -> None:
-        self._connection.login_checked(verification, now)
-
-    def login_not_checked(self, now: int) -> None:
-        self._connection.login_not_checked(self._user, now)
-
-    def is_gone(self) -> bool:
-        return self._connection.ended or self._connection.outgoing.transport.has_hung_up()
-
-    def drop(self) -> None:
-        self._connection.outgoing.transport.abort()
-
-    def peer_host(self) -> str:
-        return self._connection.peer_host
-
-    def connection_number(self) -> int:
-        return self._connection.number
-
-
-class LoginRefusal(Timer):
-    """A failed login that waits for its answer."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__()
-        self.connection = connection.number
-        self._connection: Connection = connection
-
-    def fire(self, now: int) -> None:
-        self._connection.refuse_login(now)

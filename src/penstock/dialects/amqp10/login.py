@@ -1,27 +1,17 @@
-"""The SASL layer and the open, on the server's side.
-
-    mechanism       who
-    PLAIN           users with their passwords
-    ANONYMOUS       the default user, as long as it has its default password; where the operator
-                    allows it, and from where that user may log in
+"""The SASL layer and the open, on the server's side: what is not the same for both dialects, which is
+in `dialects.login` and `dialects.mechanisms`.
 
 A client that begins without a SASL layer is taken for one that chose ANONYMOUS, where that is
 offered.
-
-SCRAM-SHA-256 needs keys derived from each password. Users have argon2id hashes, from which they
-cannot be derived, so it is not offered; EXTERNAL is not without TLS.
 """
 
 from typing import Final
 
-from penstock.broker.access.users import DEFAULT_USER
 from penstock.broker.state import DEFAULT_VHOST
-from penstock.wire.amqp10.performatives_generated import SaslInit
-from penstock.wire.octets import Malformed
-from penstock.wire.sasl import parse_plain
+from penstock.dialects.mechanisms import ANONYMOUS, PLAIN, Anonymous, Mechanism, Plain
 
-PLAIN: Final = "PLAIN"
-ANONYMOUS: Final = "ANONYMOUS"
+# What the log calls the login of a client without a SASL layer.
+NO_SASL: Final = "none"
 # Of the SASL outcome.
 LOGGED_IN: Final = 0
 REFUSED: Final = 1
@@ -45,29 +35,16 @@ def open_properties(server_properties: dict[str, object]) -> dict[str, object]:
     return {name: server_properties[name] for name in _PROPERTIES if name in server_properties}
 
 
-# Everybody knows this password. Who has changed it has also ended this way in.
-ANONYMOUS_LOGIN: Final = (DEFAULT_USER, DEFAULT_USER.encode())
-ANONYMOUS_REFUSED: Final = (
-    f"anonymous clients are let in only where amqp10.anonymous allows it, from where '{DEFAULT_USER}' "
-    f"may log in, and while '{DEFAULT_USER}' has its default password: log in with SASL PLAIN"
-)
-
-
 def mechanisms(allows_anonymous: bool) -> list[str]:
     return [PLAIN, ANONYMOUS] if allows_anonymous else [PLAIN]
 
 
-def credentials(init: SaslInit, allows_anonymous: bool) -> tuple[str, bytes] | None:
-    """User and password, whichever mechanism carried them; None for what nobody can check."""
-    mechanism = init.mechanism
-    if mechanism == PLAIN:
-        try:
-            user, password = parse_plain(init.initial_response or b"")
-        except Malformed:
-            return None
-        return user, password.encode("utf-8", "surrogateescape")
-    if mechanism == ANONYMOUS and allows_anonymous:
-        return ANONYMOUS_LOGIN
+def mechanism_of(name: str, allows_anonymous: bool) -> Mechanism | None:
+    """The mechanism that a client has chosen; None for one that is not offered."""
+    if name == PLAIN:
+        return Plain()
+    if name == ANONYMOUS and allows_anonymous:
+        return Anonymous()
     return None
 
 

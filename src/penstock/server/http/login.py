@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.users import may_connect_from, why_refused
 from penstock.broker.events import Event, EventKind, Party, Severity
-from penstock.dialects.logins import LoginWaiter
+from penstock.dialects.login_checker import LoginWaiter
 from penstock.server.http.line import BrokerLine, heard
 from penstock.server.http.problems import Problem
 from penstock.server.server import is_loopback

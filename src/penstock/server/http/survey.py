@@ -182,8 +182,7 @@ def _add_levels(queue: MessageQueue, figures: Figures) -> None:
 
 def _count_channels(node: Node, figures: Figures) -> Generator[None, None, None]:
     for count, connection in enumerate(list(node.connections.values()), 1):
-        if connection.amqp10 is None:
-            figures.channels += len(connection.amqp091.channels())
+        figures.channels += connection.protocol.channel_count()
         if count % STEP_COUNT == 0:
             yield
 

@@ -24,6 +24,7 @@ from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.sending import Sent
 from penstock.wire.amqp10.values import Symbol
 from tests.dialects.amqp10.doubles import House, Peer, Producer, value_body
+from tests.dialects.protocols import amqp10_of
 
 
 @pytest.fixture
@@ -329,8 +330,7 @@ def test_a_transfer_may_ask_to_be_settled_first_on_such_a_link(house: House) -> 
 
 
 def _node_links(peer: Peer) -> list[ReceivingLink]:
-    assert peer.connection.amqp10 is not None
-    sessions = peer.connection.amqp10.wire._incoming_channels.values()
+    sessions = amqp10_of(peer.connection).wire._incoming_channels.values()
     return [link for session in sessions for link in session.receivers.values()]
 
 

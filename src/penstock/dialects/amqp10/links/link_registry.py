@@ -75,8 +75,6 @@ class LinkRegistry:
     ) -> None:
         self.container: Container = container
         self.settings: Amqp10Settings = settings
-        # The default user's password hash, once an anonymous client was refused because of it.
-        self.anonymous_refused_hash: str = ""
         self.limits: Limits = limits
         self.container_id: str = container_id
         # What an open says about this server.

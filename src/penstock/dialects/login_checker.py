@@ -1,13 +1,8 @@
 """Checking a password takes tens of milliseconds, so it happens elsewhere; the seam for that."""
 
-from typing import Final
-
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.access.users import Verification
-
-# What the log says of a login that was not looked at.
-TOO_MANY_LOGINS: Final = "too many logins wait to be checked; this one was not"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

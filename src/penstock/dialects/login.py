@@ -1,0 +1,194 @@
+"""How a client logs in, whatever it speaks: a claim, its check, and the answer.
+
+    the client's response -> `Mechanism.step` -> a claim -> the check of the password, elsewhere
+        good    `LoginListener.login_accepted`, then `Login.open_vhost`
+        wrong   a delay that grows with every failure (`LoginDelays`), then `login_refused`
+        not looked at, because too many wait        `login_postponed`
+
+The dialects carry responses and answers in their frames. Checking a password takes tens of
+milliseconds, so it happens elsewhere: `LoginChecker` is the seam for that.
+
+Invariants
+- While a login is being checked, or its refusal waits, its connection is not read.
+- A connection counts for its virtual host from `open_vhost` until `end`, once.
+"""
+
+from typing import Final
+
+from mypy_extensions import trait
+
+from penstock.broker.access.users import Verification, may_connect_from, why_refused
+from penstock.broker.errors import Refusal
+from penstock.broker.events import EventKind
+from penstock.broker.timers import Timer
+from penstock.dialects.container import Container
+from penstock.dialects.login_checker import LoginWaiter
+from penstock.dialects.mechanisms import ANONYMOUS_REFUSED, Mechanism
+from penstock.dialects.noting import Noting
+from penstock.dialects.peer import Peer
+from penstock.dialects.principal import Principal
+from penstock.dialects.reading import LOGIN, Reading
+
+# What the log says of a login that was not looked at.
+TOO_MANY_LOGINS: Final = "too many logins wait to be checked; this one was not"
+
+
+@trait
+class LoginListener:
+    """A dialect's connection: it tells its client how the login ended, in its own frames."""
+
+    def login_accepted(self, now: int) -> None:
+        raise NotImplementedError
+
+    def login_refused(self, now: int) -> None:
+        """The delay after a failed login is over."""
+        raise NotImplementedError
+
+    def login_postponed(self, now: int) -> None:
+        """Too many logins wait; nothing is said about the password."""
+        raise NotImplementedError
+
+
+class Login(LoginWaiter):
+    """One connection's login. Held by the connection from its begin to its end."""
+
+    def __init__(
+        self,
+        container: Container,
+        peer: Peer,
+        noting: Noting,
+        reading: Reading,
+        listener: LoginListener,
+    ) -> None:
+        self._container: Container = container
+        self._peer: Peer = peer
+        self._noting: Noting = noting
+        self._reading: Reading = reading
+        self._listener: LoginListener = listener
+        # What the client has chosen, and who it says to be.
+        self.mechanism: str = ""
+        self._claimed: str = ""
+        self._names_user: bool = True
+        # Who it is; empty until the login is accepted.
+        self.user: str = ""
+        # What it may do; None until it has opened a virtual host.
+        self.principal: Principal | None = None
+        self._is_ended: bool = False
+
+    def begin(self, mechanism: Mechanism, response: bytes, now: int) -> None:
+        """The client has chosen a mechanism. Raises `Malformed` for a response that is none of
+        that mechanism.
+        """
+        self.mechanism = mechanism.name
+        claim = mechanism.step(response)
+        self._claimed = claim.user
+        state = self._container.state
+        self._names_user = mechanism.names_user
+        if mechanism.names_user:
+            verification = state.begin_login(claim.user, claim.password, self._peer.host, now)
+        else:
+            # Nobody's guess: it must not delay those who log in as this user.
+            verification = state.users.verifier(claim.user, claim.password, True)
+            verification.asked_at = now
+        if verification.remembered:
+            self.login_checked(verification, now)
+            return
+        self._reading.stop(LOGIN)
+        self._container.login_checker.check(verification, self)
+
+    def open_vhost(self, name: str, client_name: str) -> Principal:
+        """Whoever has logged in names its virtual host. Raises a refusal where it may not.
+        `client_name` is what the client calls its connection, or its container.
+        """
+        counts = self._container.connection_counts
+        count = counts.get(name, 0)
+        try:
+            vhost, access = self._container.state.open_vhost(name, self.user, count)
+        except Refusal as refusal:
+            self._noting.warn(EventKind.ACCESS_DENIED, refusal.text, {"vhost": name})
+            raise
+        counts[name] = count + 1
+        principal = self._container.principal(self.user, vhost, access)
+        self.principal = principal
+        self._noting.opened(principal, client_name)
+        return principal
+
+    def end(self, now: int) -> None:
+        """The connection has ended and given back what it held: its exclusive queues go."""
+        self._is_ended = True
+        principal = self.principal
+        if principal is not None:
+            counts = self._container.connection_counts
+            counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
+            self._container.state.connection_ended(self._peer.number, now)
+
+    # What the checker says.
+
+    def login_checked(self, verification: Verification, now: int) -> None:
+        if self._is_ended:
+            return
+        state = self._container.state
+        peer = self._peer
+        name = verification.name
+        user = state.users.find(name)
+        good = state.users.settle(verification)
+        if not good or user is None or not may_connect_from(user, peer.is_loopback):
+            if not self._names_user:
+                self._refuse_anonymous(verification, now)
+                return
+            self._noting.login_refused(name, why_refused(user, good, peer.is_loopback))
+            waited = now - verification.asked_at
+            delay = state.login_delays.failed(name, peer.host, now, waited)
+            state.timers.schedule(LoginRefusal(self, peer.number), now + delay)
+            return
+        if self._names_user:
+            state.login_delays.succeeded(name, peer.host)
+        self.user = name
+        self._noting.login_accepted(name, self.mechanism)
+        self._reading.go_on(LOGIN)
+        self._listener.login_accepted(now)
+
+    def _refuse_anonymous(self, verification: Verification, now: int) -> None:
+        if not verification.good:
+            # It is offered again when the user has another password.
+            self._container.anonymous_refused_hash = verification.password_hash
+        self._noting.login_refused(verification.name, ANONYMOUS_REFUSED)
+        self._reading.go_on(LOGIN)
+        self._listener.login_refused(now)
+
+    def login_not_checked(self, now: int) -> None:
+        if self._is_ended:
+            return
+        self._noting.login_refused(self._claimed, TOO_MANY_LOGINS)
+        self._reading.go_on(LOGIN)
+        self._listener.login_postponed(now)
+
+    def refuse(self, now: int) -> None:
+        if self._is_ended:
+            return
+        self._reading.go_on(LOGIN)
+        self._listener.login_refused(now)
+
+    def is_gone(self) -> bool:
+        return self._is_ended or self._peer.outgoing.transport.has_hung_up()
+
+    def drop(self) -> None:
+        self._peer.outgoing.transport.abort()
+
+    def peer_host(self) -> str:
+        return self._peer.host
+
+    def connection_number(self) -> int:
+        return self._peer.number
+
+
+class LoginRefusal(Timer):
+    """A failed login that waits for its answer."""
+
+    def __init__(self, login: Login, connection_number: int) -> None:
+        super().__init__()
+        self.connection = connection_number
+        self._login: Login = login
+
+    def fire(self, now: int) -> None:
+        self._login.refuse(now)

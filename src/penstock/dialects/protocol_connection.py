@@ -1,0 +1,79 @@
+"""One client's connection as the node sees it, whatever protocol the client speaks."""
+
+from mypy_extensions import trait
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.message_queue import MessageQueue
+
+
+@trait
+class ProtocolConnection:
+    """Implemented by the connection of each dialect; held by `connection.Connection`, through which
+    the node reaches it. A trait, because a dialect's connection is also its wire's listener.
+    """
+
+    def received(self, data: bytes, now: int) -> None:
+        """What the client sent; empty to go on with what was kept when its turn was over."""
+        raise NotImplementedError
+
+    def tick(self, now: int) -> None:
+        """A few times a second: heartbeats and time-outs."""
+        raise NotImplementedError
+
+    def lost(self, now: int) -> None:
+        """The transport is gone."""
+        raise NotImplementedError
+
+    def failed(self, now: int) -> None:
+        """A defect of ours was met while this connection was served: it is closed."""
+        raise NotImplementedError
+
+    def stop(self, reason: str, now: int) -> None:
+        """The server ends this connection: it stops, or an operator asked for it."""
+        raise NotImplementedError
+
+    def alarm_changed(self, now: int) -> None:
+        """Memory or disk ran low, or is fine again."""
+        raise NotImplementedError
+
+    def interceptor_changed(self) -> None:
+        """Publishing is intercepted from now on, or no longer."""
+        raise NotImplementedError
+
+    # Messages that an alarm has stopped in the middle; see `node.unfinished`.
+
+    def unfinished_octets(self) -> int:
+        """Of messages that an alarm has stopped in the middle, or that it completes now."""
+        raise NotImplementedError
+
+    def is_finishing(self) -> bool:
+        """Whether it may complete a message, though an alarm lasts."""
+        raise NotImplementedError
+
+    def finish(self, now: int) -> None:
+        """Its turn to complete a message, though an alarm lasts."""
+        raise NotImplementedError
+
+    def give_up_unfinished(self, now: int) -> None:
+        """It did not complete its message when it was its turn: it is closed."""
+        raise NotImplementedError
+
+    # What it has.
+
+    def vhost_name(self) -> str:
+        """The virtual host it has opened; empty before."""
+        raise NotImplementedError
+
+    def channel_count(self) -> int:
+        """Open channels; 0 for a protocol that has none."""
+        raise NotImplementedError
+
+    def held_bytes(self, message_bytes: int) -> int:
+        """Octets that it keeps in memory: unfinished input, and what is not settled or not
+        committed. Each message costs `message_bytes` beside its body.
+        """
+        raise NotImplementedError
+
+    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
+        """Append every delivery that is out with its consumers."""
+        raise NotImplementedError
