@@ -83,7 +83,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
 
     def received(self, data: bytes, now: int) -> None:
         self._context.now = now
-        released_count = self.wire.released_count
+        released_count = self.wire.assembler.released_count
         self.wire.receive(data, now)
         if self._is_finishing:
             self._finish_one(released_count)
@@ -92,7 +92,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
 
     def _finish_one(self, released_count: int) -> None:
         """It was its turn to complete one message, whatever comes behind it."""
-        if self.wire.assembling() and self.wire.released_count == released_count:
+        if self.wire.assembler.octets and self.wire.assembler.released_count == released_count:
             return
         self._is_finishing = False
         if self.container.alarm:
@@ -104,7 +104,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         """
         if not self._is_finishing and not self._context.reading.is_stopped_for(ALARM):
             return 0
-        return self.wire.assembling() + self.outgoing.transport.unheard_bytes()
+        return self.wire.assembler.octets + self.outgoing.transport.unheard_bytes()
 
     def is_finishing(self) -> bool:
         return self._is_finishing and not self.ended
@@ -124,7 +124,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         """A producer without credit may still complete what it has begun, which may be as large as
         the largest message. While an alarm lasts it does not.
         """
-        if self.wire.assembling() and not self.ended and not self._has_hung_up:
+        if self.wire.assembler.octets and not self.ended and not self._has_hung_up:
             self._context.reading.stop(ALARM)
 
     def tick(self, now: int) -> None:

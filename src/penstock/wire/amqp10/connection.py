@@ -105,11 +105,7 @@ class Connection(Hearer):
 
     def buffered(self) -> int:
         """Octets kept between reads: the incomplete frame and the deliveries in the making."""
-        return len(self._pending) + self._assembling
-
-    def assembling(self) -> int:
-        """Octets of the deliveries in the making alone."""
-        return self._assembling
+        return len(self._pending) + self.assembler.octets
 
     def _is_held(self) -> bool:
         """Our listener owes the answer that what comes next depends on."""

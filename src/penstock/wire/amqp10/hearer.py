@@ -1,23 +1,25 @@
 """The hearing half of a connection, frame by frame: the general path of the control plane.
 
 One whole frame comes in: a heartbeat, a SASL frame, or a performative with its payload. Transfers
-are put together in `assembler`; `connection.Connection` finds the frames in the octets and takes a
-shorter path where it can; nobody else uses this class.
+are put together by the connection's `Assembler`; `connection.Connection` finds the frames in the
+octets and takes a shorter path where it can; nobody else uses this class.
 
 Invariants
 - Faults and `Malformed`, whether raised here or by a listener, end in `_fail` and nowhere else.
+- A peer that overruns the session's window ends its session.
 - A closing connection hears only open and close, an ended session only end, a detached link only
   detach.
 """
 
-from penstock.wire.amqp10.assembler import Assembler
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FRAMING_ERROR,
     DECODE_ERROR,
     ILLEGAL_STATE,
     INVALID_FIELD,
+    SESSION_ERRANT_LINK,
     SESSION_HANDLE_IN_USE,
     SESSION_UNATTACHED_HANDLE,
+    SESSION_WINDOW_VIOLATION,
     UNAUTHORIZED_ACCESS,
 )
 from penstock.wire.amqp10.decoding import Reader
@@ -40,6 +42,7 @@ from penstock.wire.amqp10.performatives_generated import (
     FLOW,
     FRAMES,
     NAMES,
+    TRANSFER,
     Attach,
     Begin,
     Close,
@@ -54,7 +57,9 @@ from penstock.wire.amqp10.performatives_generated import (
 )
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
 from penstock.wire.amqp10.sending import SendingLink, SettlementListener
+from penstock.wire.amqp10.serial import difference
 from penstock.wire.amqp10.session import Session
+from penstock.wire.amqp10.speaker import Speaker
 from penstock.wire.amqp10.states import (
     CLOSING,
     CONNECTION_RECEIVED,
@@ -72,7 +77,7 @@ from penstock.wire.amqp10.values import Composite
 from penstock.wire.octets import Malformed
 
 
-class Hearer(Assembler):
+class Hearer(Speaker):
     """What one connection makes of whole frames."""
 
     def _frame(self, data: bytes, position: int, after: int) -> None:
@@ -321,6 +326,67 @@ class Hearer(Assembler):
         if flow.echo and link.is_attached:
             if isinstance(link, (SendingLink, ReceivingLink)):
                 link.send_flow(False)
+
+    def _transfer_frame(self, session: Session, transfer: Transfer, payload: bytes) -> None:
+        if session.incoming_window <= 0:
+            raise SessionFault(
+                SESSION_WINDOW_VIOLATION,
+                f"transfer {session.next_incoming_id} is beyond the incoming window",
+            )
+        session.frame_received()
+        untaken = session.untaken
+        self._transfer_to(session, transfer, payload)
+        if session.untaken == untaken:
+            # The owner heard nothing of this frame, so nobody but us opens the window again.
+            session.flow_if_needed()
+
+    def _transfer_to(self, session: Session, transfer: Transfer, payload: bytes) -> None:
+        link = session.by_remote_handle(transfer.handle)
+        if link is None or (link.state, TRANSFER) not in LINK_RECEIVED:
+            text = f"transfer on handle {transfer.handle}, which is not attached"
+            raise SessionFault(SESSION_UNATTACHED_HANDLE, text)
+        if link.state is LinkState.DETACH_SENT:
+            return
+        if not isinstance(link, ReceivingLink):
+            text = f"transfer on handle {transfer.handle}, whose sender we are"
+            raise SessionFault(SESSION_ERRANT_LINK, text)
+        try:
+            self.assembler.add(session, link, transfer, payload)
+        except (Fault, Malformed) as error:
+            self._fail(session, link, error)
+
+    def _disposition(self, session: Session, said: Disposition) -> None:
+        first = said.first
+        last = first if said.last is None else said.last
+        if difference(last, first) < 0:
+            raise SessionFault(INVALID_FIELD, f"disposition of {first} to {last}")
+        if said.role:
+            self._update_sent(session, first, last, said.state, said.settled)
+        elif said.settled:
+            for link in list(session.receivers.values()):
+                self._settled_by_sender(session, link, first, last, said.state)
+
+    def _update_sent(
+        self, session: Session, first: int, last: int, state: Composite | None, settled: bool
+    ) -> None:
+        """The receiver's word on deliveries of ours."""
+        for link in list(session.senders.values()):
+            if link.unsettled:
+                try:
+                    link.update(first, last, state, settled)
+                except (Fault, Malformed) as error:
+                    self._fail(session, link, error)
+        if session.is_stalled and session.outgoing_window > 0:
+            self._wake(session)
+
+    def _settled_by_sender(
+        self, session: Session, link: ReceivingLink, first: int, last: int, state: Composite | None
+    ) -> None:
+        try:
+            for delivery_id, tag in link.forget_range(first, last):
+                link.listener.sender_settled(link, delivery_id, tag, state)
+        except (Fault, Malformed) as error:
+            self._fail(session, link, error)
 
     def _wake(self, session: Session) -> None:
         """There is room in the session again: finish what is half sent, then ask for more."""

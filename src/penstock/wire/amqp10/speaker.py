@@ -11,6 +11,7 @@ Invariants
 
 from typing import Final
 
+from penstock.wire.amqp10.assembler import Assembler
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FORCED,
     INVALID_FIELD,
@@ -106,6 +107,11 @@ class Speaker(PausableInput):
         self.outgoing_frame_max: int = FRAME_MAX_FLOOR
         self.outgoing_channel_max: int = 0xFFFF
         self.remote: Open | None = None
+
+        # Deliveries that come in several frames.
+        self.assembler: Assembler = Assembler(limits.assembly_bytes_max)
+        # Set when nobody knows any more where the next frame begins.
+        self._deaf: bool = False
 
         # Time, in milliseconds.
         self.last_received: int = 0
@@ -286,7 +292,7 @@ class Speaker(PausableInput):
         self, session: Session, link: Link, fault: Fault | None, closed: bool, after: LinkState
     ) -> None:
         link.state = after
-        self._release(link)
+        self.assembler.release(link)
         link.silence()
         error = None if fault is None else fault.error()
         self._say(session.channel, Detach(link.handle, closed, error))
@@ -305,7 +311,7 @@ class Speaker(PausableInput):
     def _say_end(self, session: Session, fault: Fault | None, after: SessionState) -> None:
         session.state = after
         for link in session.all_links():
-            self._release(link)
+            self.assembler.release(link)
         session.silence()
         if session.remote_channel >= 0:
             del self._outgoing_channels[session.channel]
@@ -415,9 +421,7 @@ class Speaker(PausableInput):
                 # The frame loop may hold one of them, and so may the owner.
                 session.silence()
             sessions.clear()
-
-    def _release(self, link: Link) -> None:
-        """A delivery in the making is given up."""
+        self.assembler.forget()
 
     def _resume(self) -> None:
         """The listener has decided: look at what the peer said ahead."""
