@@ -4,9 +4,10 @@ import pytest
 
 from penstock.broker.message import NOBODY
 from penstock.broker.state import BrokerState
-from penstock.dialects.amqp091.container import Container
+from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.properties import MessageProperties
 from penstock.dialects.amqp10.messages.properties import TransferProperties
+from penstock.dialects.container import Container
 from penstock.dialects.decoding import KEPT_HEAD_BYTES_MAX, KEPT_MAX, DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
 from penstock.wire.amqp091.content import BasicProperties, encode_header
@@ -26,9 +27,9 @@ HEAD = Header(durable=True).encode()
 CONTENT_HEADER = encode_header(4, BasicProperties(delivery_mode=2))
 
 
-def container() -> Container:
+def dialect() -> Dialect091:
     entropy = CountingEntropy()
-    return Container(BrokerState(entropy), entropy, LoginChecker(), Limits(), {})
+    return Dialect091(Container(BrokerState(entropy), entropy, LoginChecker()), Limits(), {})
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def container() -> Container:
     ],
 )
 def test_a_head_makes_a_message_of_amqp10(head: bytes) -> None:
-    message = DialectDecoder(container()).decode("x", "k", head, BODY)
+    message = DialectDecoder(dialect()).decode("x", "k", head, BODY)
     assert isinstance(message.properties, TransferProperties)
     assert message.properties.encoded() == head
     assert (message.address.exchange, message.address.routing_key) == ("x", "k")
@@ -52,14 +53,14 @@ def test_a_head_makes_a_message_of_amqp10(head: bytes) -> None:
 
 
 def test_a_content_header_makes_a_message_of_amqp091() -> None:
-    message = DialectDecoder(container()).decode("x", "k", CONTENT_HEADER, b"body")
+    message = DialectDecoder(dialect()).decode("x", "k", CONTENT_HEADER, b"body")
     assert isinstance(message.properties, MessageProperties)
     assert message.properties.encoded() == CONTENT_HEADER
     assert message.properties.persistent
 
 
 def test_a_text_that_is_not_utf_8_was_let_in_before_and_is_not_let_in_again() -> None:
-    owner = container()
+    owner = dialect()
     header = encode_header(4, BasicProperties(content_type="\udca1"))
     message = DialectDecoder(owner).decode("x", "k", header, b"body")
     assert message.properties.encoded() == header
@@ -68,7 +69,7 @@ def test_a_text_that_is_not_utf_8_was_let_in_before_and_is_not_let_in_again() ->
 
 
 def test_equal_headers_and_addresses_share_one_object() -> None:
-    owner = container()
+    owner = dialect()
     decoder = DialectDecoder(owner)
     for header in (HEAD, CONTENT_HEADER):
         first = decoder.decode("x", "k", header, BODY)
@@ -80,7 +81,7 @@ def test_equal_headers_and_addresses_share_one_object() -> None:
 
 
 def test_no_more_heads_are_kept_than_the_limit() -> None:
-    decoder = DialectDecoder(container())
+    decoder = DialectDecoder(dialect())
     first = decoder.decode("x", "k", HEAD, BODY)
     for number in range(KEPT_MAX):
         decoder.decode("x", str(number), Properties(str(number)).encode(), BODY)
@@ -90,7 +91,7 @@ def test_no_more_heads_are_kept_than_the_limit() -> None:
 
 
 def test_a_long_head_is_not_kept() -> None:
-    decoder = DialectDecoder(container())
+    decoder = DialectDecoder(dialect())
     head = ApplicationProperties({"k": "v" * KEPT_HEAD_BYTES_MAX}).encode()
     first = decoder.decode("x", "k", head, BODY)
     second = decoder.decode("x", "k", head, BODY)
@@ -99,4 +100,4 @@ def test_a_long_head_is_not_kept() -> None:
 
 def test_a_damaged_head_is_malformed() -> None:
     with pytest.raises(Malformed):
-        DialectDecoder(container()).decode("x", "k", b"\x00\x53\x75\xa0\x00", BODY)
+        DialectDecoder(dialect()).decode("x", "k", b"\x00\x53\x75\xa0\x00", BODY)

@@ -156,7 +156,7 @@ def test_what_is_out_with_a_receiver_and_with_a_suspended_link_is_held() -> None
     assert house.queue("q").message_count == 0
     assert abs(house.node.held_bytes() - ready) < 200
     peer.lose()
-    assert house.node.links.suspended_count() == 1
+    assert house.node.amqp10.links.suspended_count() == 1
     assert abs(house.node.held_bytes() - ready) < 200
 
 

@@ -121,7 +121,7 @@ class StageLeakingHost(DurableHost):
                 rows = BlockRows(entry.message.body).runs()[0]
                 target = vhost_of(self.node).queues.get(rows.routing_key())
                 if target is not None:
-                    properties = self.node.container.read_properties(rows.header)
+                    properties = self.node.amqp091.read_properties(rows.header)
                     address = Address("", rows.routing_key(), b"")
                     target.enqueue(
                         Message(address, properties, rows.bodies(0)[0], NOBODY), self.now()

@@ -5,9 +5,9 @@ AMQP 0-9-1, which knows how long to wait and what to answer.
 """
 
 from penstock.dialects.amqp091.connection import Connection as Connection091
-from penstock.dialects.amqp091.container import Container
+from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp10.connection import Connection as Connection10
-from penstock.dialects.amqp10.links.link_registry import LinkRegistry
+from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
 from penstock.wire.outgoing import Outgoing
@@ -19,16 +19,15 @@ class Connection:
     protocol is spoken; everything else is between the node and `protocol`.
     """
 
-    def __init__(self, container: Container, links: LinkRegistry, peer: Peer, now: int) -> None:
-        self._container: Container = container
-        self._links: LinkRegistry = links
+    def __init__(self, amqp091: Dialect091, amqp10: Dialect10, peer: Peer, now: int) -> None:
+        self._amqp10: Dialect10 = amqp10
         self.peer: Peer = peer
         self.number: int = peer.number
         self.outgoing: Outgoing = peer.outgoing
         # What came while it was too little to tell the protocol.
         self._first: bytes = b""
         self._is_decided: bool = False
-        self.protocol: ProtocolConnection = Connection091(container, peer, now)
+        self.protocol: ProtocolConnection = Connection091(amqp091, peer, now)
 
     def received(self, data: bytes, now: int) -> None:
         if self._is_decided:
@@ -39,7 +38,7 @@ class Connection:
         if announced is Announced.UNDECIDED:
             return
         if announced in {Announced.AMQP_1_0, Announced.AMQP_1_0_SASL, Announced.AMQP_1_0_TLS}:
-            self.protocol = Connection10(self._container, self._links, self.peer, now)
+            self.protocol = Connection10(self._amqp10, self.peer, now)
         self._is_decided = True
         first = self._first
         self._first = b""

@@ -4,8 +4,6 @@ Seed 002: "The AmqpConnection references an IContainer, which is abstraction for
 In this case, a message broker/queue."
 """
 
-from mypy_extensions import mypyc_attr
-
 from penstock.broker.access.permissions import Access
 from penstock.broker.durability import Durability
 from penstock.broker.events import EventLog
@@ -21,9 +19,10 @@ from penstock.wire.outgoing import Outgoing
 from penstock.world.entropy import Entropy
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Container:
-    """Held by the node and by every connection. A dialect with more to share subclasses it."""
+    """Held by the node and by every connection. What only one dialect shares is in its `dialect.py`,
+    which has a container.
+    """
 
     def __init__(self, state: BrokerState, entropy: Entropy, login_checker: LoginChecker) -> None:
         self.state: BrokerState = state

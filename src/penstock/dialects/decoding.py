@@ -7,7 +7,7 @@ an AMQP 1.0 head is empty or begins with a descriptor, whose constructor is neve
 from typing import Final
 
 from penstock.broker.message import NOBODY, Address, Message, MessageDecoder, Properties
-from penstock.dialects.amqp091.container import Container, wrap
+from penstock.dialects.amqp091.dialect import Dialect091, wrap
 from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 
 # Parsed heads and addresses that are kept; above the number all are dropped, and one costs its scan
@@ -19,9 +19,9 @@ KEPT_HEAD_BYTES_MAX: Final = 1024
 class DialectDecoder(MessageDecoder):
     """Held by the node, for recovery, and by the streams."""
 
-    def __init__(self, amqp091: Container) -> None:
+    def __init__(self, amqp091: Dialect091) -> None:
         # It keeps the content headers that its connections see.
-        self._amqp091: Container = amqp091
+        self._amqp091: Dialect091 = amqp091
         self._heads: dict[bytes, TransferProperties] = {}
         # Messages of one queue mostly have one address.
         self._addresses: dict[tuple[str, str], Address] = {}

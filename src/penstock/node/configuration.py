@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.broker.store.limits import StoreLimits
-from penstock.dialects.amqp10.settings import Amqp10Settings
+from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.limits import Limits as Amqp10Limits

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
-from penstock.dialects.amqp10.links.link_registry import LinkRegistry
+from penstock.dialects.amqp10.links.resumption import ResumableLinks
 from penstock.dialects.connection import Connection
 
 # What a message costs beside its body: itself, its entry, their places in lists. Measured as the
@@ -18,7 +18,7 @@ from penstock.dialects.connection import Connection
 MESSAGE_BYTES: Final = 256
 
 
-def held_bytes(state: BrokerState, connections: Iterable[Connection], links: LinkRegistry) -> int:
+def held_bytes(state: BrokerState, connections: Iterable[Connection], links: ResumableLinks) -> int:
     """Octets of messages, of what is being received and of what is to be sent."""
     octets = links.held_bytes(MESSAGE_BYTES)
     for vhost in state.vhosts.values():

@@ -19,11 +19,12 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.timers import Timers
 from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCommand
-from penstock.dialects.amqp091.container import Container
+from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.login import server_properties
-from penstock.dialects.amqp10.links.link_registry import LinkRegistry
+from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.confirming import Confirming
 from penstock.dialects.connection import Connection
+from penstock.dialects.container import Container
 from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer
@@ -65,13 +66,12 @@ class Node:
         self.timers: Timers = self.state.timers
         name = configuration.cluster_name
         properties = server_properties(configuration.version, configuration.platform, name)
-        self.container: Container = Container(
-            self.state, entropy, login_checker, configuration.limits, properties
-        )
+        self.container: Container = Container(self.state, entropy, login_checker)
         prepare(self.container, configuration, events)
-        decoder = DialectDecoder(self.container)
+        self.amqp091: Dialect091 = Dialect091(self.container, configuration.limits, properties)
+        decoder = DialectDecoder(self.amqp091)
         self.state.streams.decoder = decoder
-        self.links: LinkRegistry = LinkRegistry(
+        self.amqp10: Dialect10 = Dialect10(
             self.container, configuration.amqp10_limits, name, properties, configuration.amqp10
         )
         self.durability: Durability = self.container.durability
@@ -123,7 +123,7 @@ class Node:
         number = self.connections_accepted
         outgoing = Outgoing(self.container.flush_list, transport)
         peer = Peer(number, peer_host, peer_port, peer_is_loopback, outgoing)
-        connection = Connection(self.container, self.links, peer, now)
+        connection = Connection(self.amqp091, self.amqp10, peer, now)
         self.connections[number] = connection
         return connection
 
@@ -348,7 +348,7 @@ class Node:
         found: list[tuple[MessageQueue, QueueEntry]] = []
         for connection in self.connections.values():
             connection.protocol.add_unsettled(found)
-        self.links.add_unsettled(found)
+        self.amqp10.links.add_unsettled(found)
         for vhost in self.state.vhosts.values():
             for sink in vhost.sinks.values():
                 found.extend([(taken.stage, taken.entry) for taken in sink.taken])
@@ -356,7 +356,7 @@ class Node:
 
     def held_bytes(self) -> int:
         """What clients have it keep in memory; see `held`."""
-        self.last_held_bytes = held_bytes(self.state, self.connections.values(), self.links)
+        self.last_held_bytes = held_bytes(self.state, self.connections.values(), self.amqp10.links)
         return self.last_held_bytes
 
     def fire_due(self, now: int) -> None:

@@ -19,7 +19,7 @@ import uvloop
 import penstock
 from penstock.broker.store.limits import StoreLimits
 from penstock.builds import build_mode, is_pure_by_accident
-from penstock.dialects.amqp10.settings import Amqp10Settings
+from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
 from penstock.server.anonymous import Anonymous, allows_anonymous

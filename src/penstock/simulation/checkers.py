@@ -169,7 +169,7 @@ def left_behind(ledger: Ledger, node: Node) -> list[str]:
         "confirms to flush": len(container.confirm_list),
         "open virtual hosts": sum(container.connection_counts.values()),
         "timers": 0 if due == NEVER else 1,
-        "suspended links": node.links.suspended_count(),
+        "suspended links": node.amqp10.links.suspended_count(),
     }
     for name, queue in watched_queues(ledger, node).items():
         left[f"consumers of {name}"] = queue.consumer_count

@@ -130,7 +130,7 @@ class Host(Listener):
     def is_idle(self) -> bool:
         """Nobody is there, and nothing is left to be done."""
         node = self.node
-        is_used = node.connections or node.links.suspended_count()
+        is_used = node.connections or node.amqp10.links.suspended_count()
         return self.is_up and not is_used and not node.has_work()
 
     def data_disk(self) -> Disk | None:

@@ -145,7 +145,7 @@ class SinkJob(Job):
 
     def _message(self, copy: StagedCopy) -> Message:
         header = encode_header(len(copy.body), PERSISTENT)
-        properties = self.node.container.read_properties(header)
+        properties = self.node.amqp091.read_properties(header)
         return Message(Address(*copy.route, b""), properties, copy.body, NOBODY)
 
     # Committing.

@@ -13,8 +13,10 @@ from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.spool import SPOOLED
 from penstock.broker.topology import DeclareQueue, VhostCommand
 from penstock.broker.vhost import VirtualHost
-from penstock.dialects.amqp091.container import Container, ContainerDecoder
+from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.properties import read_properties
+from penstock.dialects.container import Container
+from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
 from penstock.node.stored import StorageOwner, StoredState
 from penstock.storage.memory_disk import MemoryDisk, MemoryFile
@@ -74,10 +76,10 @@ class Broker(StorageOwner):
         entropy = CountingEntropy()
         self.state = BrokerState(entropy)
         self.state.set_wall_offset((wall or WALL + now) - now)
-        container = Container(self.state, entropy, LoginChecker(), Limits(), {})
-        self.stored = StoredState(
-            self, self.disk, self.state, ContainerDecoder(container), entropy, now, limits
-        )
+        container = Container(self.state, entropy, LoginChecker())
+        decoder = DialectDecoder(Dialect091(container, Limits(), {}))
+        self.state.streams.decoder = decoder
+        self.stored = StoredState(self, self.disk, self.state, decoder, entropy, now, limits)
         self.store = self.stored.store
         self.journal = self.stored.journal
 

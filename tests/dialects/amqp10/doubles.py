@@ -7,7 +7,7 @@ from __future__ import annotations
 from penstock.broker.access.users import Verification
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeclareQueue
-from penstock.dialects.amqp10.settings import Amqp10Settings
+from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node

@@ -12,7 +12,7 @@ from penstock.broker.topology import (
     SetPermissions,
     SetVhostLimits,
 )
-from penstock.dialects.amqp10.settings import Amqp10Settings
+from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.states import ConnectionState

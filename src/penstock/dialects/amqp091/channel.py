@@ -8,10 +8,11 @@ from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.acknowledge import requeue_all
 from penstock.dialects.amqp091.confirms import Confirms
 from penstock.dialects.amqp091.consume import CancelListener, ChannelConsumer
-from penstock.dialects.amqp091.container import Container
 from penstock.dialects.amqp091.deliveries import Deliveries
+from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.reply_to import ReplyConsumer
 from penstock.dialects.amqp091.staged import Transaction
+from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
 from penstock.dialects.turn import ConnectionTurn
 from penstock.wire.amqp091.connection import Connection as WireConnection
@@ -26,7 +27,7 @@ class Channel(CancelListener):
         number: int,
         connection_number: int,
         wire: WireConnection,
-        container: Container,
+        dialect: Dialect091,
         principal: Principal,
         client_hears_cancels: bool,
         turn: ConnectionTurn,
@@ -34,6 +35,8 @@ class Channel(CancelListener):
         self.number: int = number
         self.connection_number: int = connection_number
         self.wire: WireConnection = wire
+        container = dialect.container
+        self.dialect: Dialect091 = dialect
         self.container: Container = container
         self.principal: Principal = principal
         self.vhost: VirtualHost = principal.vhost
@@ -93,7 +96,7 @@ class Channel(CancelListener):
         if self.transaction is not None:
             self.transaction.roll_back(self.container.state.discarded)
         if self.reply_consumer is not None:
-            self.container.reply_consumers.remove(self.reply_consumer)
+            self.dialect.reply_consumers.remove(self.reply_consumer)
             self.reply_consumer = None
         # First of all, or the consumers would get again what they give back.
         self.deliveries.close()

@@ -14,10 +14,11 @@ from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.commit import Commit
-from penstock.dialects.amqp091.container import Container
+from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.faults import fault_of, kind_of
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
+from penstock.dialects.container import Container
 from penstock.dialects.login import Login, LoginListener
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
@@ -55,14 +56,16 @@ from penstock.wire.outgoing import DrainListener, Outgoing
 class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     """Held by the node's connection from accept to the end of the transport."""
 
-    def __init__(self, container: Container, peer: Peer, now: int) -> None:
+    def __init__(self, dialect: Dialect091, peer: Peer, now: int) -> None:
+        container = dialect.container
+        self._dialect: Dialect091 = dialect
         self.container: Container = container
         self.number: int = peer.number
         self.outgoing: Outgoing = peer.outgoing
         self.noting: Noting = Noting(container.events, "AMQP 0-9-1", peer)
         outgoing = peer.outgoing
         outgoing.listener = ConnectionDrain(self)
-        self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, container.limits)
+        self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, dialect.limits)
         self.reading: Reading = Reading(outgoing.transport)
         number = peer.number
         self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, self.wire, self.reading)
@@ -230,7 +233,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     # What the wire says.
 
     def protocol_agreed(self) -> None:
-        self.wire.send_method(0, login.start(self.container.server_properties))
+        self.wire.send_method(0, login.start(self._dialect.server_properties))
 
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
         found = self._channels.get(channel)
@@ -268,7 +271,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         assert principal is not None, "the wire opens no channel before connection.open"
         hears_cancels = login.client_capability(self.client_properties, "consumer_cancel_notify")
         channel = Channel(
-            number, self.number, self.wire, self.container, principal, hears_cancels, self.turn
+            number, self.number, self.wire, self._dialect, principal, hears_cancels, self.turn
         )
         channel.connection_name = login.connection_name(self.client_properties)
         self._channels[number] = channel
@@ -331,7 +334,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
 
     def login_accepted(self, now: int) -> None:
         self._now = now
-        limits = self.container.limits
+        limits = self._dialect.limits
         self.wire.send_method(
             0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
         )

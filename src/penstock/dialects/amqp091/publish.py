@@ -29,10 +29,10 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
     target = principal.targets.get(method)
     if target is None or target.generation != principal.vhost.routing.generation:
         target = _resolve_target(channel, method)
-    container = channel.container
-    properties = container.properties.get(header)
+    dialect = channel.dialect
+    properties = dialect.properties.get(header)
     if properties is None:
-        properties = container.read_properties(header)
+        properties = dialect.read_properties(header)
     message = Message(target.address, properties, body, channel.connection_number)
     if not (target.is_plain and properties.is_plain and channel.is_plain):
         _publish_carefully(channel, target, message, properties, now)
@@ -127,7 +127,7 @@ def publish_with_all_rules(channel: Channel, target: Target, message: Message, n
     mandatory and reaches no queue. False when it was refused.
     """
     if is_direct_reply(message.address):
-        reply = channel.container.reply_consumers.find(message.address.routing_key)
+        reply = channel.dialect.reply_consumers.find(message.address.routing_key)
         if reply is not None:
             target.counted(1)
             reply.reply(message)

@@ -120,10 +120,10 @@ def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
     octets = channel.container.entropy.octets(TOKEN_OCTETS)
     token = base64.urlsafe_b64encode(octets).decode().rstrip("=")
     consumer = ChannelConsumer(
-        channel, channel.deliveries, channel.container.reply_queue, tag, 0, False, True
+        channel, channel.deliveries, channel.dialect.reply_queue, tag, 0, False, True
     )
     channel.reply_consumer = ReplyConsumer(token, consumer)
-    channel.container.reply_consumers.add(channel.reply_consumer)
+    channel.dialect.reply_consumers.add(channel.reply_consumer)
     if not method.no_wait:
         channel.wire.send_method(channel.number, BasicConsumeOk(tag))
 
@@ -135,7 +135,7 @@ def cancel(channel: Channel, method: BasicCancel, now: int) -> None:
     if consumer is not None:
         consumer.queue.remove_consumer(consumer, now)
     elif reply_consumer is not None and reply_consumer.consumer.tag == tag:
-        channel.container.reply_consumers.remove(reply_consumer)
+        channel.dialect.reply_consumers.remove(reply_consumer)
         channel.reply_consumer = None
     if not method.no_wait:
         channel.wire.send_method(channel.number, BasicCancelOk(tag))

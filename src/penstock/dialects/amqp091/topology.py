@@ -66,7 +66,7 @@ def declare_queue(channel: Channel, method: wire.QueueDeclare, now: int) -> None
         # It exists for whoever asks; there is nothing to declare.
         _reply(channel, method.no_wait, wire.QueueDeclareOk(name, 0, 1))
         return
-    if channel.container.reply_consumers.find(name) is not None:
+    if channel.dialect.reply_consumers.find(name) is not None:
         # A replier asks whether the asker is still there.
         _reply(channel, method.no_wait, wire.QueueDeclareOk(name, 0, 1))
         return

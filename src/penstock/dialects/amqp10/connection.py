@@ -14,9 +14,9 @@ from penstock.broker.events import EventKind
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.amqp10.faults import condition_of, kind_of, link_fault_of
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
-from penstock.dialects.amqp10.links.link_registry import LinkRegistry
 from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
 from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
@@ -54,9 +54,10 @@ from penstock.wire.outgoing import DrainListener, Outgoing
 class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     """Held by the node's connection from the protocol header to the end of the transport."""
 
-    def __init__(self, container: Container, links: LinkRegistry, peer: Peer, now: int) -> None:
+    def __init__(self, dialect: Dialect10, peer: Peer, now: int) -> None:
+        container = dialect.container
         self.container: Container = container
-        self.links: LinkRegistry = links
+        self._dialect: Dialect10 = dialect
         self.peer: Peer = peer
         self.outgoing: Outgoing = peer.outgoing
         self.number: int = peer.number
@@ -64,10 +65,15 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         peer.outgoing.listener = ConnectionDrain(self)
         allows_anonymous = self._allows_anonymous()
         self.wire: WireConnection = WireConnection(
-            Role.SERVER, self, peer.outgoing, links.limits, links.container_id, not allows_anonymous
+            Role.SERVER,
+            self,
+            peer.outgoing,
+            dialect.limits,
+            dialect.container_id,
+            not allows_anonymous,
         )
         self._context: ConnectionContext = ConnectionContext(
-            container, self.wire, peer.number, links.container_id, now
+            container, self.wire, peer.number, dialect.container_id, now
         )
         self._context.noting = self.noting
         self.login: Login = Login(container, peer, self.noting, self._context.reading, self)
@@ -219,7 +225,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         self.login.begin(Anonymous(login.NO_SASL), b"", self._context.now)
 
     def session_begun(self, session: Session, begin: Begin) -> None:
-        self._sessions[session] = SessionLinks(self._context, self.links, session)
+        self._sessions[session] = SessionLinks(self._context, self._dialect, session)
 
     def link_attached(self, session: Session, link: Link, attach: Attach) -> None:
         links = self._sessions.get(session)
@@ -266,7 +272,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
                 # The others must give back what they hold all the same.
                 failure = failure or error
         if self.login.principal is not None:
-            self.links.connection_ended(self.number, now)
+            self._dialect.links.connection_ended(self.number, now)
         self.login.end(now)
         if failure is not None:
             raise failure
@@ -276,7 +282,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     def _allows_anonymous(self) -> bool:
         user = self.container.state.users.find(DEFAULT_USER)
         return (
-            self.links.settings.anonymous
+            self._dialect.settings.anonymous
             and user is not None
             and may_connect_from(user, self.peer.is_loopback)
             and user.password_hash != self.container.anonymous_refused_hash
@@ -338,7 +344,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
             raise ConnectionFault(condition_of(refusal), refusal.text) from refusal
         self._context.container_id = opened.container_id
         self._context.principal = principal
-        properties: dict[str, object] | None = self.links.properties
+        properties: dict[str, object] | None = self._dialect.properties
         if self.wire.outgoing_frame_max < login.FRAME_SIZE_FOR_PROPERTIES:
             properties = None
         self.wire.open(properties=properties, offered=list(login.OFFERED_CAPABILITIES))

@@ -128,9 +128,9 @@ def test_exactly_once_where_the_receiver_settles_second(house: House) -> None:
 def test_a_suspended_producer_expires(house: House) -> None:
     house.declare("q")
     produce(house).peer.lose()
-    assert house.node.links.suspended_count() == 1
+    assert house.node.amqp10.links.suspended_count() == 1
     house.pass_time(TIMEOUT_SECONDS * 1000)
-    assert house.node.links.suspended_count() == 0
+    assert house.node.amqp10.links.suspended_count() == 0
 
 
 def test_a_producer_steals_its_own_link(house: House) -> None:

@@ -7,7 +7,7 @@ import pytest
 from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeleteQueue
-from penstock.dialects.amqp10.links import link_registry
+from penstock.dialects.amqp10.links import resumption
 from penstock.dialects.amqp10.messages.properties import read_head
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import (
@@ -222,7 +222,7 @@ def test_a_suspended_receiver_expires_and_its_messages_go_back(house: House) -> 
     assert queue.unacked_count == 1
     house.pass_time(1)
     assert (queue.message_count, queue.unacked_count) == (1, 0)
-    assert house.node.links.suspended_count() == 0
+    assert house.node.amqp10.links.suspended_count() == 0
 
 
 # The second for which a link is suspended that is looked at, and one after every time-out.
@@ -381,10 +381,10 @@ def test_a_receiver_hears_that_retention_has_removed_what_it_had() -> None:
 def test_suspended_links_are_bounded(house: House) -> None:
     queue = house.declare("q")
     fill(house, queue, b"1")
-    registry = house.node.links
+    registry = house.node.amqp10.links
     receive(house).peer.lose()
     (first,) = registry._suspended.values()
-    for number in range(link_registry.SUSPENDED_MAX):
+    for number in range(resumption.SUSPENDED_MAX):
         assert registry._suspended
         registry._suspended[("", "", "", str(number), False)] = first
     # The next one is one too many: the first goes.

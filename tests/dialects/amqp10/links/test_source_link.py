@@ -251,7 +251,7 @@ def test_unsettled_messages_go_back_when_the_link_ends(house: House, how: str) -
     assert (queue.message_count, queue.unacked_count) == (2, 0)
     assert [entry.delivery_count for entry in queue.browse(10)] == [1, 1]
     assert queue.consumer_count == 0
-    assert house.node.links.suspended_count() == 0
+    assert house.node.amqp10.links.suspended_count() == 0
 
 
 def test_a_default_outcome_says_what_happens_to_what_nobody_settled(house: House) -> None:

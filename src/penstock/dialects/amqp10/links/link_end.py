@@ -1,4 +1,4 @@
-"""Our end of one attached link, as its session and the registry see it.
+"""Our end of one attached link, as its session and `ResumableLinks` see it.
 
 What goes in or out over a link is its listener's business (`TargetLink`, `Settlement`); here is
 what happens to the link as a whole.
@@ -34,7 +34,7 @@ class Parting(Enum):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LinkEnd:
-    """Held by its session from attach to detach, and by the registry."""
+    """Held by its session from attach to detach, and by `ResumableLinks`."""
 
     def __init__(self, context: ConnectionContext, session: Session, link: Link) -> None:
         self.context: ConnectionContext = context

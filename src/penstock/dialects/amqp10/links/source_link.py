@@ -24,8 +24,8 @@ from penstock.broker.sampled import SAMPLE_COUNT, sampled_bytes
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.deliver import LinkConsumer, Resumption, SentEntry
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
-from penstock.dialects.amqp10.links.link_registry import LinkRegistry, SuspendedLink, may_suspend
 from penstock.dialects.amqp10.links.outcomes import apply_outcome, give_back, is_final
+from penstock.dialects.amqp10.links.resumption import ResumableLinks, SuspendedLink, may_suspend
 from penstock.dialects.amqp10.links.settlement import Settlement
 from penstock.dialects.amqp10.nodes.nodes import Ending, SourceNode, release_source
 from penstock.wire.amqp10.sending import SendingLink
@@ -46,12 +46,12 @@ class KeptDelivery:
 
 
 class SourceEnd(LinkEnd):
-    """Held by its session and by the registry while it is attached."""
+    """Held by its session and by `ResumableLinks` while it is attached."""
 
     def __init__(
         self,
         context: ConnectionContext,
-        registry: LinkRegistry,
+        links: ResumableLinks,
         session: Session,
         link: SendingLink,
         node: SourceNode,
@@ -59,7 +59,7 @@ class SourceEnd(LinkEnd):
         default_outcome: Composite | None,
     ) -> None:
         super().__init__(context, session, link)
-        self._registry: LinkRegistry = registry
+        self._links: ResumableLinks = links
         self._link: SendingLink = link
         self._node: SourceNode = node
         self._queue: MessageQueue = node.queue
@@ -98,7 +98,7 @@ class SourceEnd(LinkEnd):
             found.append((self._queue, entry))
 
     def ended(self, parting: Parting, now: int) -> None:
-        self._registry.detached(self)
+        self._links.detached(self)
         queue = self._queue
         # First of all, or the consumer would get again what it gives back.
         self.consumer.close()
@@ -130,7 +130,7 @@ class SourceEnd(LinkEnd):
         hand_over([delivery.entry for delivery in kept], holder, suspended.holder)
         suspended.next_tag = self._link.next_tag()
         suspended.default_outcome = self._default_outcome
-        self._registry.suspend(suspended, parting, now)
+        self._links.suspend(suspended, parting, now)
 
     def _take_unsettled(self) -> list[KeptDelivery]:
         """In the order in which they came from the queue."""

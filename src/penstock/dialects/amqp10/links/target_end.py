@@ -1,9 +1,10 @@
 """Our end of an incoming link: attached, suspended, resumed, gone."""
 
 from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.amqp10.links.answers import Answers
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
-from penstock.dialects.amqp10.links.link_registry import LinkRegistry, SuspendedLink, may_suspend
+from penstock.dialects.amqp10.links.resumption import ResumableLinks, SuspendedLink, may_suspend
 from penstock.dialects.amqp10.links.target_link import TargetLink
 from penstock.dialects.amqp10.links.unsettled_map import put_unsettled
 from penstock.dialects.amqp10.nodes.nodes import (
@@ -22,19 +23,19 @@ from penstock.wire.amqp10.values import Composite
 
 
 class TargetEnd(LinkEnd):
-    """Held by its session and by the registry while it is attached."""
+    """Held by its session and by `ResumableLinks` while it is attached."""
 
     def __init__(
         self,
         context: ConnectionContext,
-        registry: LinkRegistry,
+        links: ResumableLinks,
         session: Session,
         link: ReceivingLink,
         node: TargetNode,
         answers: Answers,
     ) -> None:
         super().__init__(context, session, link)
-        self._registry: LinkRegistry = registry
+        self._links: ResumableLinks = links
         self._node: TargetNode = node
         self._answers: Answers = answers
         self.listener: TargetLink = TargetLink(context, node.address, answers)
@@ -46,14 +47,14 @@ class TargetEnd(LinkEnd):
         self.listener.update_is_plain()
 
     def ended(self, parting: Parting, now: int) -> None:
-        self._registry.detached(self)
+        self._links.detached(self)
         if may_suspend(self._node, parting):
             self._answers.suspend()
             release_target(self._node, Ending.SUSPENDED, now)
             suspended = SuspendedTarget(
                 self.key, self._node, self.session, self.context.number, self._answers
             )
-            self._registry.suspend(suspended, parting, now)
+            self._links.suspend(suspended, parting, now)
             return
         self._answers.closed = True
         is_closed = parting is Parting.CLOSED
@@ -82,7 +83,7 @@ class SuspendedTarget(SuspendedLink):
 
 def attach_target(
     context: ConnectionContext,
-    registry: LinkRegistry,
+    dialect: Dialect10,
     session: Session,
     link: ReceivingLink,
     attach: Attach,
@@ -92,7 +93,7 @@ def attach_target(
     """Answer the attach of a producer. Raises a `Refusal`."""
     user = context.user()
     key: LinkKey = (user.vhost.name, user.user, context.container_id, link.name, True)
-    found = registry.find(key, context.now)
+    found = dialect.links.find(key, context.now)
     known: dict[bytes, Composite | None] = {}
     answers: Answers | None = None
     node: TargetNode | None = None
@@ -112,14 +113,14 @@ def attach_target(
             context.number,
             context.container.entropy,
             context.now,
-            registry.settings.creates_queues,
+            dialect.settings.creates_queues,
         )
         answers = Answers(context.container, session, link, _remembers(node))
-    end = TargetEnd(context, registry, session, link, node, answers)
+    end = TargetEnd(context, dialect.links, session, link, node, answers)
     end.listener.known = set(known)
     link.listener = end.listener
     ends[link] = end
-    registry.attached(end)
+    dialect.links.attached(end)
     answer = Attach(
         snd_settle_mode=attach.snd_settle_mode,
         rcv_settle_mode=attach.rcv_settle_mode,

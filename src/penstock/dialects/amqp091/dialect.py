@@ -1,24 +1,21 @@
-"""What the AMQP 0-9-1 connections of one node share beside what all share."""
+"""What all AMQP 0-9-1 connections of one node share."""
 
 from typing import Final
 
 from penstock.broker.arguments import settings_of
 from penstock.broker.discarded import Discarded
-from penstock.broker.message import NOBODY, Address, Message, MessageDecoder
+from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.queues.message_queue import QueueOwner
 from penstock.broker.queues.queue import Queue
-from penstock.broker.state import BrokerState
 from penstock.dialects.amqp091.properties import (
     MessageProperties,
     read_properties,
     read_stored_properties,
 )
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, ReplyConsumers
-from penstock.dialects.container import Container as SharedContainer
-from penstock.dialects.login_checker import LoginChecker
+from penstock.dialects.container import Container
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties, encode_header
 from penstock.wire.amqp091.limits import Limits
-from penstock.world.entropy import Entropy
 
 # Parsed headers that are kept. Applications use few different ones, or a new one per message; above
 # the number all are dropped, and a header costs its scan again.
@@ -28,33 +25,21 @@ PROPERTIES_MAX: Final = 4096
 KEPT_HEADER_BYTES_MAX: Final = 1024
 
 
-class Container(SharedContainer):
-    """Held by the node and by every connection."""
+class Dialect091:
+    """Held by the node and by every AMQP 0-9-1 connection."""
 
     def __init__(
-        self,
-        state: BrokerState,
-        entropy: Entropy,
-        login_checker: LoginChecker,
-        limits: Limits,
-        server_properties: dict[str, object],
+        self, container: Container, limits: Limits, server_properties: dict[str, object]
     ) -> None:
-        super().__init__(state, entropy, login_checker)
+        self.container: Container = container
         self.limits: Limits = limits
         self.server_properties: dict[str, object] = server_properties
         self.properties: dict[bytes, MessageProperties] = {}
         self.reply_consumers: ReplyConsumers = ReplyConsumers()
-        state.streams.decoder = ContainerDecoder(self)
         # Stands for the queue that direct replies do not have.
+        owner = QueueOwner("", container.state.timers, [], Discarded())
         self.reply_queue: Queue = Queue(
-            QueueOwner("", state.timers, [], Discarded()),
-            PSEUDO_QUEUE,
-            False,
-            -1,
-            False,
-            settings_of({}, {}),
-            {},
-            0,
+            owner, PSEUDO_QUEUE, False, -1, False, settings_of({}, {}), {}, 0
         )
 
     def read_properties(self, header: bytes) -> MessageProperties:
@@ -74,30 +59,6 @@ class Container(SharedContainer):
                 self.properties.clear()
             self.properties[header] = properties
         return properties
-
-
-class ContainerDecoder(MessageDecoder):
-    """Makes messages of this dialect again out of what was written down."""
-
-    def __init__(self, container: Container) -> None:
-        self._container: Container = container
-        # Messages of one queue mostly have one address.
-        self._addresses: dict[tuple[str, str], Address] = {}
-
-    def decode(self, exchange: str, routing_key: str, header: bytes, body: bytes) -> Message:
-        address = self._addresses.get((exchange, routing_key))
-        if address is None:
-            address = Address(exchange, routing_key, b"")
-            if len(self._addresses) >= PROPERTIES_MAX:
-                self._addresses.clear()
-            self._addresses[(exchange, routing_key)] = address
-        properties = self._container.properties.get(header)
-        if properties is None:
-            properties = self._container.read_stored_properties(header)
-        return Message(address, properties, body, NOBODY)
-
-    def wrap(self, octets: bytes) -> Message:
-        return wrap(octets)
 
 
 def wrap(octets: bytes) -> Message:

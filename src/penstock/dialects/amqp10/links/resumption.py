@@ -1,4 +1,4 @@
-"""Links by container and name, beyond the connection that they were attached on.
+"""Suspended links, and how an attach resumes them: links by container and name.
 
 A link endpoint lives as long as its terminus: over a detach that does not close, and where its
 expiry policy and time-out allow it, over the end of the session and of the connection. Meanwhile
@@ -16,13 +16,9 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import NEVER as NOT_DUE
-from penstock.broker.timers import Timer
+from penstock.broker.timers import Timer, Timers
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
-from penstock.dialects.amqp10.login import open_properties
 from penstock.dialects.amqp10.nodes.termini import LINK_DETACH, NEVER, SESSION_END, Node
-from penstock.dialects.amqp10.settings import Amqp10Settings
-from penstock.dialects.container import Container
-from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.session import Session
 
 # Above it the one that was suspended first expires. With all that a link may keep it is a few
@@ -34,7 +30,7 @@ TIMEOUT_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SuspendedLink(Timer):
-    """A link endpoint without an attachment. Held by the registry; due when it expires."""
+    """A link endpoint without an attachment. Held by `ResumableLinks`; due when it expires."""
 
     def __init__(self, key: LinkKey, node: Node, session: Session, connection_number: int) -> None:
         super().__init__()
@@ -44,11 +40,11 @@ class SuspendedLink(Timer):
         # Where it was attached last: its time-out may begin when these end.
         self.session: Session = session
         self.connection_number: int = connection_number
-        self.registry: LinkRegistry | None = None
+        self.links: ResumableLinks | None = None
 
     def fire(self, now: int) -> None:
-        if self.registry is not None:
-            self.registry.expire(self, now)
+        if self.links is not None:
+            self.links.expire(self, now)
 
     def expired(self, now: int) -> None:
         """Nobody can resume it any more: what it kept is given back."""
@@ -62,23 +58,11 @@ class SuspendedLink(Timer):
         """Append everything that is out with it."""
 
 
-class LinkRegistry:
-    """Held by the node and by every AMQP 1.0 connection."""
+class ResumableLinks:
+    """All links of one node by container and name. Held by the dialect."""
 
-    def __init__(
-        self,
-        container: Container,
-        limits: Limits,
-        container_id: str,
-        properties: dict[str, object],
-        settings: Amqp10Settings,
-    ) -> None:
-        self.container: Container = container
-        self.settings: Amqp10Settings = settings
-        self.limits: Limits = limits
-        self.container_id: str = container_id
-        # What an open says about this server.
-        self.properties: dict[str, object] = open_properties(properties)
+    def __init__(self, timers: Timers) -> None:
+        self._timers: Timers = timers
         self._attached: dict[LinkKey, LinkEnd] = {}
         # In order of their suspension.
         self._suspended: dict[LinkKey, SuspendedLink] = {}
@@ -90,7 +74,7 @@ class LinkRegistry:
             attached.steal(now)
         suspended = self._suspended.pop(key, None)
         if suspended is not None:
-            self.container.state.timers.cancel(suspended)
+            self._timers.cancel(suspended)
         return suspended
 
     def attached(self, end: LinkEnd) -> None:
@@ -103,11 +87,11 @@ class LinkRegistry:
     def suspend(self, suspended: SuspendedLink, parting: Parting, now: int) -> None:
         """Keep it until it is found again or expires; see `may_suspend`."""
         self._suspended[suspended.key] = suspended
-        suspended.registry = self
+        suspended.links = self
         if len(self._suspended) > SUSPENDED_MAX:
             self.expire(next(iter(self._suspended.values())), now)
         if _begins_timeout(suspended.policy, parting):
-            self.container.state.timers.schedule(suspended, now + suspended.timeout_ms)
+            self._timers.schedule(suspended, now + suspended.timeout_ms)
 
     def session_ended(self, session: Session, now: int) -> None:
         """Also for links that were detached before it."""
@@ -126,12 +110,12 @@ class LinkRegistry:
         if suspended.timeout_ms == 0:
             self.expire(suspended, now)
         else:
-            self.container.state.timers.schedule(suspended, now + suspended.timeout_ms)
+            self._timers.schedule(suspended, now + suspended.timeout_ms)
 
     def expire(self, suspended: SuspendedLink, now: int) -> None:
         if self._suspended.get(suspended.key) is suspended:
             del self._suspended[suspended.key]
-            self.container.state.timers.cancel(suspended)
+            self._timers.cancel(suspended)
             suspended.expired(now)
 
     def suspended_count(self) -> int:

@@ -1,0 +1,43 @@
+"""What all AMQP 1.0 connections of one node share."""
+
+from dataclasses import dataclass
+
+from penstock.dialects.amqp10.links.resumption import ResumableLinks
+from penstock.dialects.amqp10.login import open_properties
+from penstock.dialects.container import Container
+from penstock.wire.amqp10.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Amqp10Settings:
+    """What an operator decides about AMQP 1.0 clients. Given to the node when it is made; never
+    changed afterwards.
+    """
+
+    # Whether clients that name no user are let in, with the SASL mechanism ANONYMOUS or without a
+    # SASL layer. They are the default user, from where that one may log in, and only while it has
+    # its default password.
+    anonymous: bool = True
+    # Whether an attach to a bare name creates a queue when there is neither a queue nor an exchange
+    # of that name, and its user may configure it.
+    creates_queues: bool = True
+
+
+class Dialect10:
+    """Held by the node and by every AMQP 1.0 connection."""
+
+    def __init__(
+        self,
+        container: Container,
+        limits: Limits,
+        container_id: str,
+        server_properties: dict[str, object],
+        settings: Amqp10Settings,
+    ) -> None:
+        self.container: Container = container
+        self.limits: Limits = limits
+        self.container_id: str = container_id
+        # What an open says about this server.
+        self.properties: dict[str, object] = open_properties(server_properties)
+        self.settings: Amqp10Settings = settings
+        self.links: ResumableLinks = ResumableLinks(container.state.timers)
