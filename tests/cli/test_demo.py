@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.demo import conclude, why_without_spark
+from penstock.cli.demo_steps.broker import BrokerDidNotStart, DemoBroker, cpu_seconds_of
+from penstock.cli.demo_steps.crash import CrashOutcome
+from penstock.cli.demo_steps.spark_steps import Archived, why_no_java
+from penstock.cli.demo_steps.verdict import DemoResult
 from penstock.cli.loading.ledger import Account
 from penstock.cli.loading.outcome import Outcome
-from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker, cpu_seconds_of
-from penstock.cli.story.crash import CrashOutcome
-from penstock.cli.story.spark_steps import Archived, why_no_java
-from penstock.cli.story.verdict import Story
 from penstock.spark.jobs.verdict import Audit, Offence, QueueVerdict
 from tests.cli.demo_process import row_of, run_demo
 
@@ -75,7 +75,7 @@ def crash(account: Account, confirmed: int = 100) -> CrashOutcome:
     )
 
 
-def fine_story() -> Story:
+def fine_result() -> DemoResult:
     first = Outcome(
         published=10,
         confirmed=10,
@@ -92,18 +92,18 @@ def fine_story() -> Story:
         faults=(),
         confirming=True,
     )
-    return Story(first, None, crash(Account(received=300, duplicates_flagged=7)))
+    return DemoResult(first, None, crash(Account(received=300, duplicates_flagged=7)))
 
 
-def concluded(story: Story) -> tuple[int, str]:
+def concluded(result: DemoResult) -> tuple[int, str]:
     said = Console(file=io.StringIO(), width=120)
-    code = conclude(story, said, 1.0)
+    code = conclude(result, said, 1.0)
     assert isinstance(said.file, io.StringIO)
     return code, said.file.getvalue()
 
 
 def test_flagged_duplicates_break_no_promise() -> None:
-    code, said = concluded(fine_story())
+    code, said = concluded(fine_result())
     assert code == 0
     assert row_of(said, "duplicated, flagged")[0] == "7"
 
@@ -118,28 +118,28 @@ def test_flagged_duplicates_break_no_promise() -> None:
 def test_a_loss_or_an_unflagged_duplicate_ends_with_code_1(
     account: Account, complaint: str
 ) -> None:
-    story = fine_story()
-    story.crash = crash(account)
-    code, said = concluded(story)
+    result = fine_result()
+    result.crash = crash(account)
+    code, said = concluded(result)
     assert code == 1
     assert complaint in said
 
 
 def test_what_was_never_confirmed_ends_with_code_1() -> None:
-    story = fine_story()
-    story.crash = crash(Account(), confirmed=98)
-    code, said = concluded(story)
+    result = fine_result()
+    result.crash = crash(Account(), confirmed=98)
+    code, said = concluded(result)
     assert code == 1
     assert "2 messages were never confirmed" in said
 
 
 def test_an_archive_that_lacks_a_confirmed_message_ends_with_code_1() -> None:
-    story = fine_story()
+    result = fine_result()
     whole = Archived(rows=107, distinct=100, sent_again=7, octets=1000, seconds=1.0)
-    story.archived = whole
-    assert concluded(story)[0] == 0
-    story.archived = replace(whole, distinct=99)
-    code, said = concluded(story)
+    result.archived = whole
+    assert concluded(result)[0] == 0
+    result.archived = replace(whole, distinct=99)
+    code, said = concluded(result)
     assert code == 1
     assert "holds 99 different messages, and 100 were confirmed" in said
 
@@ -162,9 +162,9 @@ def audited(finding: str, **counts: int) -> Audit:
     ],
 )
 def test_what_the_audit_finds_ends_with_code_1(audit: Audit, complaint: str) -> None:
-    story = fine_story()
-    story.audit = audit
-    code, said = concluded(story)
+    result = fine_result()
+    result.audit = audit
+    code, said = concluded(result)
     assert code == 1
     assert complaint in said
 
@@ -172,7 +172,7 @@ def test_what_the_audit_finds_ends_with_code_1(audit: Audit, complaint: str) -> 
 def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no directory")
     words = "cannot use the data directory"
-    with StoryBroker(tmp_path / "data") as broker, pytest.raises(BrokerDidNotStart, match=words):
+    with DemoBroker(tmp_path / "data") as broker, pytest.raises(BrokerDidNotStart, match=words):
         broker.start()
 
 

@@ -6,7 +6,7 @@ from penstock.broker.observers import QueueObserver
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer
-from penstock.dialects.confirming import Confirming
+from penstock.dialects.container import EndOfTickAnswer
 from penstock.node.node import Node
 from penstock.wire.outgoing import Outgoing
 
@@ -15,14 +15,14 @@ class PlantedDefect(Exception):
     """Raised by all of them."""
 
 
-class BrokenAnswer(Confirming):
+class BrokenAnswer(EndOfTickAnswer):
     """Keeps so many ticks in a row from being completed. Listed where publishers are."""
 
     def __init__(self, node: Node, tick_count: int, outgoing: Outgoing | None = None) -> None:
-        self._confirm_list = node.container.confirm_list
+        self._answer_list = node.container.answer_list
         self._left = tick_count
         self._outgoing = outgoing
-        self._confirm_list.append(self)
+        self._answer_list.append(self)
 
     def outgoing_of(self) -> Outgoing | None:
         return self._outgoing
@@ -30,7 +30,7 @@ class BrokenAnswer(Confirming):
     def flush(self) -> None:
         self._left -= 1
         if self._left:
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
         raise PlantedDefect("a tick")
 
     def is_waiting(self) -> bool:

@@ -33,7 +33,7 @@ from penstock.wire.amqp10.performatives_generated import (
 )
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.states import Role
 from penstock.wire.amqp10.values import Composite
@@ -116,7 +116,7 @@ class Outcomes(SettlementListener):
         """Looked at by who sends."""
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         self.states[sent.delivery_id] = state
 
@@ -230,12 +230,12 @@ class WireClient(ConnectionListener):
 
     def send(self, link: SendingLink, body: bytes) -> Composite | None:
         """Returns the outcome."""
-        sent = Sent()
+        sent = SentDelivery()
         self._wait(lambda: link.capacity() > 0)
         link.send(sent, DURABLE, Data(body).encode())
         return self._outcome(link, sent)
 
-    def _outcome(self, link: SendingLink, sent: Sent) -> Composite | None:
+    def _outcome(self, link: SendingLink, sent: SentDelivery) -> Composite | None:
         states = outcomes_of(link).states
         self._wait(lambda: sent.delivery_id in states)
         return states.pop(sent.delivery_id)
@@ -264,14 +264,14 @@ class WireClient(ConnectionListener):
         return "" if outcome is None else outcome.wire_name()
 
     def _ask(self, coordinator: SendingLink, request: Declare | Discharge) -> Composite | None:
-        sent = Sent()
+        sent = SentDelivery()
         self._wait(lambda: coordinator.capacity() > 0)
         coordinator.send(sent, b"", AmqpValue(request).encode())
         return self._outcome(coordinator, sent)
 
     def post(self, link: SendingLink, txn_id: bytes, body: bytes) -> None:
         self._tag += 1
-        sent = Sent()
+        sent = SentDelivery()
         sent.tag = b"%d" % self._tag
         transfer = Transfer(delivery_tag=sent.tag, settled=False, state=TransactionalState(txn_id))
         self._wait(lambda: link.capacity() > 0)

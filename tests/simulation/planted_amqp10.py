@@ -3,14 +3,14 @@
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.connection import Connection as Connection10
-from penstock.dialects.amqp10.links.answers import Answers
 from penstock.dialects.amqp10.links.deliver import SentEntry
 from penstock.dialects.amqp10.links.target_link import TargetLink
+from penstock.dialects.amqp10.links.target_outcomes import TargetOutcomes
 from penstock.dialects.connection import Connection
 from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.endpoint import Endpoint
 from penstock.simulation.host import Host
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.states import LinkState
 from penstock.wire.amqp10.values import Composite
@@ -44,7 +44,7 @@ class LateSettlement(SettlementListener):
         self._queues = queues
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         assert isinstance(sent, SentEntry)
         queue = self._queues[sent.entry]
@@ -63,7 +63,7 @@ class LateSettlingHost(Host):
 
     def start(self) -> None:
         # What each link had sent unsettled when a tick ended, and where that came from.
-        self._sent: dict[SendingLink, dict[int, Sent]] = {}
+        self._sent: dict[SendingLink, dict[int, SentDelivery]] = {}
         self._queues: dict[QueueEntry, MessageQueue] = {}
         super().start()
 
@@ -100,7 +100,7 @@ class OutcomeForgettingHost(Host):
                 answers.remembered.clear()
 
 
-def answers_of(connection: Connection) -> list[Answers]:
+def answers_of(connection: Connection) -> list[TargetOutcomes]:
     return [
         link.listener._answers
         for session in sessions_of(connection)

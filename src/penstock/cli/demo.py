@@ -16,14 +16,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from penstock.cli.load import BROKEN_PROMISE, COULD_NOT_RUN, explained, run_shown
-from penstock.cli.loading.crew import RunFailed
-from penstock.cli.loading.display import outcome_table
-from penstock.cli.loading.outcome import Outcome
-from penstock.cli.loading.plan import make_plan
-from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker
-from penstock.cli.story.crash import QUEUES, STREAM, Crash, CrashFailed, CrashOutcome, Moment
-from penstock.cli.story.spark_steps import (
+from penstock.cli.demo_steps.broker import BrokerDidNotStart, DemoBroker
+from penstock.cli.demo_steps.crash import QUEUES, STREAM, Crash, CrashFailed, CrashOutcome, Moment
+from penstock.cli.demo_steps.spark_steps import (
     SparkFailed,
     archive_stream,
     audit_ledgers,
@@ -31,7 +26,12 @@ from penstock.cli.story.spark_steps import (
     spark,
     why_no_java,
 )
-from penstock.cli.story.verdict import Story, verdict_table
+from penstock.cli.demo_steps.verdict import DemoResult, verdict_table
+from penstock.cli.load import BROKEN_PROMISE, COULD_NOT_RUN, explained, run_shown
+from penstock.cli.loading.crew import RunFailed
+from penstock.cli.loading.display import outcome_table
+from penstock.cli.loading.outcome import Outcome
+from penstock.cli.loading.plan import make_plan
 from penstock.cli.termination import exit_when_terminated
 from penstock.client.errors import ClientError
 
@@ -83,22 +83,22 @@ def command(
         with (
             exit_when_terminated(),
             folder_of(keep) as folder,
-            StoryBroker(folder / "broker") as broker,
+            DemoBroker(folder / "broker") as broker,
         ):
-            teller = Teller(console, broker, folder, size)
-            story = teller.tell(messages // parts, MESSAGES_OVER_KILL // parts, reason)
+            demonstration = Demonstration(console, broker, folder, size)
+            result = demonstration.run(messages // parts, MESSAGES_OVER_KILL // parts, reason)
     except (BrokerDidNotStart, ClientError, CrashFailed, RunFailed, SparkFailed) as error:
         console.print(explained(error), style="red", highlight=False)
         raise typer.Exit(COULD_NOT_RUN) from error
     if keep is not None:
         console.print(f"Data, ledgers and archive are in {keep}.", highlight=False)
-    raise typer.Exit(conclude(story, console, time.monotonic() - began))
+    raise typer.Exit(conclude(result, console, time.monotonic() - began))
 
 
-def conclude(story: Story, console: Console, seconds: float) -> int:
+def conclude(result: DemoResult, console: Console, seconds: float) -> int:
     """Say how it ended; the exit code."""
-    console.print(verdict_table(story))
-    complaints = story.complaints()
+    console.print(verdict_table(result))
+    complaints = result.complaints()
     for complaint in complaints:
         console.print(complaint, style="red")
     if complaints:
@@ -134,18 +134,18 @@ def folder_of(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-class Teller:
+class Demonstration:
     """Tells the acts in their order. Held by the command."""
 
-    def __init__(self, console: Console, broker: StoryBroker, folder: Path, size: int) -> None:
+    def __init__(self, console: Console, broker: DemoBroker, folder: Path, size: int) -> None:
         self._console: Console = console
-        self._broker: StoryBroker = broker
+        self._broker: DemoBroker = broker
         self._clients: Path = folder / "clients"
         self._archive: Path = folder / "archive"
         self._spark_log: Path = folder / "spark.log"
         self._size: int = size
 
-    def tell(self, messages: int, messages_over_kill: int, reason: str) -> Story:
+    def run(self, messages: int, messages_over_kill: int, reason: str) -> DemoResult:
         self._broker.start()
         self._console.print(
             f"A broker serves at {self._broker.address} (process {self._broker.pid}); "
@@ -156,13 +156,15 @@ class Teller:
             f"Second act: {messages_over_kill:,} messages into {' and '.join(QUEUES)} and the "
             f"stream {STREAM}; the broker dies half-way."
         )
-        story = Story(first, spent, self._second_act(messages_over_kill), without_spark=reason)
+        result = DemoResult(
+            first, spent, self._second_act(messages_over_kill), without_spark=reason
+        )
         if reason:
             self._console.print("No third act: the clients' own books must do.")
         else:
             self._console.print("Third act: Spark archives the stream and audits the ledgers.")
-            self._third_act(story)
-        return story
+            self._third_act(result)
+        return result
 
     def _first_act(self, messages: int) -> tuple[Outcome, float | None]:
         plan = make_plan(
@@ -209,17 +211,17 @@ class Teller:
         )
         return outcome
 
-    def _third_act(self, story: Story) -> None:
+    def _third_act(self, result: DemoResult) -> None:
         with (
             self._console.status("starting Spark") as status,
             spark(self._spark_log, status.update) as session,
         ):
-            story.archived = archive_stream(
+            result.archived = archive_stream(
                 session, self._broker.http_uri, STREAM, self._archive, status.update
             )
             self._broker.stop()
             ledgers = [self._broker.data, self._clients]
-            story.audit, story.audit_seconds = audit_ledgers(session, ledgers, status.update)
+            result.audit, result.audit_seconds = audit_ledgers(session, ledgers, status.update)
 
 
 def _run() -> int:

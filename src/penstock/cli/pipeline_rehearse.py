@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from penstock.cli.demo_steps.broker import BrokerDidNotStart, DemoBroker
 from penstock.cli.load import run_plan
 from penstock.cli.loading.crew import RunFailed, Snapshot
 from penstock.cli.loading.plan import Mode, Plan, make_plan
@@ -35,7 +36,6 @@ from penstock.cli.pipeline_session import (
     refusals,
     spark,
 )
-from penstock.cli.story.broker import BrokerDidNotStart, StoryBroker
 from penstock.cli.termination import exit_when_terminated
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
@@ -149,7 +149,7 @@ class Lines:
 def _fill_and_read(
     rehearsal: Rehearsal, work: Path, size: int, master: str, memory: str, tell: Tell
 ) -> None:
-    with StoryBroker(work / "server") as broker:
+    with DemoBroker(work / "server") as broker:
         tell("starting a broker")
         broker.start()
         _publish(rehearsal, broker.amqp_uri, work / "clients", size, tell)

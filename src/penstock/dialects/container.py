@@ -4,19 +4,47 @@ Seed 002: "The AmqpConnection references an IContainer, which is abstraction for
 In this case, a message broker/queue."
 """
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.access.permissions import Access
 from penstock.broker.durability import Durability
 from penstock.broker.events import EventLog
+from penstock.broker.message import Publisher
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
-from penstock.dialects.confirming import Confirming
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.principal import Principal
 from penstock.dialects.translator import Translator
 from penstock.dialects.turn import Turns
 from penstock.wire.outgoing import Outgoing
 from penstock.world.entropy import Entropy
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class EndOfTickAnswer(Publisher):
+    """Somebody who is answered at the end of a tick: a channel in confirm mode, a link whose
+    deliveries came unsettled, a drain. Listed in `Container.answer_list` while there is something to
+    answer.
+    """
+
+    def flush(self) -> None:
+        """Answer what can be answered; called once per tick, after the journal was written."""
+        raise NotImplementedError
+
+    def is_waiting(self) -> bool:
+        """Whether the journal has to become safer before more can be answered."""
+        raise NotImplementedError
+
+    def list_again(self) -> None:
+        """The journal is safer than before."""
+        raise NotImplementedError
+
+    def outgoing_of(self) -> Outgoing | None:
+        """The output of the connection that is answered; None when it is no connection, or gone.
+        A defect met in `flush` is put down to it.
+        """
+        return None
 
 
 class Container:
@@ -30,7 +58,7 @@ class Container:
         self.login_checker: LoginChecker = login_checker
         # Connections with output, and publishers to answer, at the end of this tick.
         self.flush_list: list[Outgoing] = []
-        self.confirm_list: list[Confirming] = []
+        self.answer_list: list[EndOfTickAnswer] = []
         self.durability: Durability = Durability()
         # Connections whose output, from this tick on, waits until what the tick wrote is safe.
         self.gate_list: list[Outgoing] = []

@@ -22,9 +22,8 @@ from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCo
 from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.login import server_properties
 from penstock.dialects.amqp10.dialect import Dialect10
-from penstock.dialects.confirming import Confirming
 from penstock.dialects.connection import Connection
-from penstock.dialects.container import Container
+from penstock.dialects.container import Container, EndOfTickAnswer
 from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer
@@ -78,7 +77,7 @@ class Node:
         # Connections whose output waits for the journal.
         self._gated: list[Outgoing] = []
         # Publishers whose answers do; a dictionary for its order.
-        self._waiting: dict[Confirming, None] = {}
+        self._waiting: dict[EndOfTickAnswer, None] = {}
         # Why the disk cannot be trusted any more; the server stops when this is not empty.
         self.storage_failure: str = ""
         # Why no tick can be stored any more, though the disk is fine: a defect of ours has left
@@ -180,7 +179,7 @@ class Node:
     def has_work(self) -> bool:
         return bool(
             self.state.touched
-            or self.container.confirm_list
+            or self.container.answer_list
             or self.container.flush_list
             or self.container.turns.waiting
             or not self.state.discarded.is_empty()
@@ -269,12 +268,12 @@ class Node:
                     self.failed(f"dispatching the messages of queue '{queue.name}'", error)
 
     def _confirm(self, now: int) -> None:
-        confirm_list = self.container.confirm_list
-        if not confirm_list:
+        answer_list = self.container.answer_list
+        if not answer_list:
             return
-        answering = confirm_list[:]
+        answering = answer_list[:]
         # Cleared first: one that has to look again lists itself for the next tick.
-        confirm_list.clear()
+        answer_list.clear()
         for confirms in answering:
             try:
                 confirms.flush()

@@ -24,7 +24,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Target,
     Transfer,
 )
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 
@@ -60,7 +60,7 @@ class SendingProgram(Amqp10Program):
         """What comes before the body."""
 
 
-class SentCopy(Sent):
+class SentCopy(SentDelivery):
     """A delivery that waits for its outcome. Held by the wire's link."""
 
     def __init__(self, copy: Copy, tag: bytes = b"") -> None:
@@ -157,7 +157,7 @@ class CopySettlement(SettlementListener):
         """Looked at in the next turn."""
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         if isinstance(sent, SentCopy):
             self._user.updated(link, sent, state, settled)

@@ -21,7 +21,7 @@ from penstock.wire.amqp10.performatives_generated import (
     TransactionalState,
     Transfer,
 )
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 
@@ -111,7 +111,7 @@ class CoordinatorLink(LinkUser):
         self.owner.abandoned()
 
 
-class Request(Sent):
+class Request(SentDelivery):
     """A declare or a discharge."""
 
 
@@ -125,7 +125,7 @@ class Answered(SettlementListener):
         """Looked at in the next turn."""
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         if self._user.link is not link:
             return

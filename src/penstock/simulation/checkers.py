@@ -166,7 +166,7 @@ def left_behind(ledger: Ledger, node: Node) -> list[str]:
         "connections": len(node.connections),
         "touched queues": len(node.state.touched),
         "outputs to flush": len(container.flush_list),
-        "confirms to flush": len(container.confirm_list),
+        "confirms to flush": len(container.answer_list),
         "open virtual hosts": sum(container.connection_counts.values()),
         "timers": 0 if due == NEVER else 1,
         "suspended links": node.amqp10.links.suspended_count(),

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.vhost import VirtualHost
-from penstock.dialects.confirming import Confirming
+from penstock.dialects.container import EndOfTickAnswer
 from penstock.node.node import Node
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
@@ -20,7 +20,7 @@ from penstock.simulation.ledger import Ledger
 INTERVAL_US_MAX: Final = 80_000
 
 
-class SafeWord(Confirming):
+class SafeWord(EndOfTickAnswer):
     """Answers once everything that was written by now is safe. Held by the node's lists."""
 
     def __init__(self, node: Node, answer: Callable[[], None]) -> None:
@@ -28,7 +28,7 @@ class SafeWord(Confirming):
         self._answer = answer
         self._position = -1
         self._is_answered = False
-        node.container.confirm_list.append(self)
+        node.container.answer_list.append(self)
 
     def flush(self) -> None:
         durability = self._node.durability
@@ -42,7 +42,7 @@ class SafeWord(Confirming):
         return not self._is_answered
 
     def list_again(self) -> None:
-        self._node.container.confirm_list.append(self)
+        self._node.container.answer_list.append(self)
 
 
 class Job(ABC):

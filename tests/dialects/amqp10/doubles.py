@@ -32,7 +32,7 @@ from penstock.wire.amqp10.performatives_generated import (
 )
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.states import Role
 from penstock.wire.amqp10.values import Composite
@@ -182,7 +182,7 @@ class KeepingSender(SettlementListener):
         """The test looks at the credit itself."""
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         self.outcomes[sent.delivery_tag()] = state
         if settled:
@@ -359,7 +359,7 @@ class Producer:
             if settled:
                 self.link.send_settled(head, Data(body).encode())
             else:
-                self.link.send(Sent(), head, Data(body).encode())
+                self.link.send(SentDelivery(), head, Data(body).encode())
 
     def send(self, *bodies: bytes, settled: bool = False, head: bytes = b"") -> None:
         self.put(*bodies, settled=settled, head=head)

@@ -15,7 +15,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Source,
     Target,
 )
-from penstock.wire.amqp10.sending import Sent
+from penstock.wire.amqp10.sending import SentDelivery
 from tests.dialects.amqp10.doubles import House, Peer
 
 # Enough to meet every kind of performative damaged in every third octet or so.
@@ -47,7 +47,7 @@ def conversation() -> list[bytes]:
     requests = peer.sender(session, "/management", "m")
     responses = peer.receiver(session, "/management", "m")
     request = Properties(message_id="1", to="/queues/new", subject="PUT", reply_to="$me")
-    requests.link.send(Sent(), request.encode(), Data(b"").encode())
+    requests.link.send(SentDelivery(), request.encode(), Data(b"").encode())
     house.settle()
     responses.link.drain()
     receiver.detach(closed=False)

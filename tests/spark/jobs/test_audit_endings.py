@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from penstock.cli.demo_steps.publisher import hang_up
 from penstock.cli.loading.client_ledger import ClientLedger
-from penstock.cli.story.publisher import hang_up
 from penstock.client import blocking
 from penstock.client.calls import (
     commit,

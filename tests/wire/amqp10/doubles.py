@@ -31,7 +31,7 @@ from penstock.wire.amqp10.performatives_generated import (
     decode_composite,
 )
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.states import ConnectionState, Role
 from penstock.wire.amqp10.values import Composite
@@ -122,13 +122,13 @@ class KeepingSender(SettlementListener):
             if self.settled:
                 link.send_settled(b"", message)
             else:
-                link.send(Sent(), b"", message)
+                link.send(SentDelivery(), b"", message)
         link.available = len(self.waiting)
         if not self.waiting:
             link.drained()
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         self.calls.add("updated", link.name, sent.delivery_id, sent.delivery_tag(), state, settled)
 

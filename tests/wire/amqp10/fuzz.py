@@ -36,7 +36,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Transfer,
 )
 from penstock.wire.amqp10.receiving import ReceivingLink
-from penstock.wire.amqp10.sending import SendingLink, Sent
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.states import ConnectionState, Role
 from penstock.wire.amqp10.values import Composite, Described, Symbol, UInt
@@ -156,7 +156,7 @@ def record() -> list[Recorded[Role]]:
     link.flow_if_needed()
     pair.transfer()
     for size in (40, 40, 0, 3000):
-        sender.send(Sent(), b"h", b"u" * size)
+        sender.send(SentDelivery(), b"h", b"u" * size)
         sender.send_settled(b"", b"v" * size)
         server.listener.sessions[0].flow_if_needed()
         pair.transfer()

@@ -5,7 +5,7 @@ import pytest
 from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.performatives_generated import Attach, Released, Source, Target, Transfer
 from penstock.wire.amqp10.receiving import ReceivingLink
-from penstock.wire.amqp10.sending import Sent
+from penstock.wire.amqp10.sending import SentDelivery
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
 from tests.wire.amqp10.doubles import KeepingReceiver, Pair
 
@@ -31,7 +31,7 @@ def converse(seed: int | None) -> Pair:
     link.flow_if_needed()
     pair.transfer()
     for size in (0, 1, 40, 100, 690, 3000):
-        sender.send(Sent(), b"head", b"u" * size)
+        sender.send(SentDelivery(), b"head", b"u" * size)
         sender.send_settled(b"", b"v" * size)
         server.listener.sessions[0].flow_if_needed()
         pair.transfer()

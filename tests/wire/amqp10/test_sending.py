@@ -19,7 +19,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Transfer,
 )
 from penstock.wire.amqp10.receiving import ReceivingLink
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
 from penstock.wire.amqp10.values import Composite
 from tests.wire.amqp10.doubles import (
@@ -52,7 +52,7 @@ def test_without_credit_nothing_is_sent() -> None:
     machine.hear(0, credit(2))
     assert link.capacity() == 2
     link.send_settled(b"", b"x")
-    link.send(Sent(), b"he", b"ad")
+    link.send(SentDelivery(), b"he", b"ad")
     assert link.capacity() == 0
     sent = [(said, payload) for _, said, payload in decode_frames(machine.flush())]
     assert sent == [
@@ -82,7 +82,7 @@ def test_a_large_message_goes_out_in_frames_that_the_peer_takes() -> None:
     machine, session, link = sender_machine()
     session.frame_max = 512
     machine.hear(0, credit(5))
-    link.send(Sent(), b"h" * 3, b"b" * 2000)
+    link.send(SentDelivery(), b"h" * 3, b"b" * 2000)
     link.send_settled(b"", b"c" * 600)
     sent = decode_frames(machine.flush())
     assert b"".join(payload for _, _, payload in sent[:-2]) == b"hhh" + b"b" * 2000
@@ -99,7 +99,7 @@ def test_a_large_message_waits_for_the_window_frame_by_frame() -> None:
     machine, session, link = sender_machine(window=2)
     session.frame_max = 512
     machine.hear(0, credit(5, window=2))
-    link.send(Sent(), b"", b"b" * 2000)
+    link.send(SentDelivery(), b"", b"b" * 2000)
     assert len(decode_frames(machine.flush())) == 2
     assert link.is_waiting()
     assert link.capacity() == 0
@@ -118,7 +118,7 @@ def test_a_message_that_is_half_sent_can_be_aborted(window: int) -> None:
     outgoing_window = session.outgoing_window
     session.frame_max = 512
     machine.hear(0, credit(5, window=2))
-    link.send(Sent(), b"", b"b" * 2000)
+    link.send(SentDelivery(), b"", b"b" * 2000)
     machine.flush()
     if window:
         machine.hear(0, Flow(2, 0, 0, 10))
@@ -200,7 +200,7 @@ def test_dispositions_reach_the_deliveries_of_their_range(
     session.next_delivery_id = base
     machine.hear(0, credit(10))
     for _ in range(5):
-        link.send(Sent(), b"", BODY)
+        link.send(SentDelivery(), b"", BODY)
     ids = [(base + number) & 0xFFFF_FFFF for number in range(5)]
     window = session.outgoing_window
     machine.hear(0, Disposition(True, ids[1], ids[3], settled, state))
@@ -222,7 +222,7 @@ def test_octets_of_an_acceptance(first: str, last: str, batchable: str) -> None:
     machine, _, link = sender_machine()
     machine.hear(0, credit(10))
     for _ in range(2):
-        link.send(Sent(), b"", BODY)
+        link.send(SentDelivery(), b"", BODY)
     fields = bytes.fromhex("41" + first + last + "41" + "00532445" + batchable)
     count = 6 if batchable else 5
     content = bytes((len(fields) + 1, count)) + fields
@@ -236,7 +236,7 @@ def test_we_settle_what_the_receiver_only_decided() -> None:
     machine, session, link = sender_machine()
     machine.hear(0, credit(10))
     for _ in range(3):
-        link.send(Sent(), b"", BODY)
+        link.send(SentDelivery(), b"", BODY)
     machine.flush()
     machine.hear(0, Disposition(True, 0, 1, False, Accepted()))
     session.settle_sent(0, 1, Accepted())
@@ -256,7 +256,7 @@ def test_our_own_window_bounds_what_is_unsettled() -> None:
 def test_a_tag_of_the_owners_choice() -> None:
     machine, _, link = sender_machine()
     machine.hear(0, credit(10))
-    sent = Sent()
+    sent = SentDelivery()
     sent.tag = b"mine"
     link.send(sent, b"", b"x")
     ((_, said, _),) = decode_frames(machine.flush())
@@ -273,7 +273,7 @@ class ManyAtOnce(SettlementListener):
 
     def credit_changed(self, link: SendingLink) -> None: ...
 
-    def deliveries_accepted(self, link: SendingLink, accepted: list[Sent]) -> None:
+    def deliveries_accepted(self, link: SendingLink, accepted: list[SentDelivery]) -> None:
         self.accepted.append([sent.delivery_id for sent in accepted])
 
 
@@ -283,7 +283,7 @@ def test_deliveries_that_one_disposition_accepts_are_told_together() -> None:
     link.listener = listener
     machine.hear(0, credit(5))
     for _ in range(5):
-        link.send(Sent(), b"", b"x")
+        link.send(SentDelivery(), b"", b"x")
     window = session.outgoing_window
     machine.hear(0, Disposition(True, 1, 3, True, Accepted()))
     machine.hear(0, Disposition(True, 0, 9, True, Accepted(), True))
@@ -296,7 +296,7 @@ def test_deliveries_that_one_disposition_accepts_are_told_together() -> None:
 def test_a_delivery_is_sent_again_with_its_tag() -> None:
     machine, _, link = sender_machine()
     machine.hear(0, credit(2))
-    sent = Sent()
+    sent = SentDelivery()
     sent.tag = b"old"
     link.send_again(sent, Transfer(delivery_tag=b"old", settled=False, resume=True), b"x")
     assert link.unsettled == {0: sent}
@@ -325,7 +325,7 @@ def test_several_links_share_delivery_ids_and_dispositions() -> None:
     second.handle = 1
     machine.hear(0, second)
     for number in range(6):
-        (link if number % 2 else other).send(Sent(), b"", BODY)
+        (link if number % 2 else other).send(SentDelivery(), b"", BODY)
     assert (list(link.unsettled), list(other.unsettled)) == ([1, 3, 5], [0, 2, 4])
     machine.hear(0, Disposition(True, 1, 4, True, Accepted()))
     assert (list(link.unsettled), list(other.unsettled)) == ([5], [0])
@@ -345,7 +345,7 @@ def test_two_machines_send_to_each_other() -> None:
     link.offer(10)
     link.flow_if_needed()
     pair.transfer()
-    sender.send(Sent(), b"", b"hello")
+    sender.send(SentDelivery(), b"", b"hello")
     pair.transfer()
     pair.server.listener.sessions[0].settle(0, 0, OUTCOME_ACCEPTED)
     pair.transfer()

@@ -20,7 +20,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Transfer,
 )
 from penstock.wire.amqp10.receiving import ReceivingLink
-from penstock.wire.amqp10.sending import SendingLink, Sent
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery
 from penstock.wire.amqp10.states import ConnectionState, LinkState, Role, SessionState
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.octets import Malformed
@@ -220,7 +220,7 @@ def test_an_attach_may_be_answered_later() -> None:
     link.listener = machine.listener.sender
     machine.connection.attach(session, link, Attach(source=Source("s")))
     assert link.capacity() == 5
-    link.send(Sent(), b"", b"x")
+    link.send(SentDelivery(), b"", b"x")
     assert [said.wire_name() for _, said in machine.said()] == ["attach", "transfer"]
 
 
@@ -351,9 +351,9 @@ def test_the_unsettled_map_and_the_resume_flag_cross() -> None:
     assert sender.credit == 5
     resumed = Transfer(delivery_tag=b"a", settled=False, state=Accepted(), resume=True)
     sender.send_as(resumed, b"")
-    sent = Sent()
+    sent = SentDelivery()
     sender.send(sent, b"", b"x")
-    sender.send(Sent(), b"", b"y")
+    sender.send(SentDelivery(), b"", b"y")
     pair.transfer()
     assert pair.server.calls.named("resumed") == [("resumed", 0, b"a", b"", False, Accepted())]
     tags = [call[2] for call in pair.server.calls.named("delivery")]

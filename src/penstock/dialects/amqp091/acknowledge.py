@@ -9,7 +9,6 @@ from enum import Enum
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.deliveries import Deliveries
-from penstock.dialects.amqp091.staged_tags import StagedTags
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 
@@ -27,6 +26,29 @@ def check_tag(deliveries: Deliveries, tag: int, multiple: bool) -> None:
     if (multiple and tag == 0) or deliveries.unacknowledged.holds(tag):
         return
     raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {tag}", 0, 0)
+
+
+class StagedTags:
+    """Delivery tags whose settlement waits for the commit of a transaction. Held by it; a new one
+    after each commit and rollback.
+
+    A tag is settled once: from the acknowledgement on it is spoken for, also while the transaction
+    is open, and a second one is refused when it comes and not in the middle of the commit.
+    """
+
+    def __init__(self) -> None:
+        self._tags: set[int] = set()
+        # Everything up to here, by an acknowledgement of many.
+        self._up_to: int = 0
+
+    def holds(self, tag: int) -> bool:
+        return tag <= self._up_to or tag in self._tags
+
+    def add(self, tag: int, multiple: bool) -> None:
+        if not multiple:
+            self._tags.add(tag)
+        elif tag > self._up_to:
+            self._up_to = tag
 
 
 def stage_tag(deliveries: Deliveries, staged: StagedTags, tag: int, multiple: bool) -> None:

@@ -62,15 +62,15 @@ class Channel(CancelListener):
         # and nobody intercepts it.
         self.is_plain: bool = True
         self.has_ended: bool = False
-        self.update_is_plain()
+        self.choose_publish_path()
 
-    def update_is_plain(self) -> None:
+    def choose_publish_path(self) -> None:
         self.is_plain = self.transaction is None and self.container.interceptor is None
 
     def start_confirms(self) -> None:
         if self.confirms is None:
             self.confirms = Confirms(
-                self.container.confirm_list,
+                self.container.answer_list,
                 self.wire.outgoing,
                 self.number,
                 self.container.durability,

@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from penstock.broker.durability import Durability
-from penstock.dialects.confirming import Confirming
+from penstock.dialects.container import EndOfTickAnswer
 from penstock.wire.outgoing import Outgoing
 
 END: Final = b"\xce"
@@ -19,12 +19,12 @@ ACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
 NACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x78"
 
 
-class Confirms(Confirming):
+class Confirms(EndOfTickAnswer):
     """Held by a channel in confirm mode, and by its messages until they are complete."""
 
     def __init__(
         self,
-        confirm_list: list[Confirming],
+        answer_list: list[EndOfTickAnswer],
         outgoing: Outgoing,
         channel_number: int,
         durability: Durability,
@@ -32,7 +32,7 @@ class Confirms(Confirming):
     ) -> None:
         self._identity: str = identity
         # Channels with something to confirm at the end of this tick.
-        self._confirm_list: list[Confirming] = confirm_list
+        self._answer_list: list[EndOfTickAnswer] = answer_list
         self._is_listed: bool = False
         self._outgoing: Outgoing = outgoing
         self._frame_start: bytes = b"\x01" + channel_number.to_bytes(2, "big")
@@ -56,7 +56,7 @@ class Confirms(Confirming):
         """The sequence number of a publish that has just come."""
         if not self._is_listed:
             self._is_listed = True
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
         self.sequence += 1
         return self.sequence
 
@@ -67,7 +67,7 @@ class Confirms(Confirming):
         self._completed.add(sequence)
         if not self._is_listed:
             self._is_listed = True
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
 
     def journalled(self, sequence: int) -> None:
         """The message was written down: its confirm, and all later ones, wait for the flush."""
@@ -85,7 +85,7 @@ class Confirms(Confirming):
         """The journal is safer than before."""
         if not self._is_listed:
             self._is_listed = True
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
 
     def refused(self, sequence: int) -> None:
         """It is answered with basic.nack."""

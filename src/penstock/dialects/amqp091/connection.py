@@ -203,7 +203,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
 
     def interceptor_changed(self) -> None:
         for channel in self._channels.values():
-            channel.update_is_plain()
+            channel.choose_publish_path()
 
     def vhost_name(self) -> str:
         principal = self.login.principal

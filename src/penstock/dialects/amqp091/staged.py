@@ -7,8 +7,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.discarded import Discarded
 from penstock.broker.message import Message
 from penstock.broker.publishing.target import Target
-from penstock.dialects.amqp091.acknowledge import Outcome
-from penstock.dialects.amqp091.staged_tags import StagedTags
+from penstock.dialects.amqp091.acknowledge import Outcome, StagedTags
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 

@@ -21,7 +21,7 @@ def select_transaction(channel: Channel) -> None:
         raise ChannelFault(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
         channel.transaction = Transaction()
-        channel.update_is_plain()
+        channel.choose_publish_path()
     channel.wire.send_method(channel.number, TxSelectOk())
 
 

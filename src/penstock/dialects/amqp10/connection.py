@@ -75,6 +75,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         self._context: ConnectionContext = ConnectionContext(
             container, self.wire, peer.number, dialect.container_id, now
         )
+        self._context.creates_queues = dialect.settings.creates_queues
         self._context.noting = self.noting
         self.login: Login = Login(container, peer, self.noting, self._context.reading, self)
         self._sessions: dict[Session, SessionLinks] = {}
@@ -177,7 +178,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
 
     def interceptor_changed(self) -> None:
         for end in self._ends():
-            end.update_is_plain()
+            end.interceptor_changed()
 
     def has_room(self) -> None:
         """The socket takes more again."""
@@ -225,7 +226,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         self.login.begin(Anonymous(login.NO_SASL), b"", self._context.now)
 
     def session_begun(self, session: Session, begin: Begin) -> None:
-        self._sessions[session] = SessionLinks(self._context, self._dialect, session)
+        self._sessions[session] = SessionLinks(self._context, self._dialect.links, session)
 
     def link_attached(self, session: Session, link: Link, attach: Attach) -> None:
         links = self._sessions.get(session)

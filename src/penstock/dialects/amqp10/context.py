@@ -32,6 +32,8 @@ class ConnectionContext:
         self.reading: Reading = Reading(wire.outgoing.transport)
         # Who pays for what is done on this connection.
         self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, wire, self.reading)
+        # See `Amqp10Settings`.
+        self.creates_queues: bool = True
         # None where nobody reads of it.
         self.noting: Noting | None = None
 

@@ -4,7 +4,6 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
-from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.amqp10.links.coordinator import CoordinatorEnd, attach_coordinator
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.links.management_link import (
@@ -14,6 +13,7 @@ from penstock.dialects.amqp10.links.management_link import (
     Requests,
     Responses,
 )
+from penstock.dialects.amqp10.links.resumption import ResumableLinks
 from penstock.dialects.amqp10.links.source_attach import attach_source
 from penstock.dialects.amqp10.links.target_end import attach_target
 from penstock.dialects.amqp10.management.answering import ADDRESSES
@@ -27,9 +27,9 @@ from penstock.wire.amqp10.session import Session
 class SessionLinks:
     """Held by its connection from begin to end."""
 
-    def __init__(self, context: ConnectionContext, dialect: Dialect10, session: Session) -> None:
+    def __init__(self, context: ConnectionContext, links: ResumableLinks, session: Session) -> None:
         self._context: ConnectionContext = context
-        self._dialect: Dialect10 = dialect
+        self._links: ResumableLinks = links
         self._session: Session = session
         self._ends: dict[Link, LinkEnd] = {}
         self._pairs: dict[str, ManagementPair] = {}
@@ -51,14 +51,14 @@ class SessionLinks:
         if _is_management(target.address) and not target.dynamic:
             self._attach_requests(link, attach)
             return
-        attach_target(self._context, self._dialect, self._session, link, attach, target, self._ends)
+        attach_target(self._context, self._links, self._session, link, attach, target, self._ends)
 
     def _attach_source(self, link: SendingLink, attach: Attach) -> None:
         source = attach.source
         if source is not None and _is_management(source.address) and not source.dynamic:
             self._attach_responses(link, attach)
             return
-        attach_source(self._context, self._dialect, self._session, link, attach, self._ends)
+        attach_source(self._context, self._links, self._session, link, attach, self._ends)
 
     def _pair(self, name: str) -> ManagementPair:
         pair = self._pairs.get(name)
@@ -132,7 +132,7 @@ class SessionLinks:
         for end in ends:
             if not isinstance(end, CoordinatorEnd):
                 end.ended(parting, now)
-        self._dialect.links.session_ended(self._session, now)
+        self._links.session_ended(self._session, now)
 
     def ends(self) -> list[LinkEnd]:
         return list(self._ends.values())

@@ -27,7 +27,7 @@ from penstock.server.http.health import (
 )
 from penstock.server.http.hosts import changes_something
 from penstock.server.http.lease_pages import LeasePages
-from penstock.server.http.line import BrokerSilent
+from penstock.server.http.line import BrokerNotResponding
 from penstock.server.http.login import Doorkeeper, peer_of, port_of
 from penstock.server.http.metrics import MetricsPages
 from penstock.server.http.problems import JsonAnswer, Problem, problem_of
@@ -72,7 +72,7 @@ def make_application(
             ClientDisconnect: _gone,
             Problem: denials.problem,
             Refusal: denials.refusal,
-            BrokerSilent: _silence,
+            BrokerNotResponding: _silence,
             HTTPException: _http_error,
             Exception: _defect,
         },
@@ -239,7 +239,7 @@ class Denials:
         )
         facts: dict[str, object] = {"protocol": "HTTP", "path": request.scope["path"]}
         event = Event(EventKind.ACCESS_DENIED, Severity.WARNING, party, reason, facts)
-        with contextlib.suppress(BrokerSilent):
+        with contextlib.suppress(BrokerNotResponding):
             self._line.tell(lambda: self._line.server.node.container.events.record(event))
 
 

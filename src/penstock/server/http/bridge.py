@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from penstock.server.http.line import BrokerLine, BrokerSilent
+from penstock.server.http.line import BrokerLine, BrokerNotResponding
 from penstock.server.sockets import has_hung_up
 from penstock.world.network import Transport
 
@@ -204,5 +204,5 @@ class WebSocketBridge(Transport):
         """The WebSocket is gone."""
         try:
             self._line.tell(self._lost)
-        except BrokerSilent:
+        except BrokerNotResponding:
             return

@@ -25,7 +25,7 @@ T = TypeVar("T")
 ANSWER_SECONDS: Final = 10.0
 
 
-class BrokerSilent(Exception):
+class BrokerNotResponding(Exception):
     """The broker's loop is gone, or did not answer in time."""
 
 
@@ -42,7 +42,7 @@ class BrokerLine:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError as error:
             # Closed: the broker has ended.
-            raise BrokerSilent("the broker has ended") from error
+            raise BrokerNotResponding("the broker has ended") from error
 
     async def ask(self, question: Callable[[Node, int], T]) -> T:
         """What the question answers, or raises."""
@@ -123,8 +123,8 @@ class BrokerLine:
 
 
 async def heard(answer: Future[T], seconds: float = ANSWER_SECONDS) -> T:
-    """Wait for an answer of the broker's loop. Raises `BrokerSilent`."""
+    """Wait for an answer of the broker's loop. Raises `BrokerNotResponding`."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(answer), seconds)
     except TimeoutError as error:
-        raise BrokerSilent(f"the broker did not answer in {seconds:.0f} s") from error
+        raise BrokerNotResponding(f"the broker did not answer in {seconds:.0f} s") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.timers import Timer
-from penstock.dialects.confirming import Confirming
+from penstock.dialects.container import EndOfTickAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 POLL_MS: Final = 5
 
 
-class SafeAnswer(Confirming):
+class SafeAnswer(EndOfTickAnswer):
     """Listed with the publishers who wait for their confirms, and answers as they do: the tick that
     it is listed in writes down what it waits for. Without a data directory that is at once.
     """
@@ -29,7 +29,7 @@ class SafeAnswer(Confirming):
         self._answer = answer
         self._position = -1
         self._is_answered = False
-        node.container.confirm_list.append(self)
+        node.container.answer_list.append(self)
 
     def flush(self) -> None:
         durability = self._node.durability
@@ -43,7 +43,7 @@ class SafeAnswer(Confirming):
         return not self._is_answered
 
     def list_again(self) -> None:
-        self._node.container.confirm_list.append(self)
+        self._node.container.answer_list.append(self)
 
 
 class Awaited(Timer):

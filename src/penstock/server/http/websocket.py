@@ -10,7 +10,7 @@ import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from penstock.server.http.bridge import WebSocketBridge
-from penstock.server.http.line import BrokerSilent
+from penstock.server.http.line import BrokerNotResponding
 from penstock.server.http.login import peer_of, port_of
 from penstock.server.http.problems import Problem
 from penstock.server.http.protocol import protocol_of
@@ -57,7 +57,7 @@ class WebSocketDoor:
                 await _carry(socket, bridge)
             else:
                 await socket.close(TRY_AGAIN_LATER, "the broker takes no more connections")
-        except BrokerSilent as silence:
+        except BrokerNotResponding as silence:
             await socket.send_denial_response(Problem(503, str(silence)).response())
         except Exception as error:
             # What is said to a peer that is going has no place to go to.
@@ -90,7 +90,7 @@ async def _carry(socket: WebSocket, bridge: WebSocketBridge) -> None:
 
 def _is_an_end(error: Exception) -> bool:
     """Whether it only says that one side is gone."""
-    return isinstance(error, WebSocketDisconnect | BrokerSilent | OSError)
+    return isinstance(error, WebSocketDisconnect | BrokerNotResponding | OSError)
 
 
 async def _carry_in(socket: WebSocket, bridge: WebSocketBridge) -> None:

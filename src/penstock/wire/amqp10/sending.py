@@ -44,7 +44,7 @@ _FIXED_SIZE: Final = 4 + 4 + 6 + 4 + 1 + 5 + 1 + 2
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Sent:
+class SentDelivery:
     """A delivery that we sent unsettled. The owner's own class adds what it was."""
 
     def __init__(self) -> None:
@@ -69,14 +69,14 @@ class SettlementListener:
         raise NotImplementedError
 
     def delivery_updated(
-        self, link: "SendingLink", sent: Sent, state: Composite | None, settled: bool
+        self, link: "SendingLink", sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         """The receiver's word on a delivery. One that it settled is forgotten already; for one
         that it did not, answer with `Session.settle_sent` once the state is a final one.
         """
         raise NotImplementedError
 
-    def deliveries_accepted(self, link: "SendingLink", accepted: list[Sent]) -> None:
+    def deliveries_accepted(self, link: "SendingLink", accepted: list[SentDelivery]) -> None:
         """The receiver accepted and settled these with one disposition; they are forgotten."""
         for sent in accepted:
             self.delivery_updated(link, sent, _ACCEPTED, True)
@@ -88,7 +88,7 @@ class SendingLink(Link):
     def __init__(self, session: SessionWindow, name: str, listener: SettlementListener) -> None:
         super().__init__(session, name, SENDER)
         self.listener: SettlementListener = listener
-        self.unsettled: dict[int, Sent] = {}
+        self.unsettled: dict[int, SentDelivery] = {}
         # Of the last flow that had any; the owner takes them.
         self.flow_properties: dict[str, object] | None = None
         self.initial_delivery_count: int = 0
@@ -151,7 +151,7 @@ class SendingLink(Link):
             return False
         return True
 
-    def send(self, sent: Sent, head: bytes, body: bytes) -> None:
+    def send(self, sent: SentDelivery, head: bytes, body: bytes) -> None:
         """One delivery, unsettled; head and body together are the message. Needs capacity."""
         delivery_id = self.session.next_delivery_id
         sent.delivery_id = delivery_id
@@ -244,7 +244,7 @@ class SendingLink(Link):
         self._is_aborting = False
         self.continue_sending()
 
-    def send_again(self, sent: Sent, transfer: Transfer, payload: bytes) -> None:
+    def send_again(self, sent: SentDelivery, transfer: Transfer, payload: bytes) -> None:
         """A delivery of an earlier attachment, unsettled, with its old tag."""
         sent.delivery_id = self.session.next_delivery_id
         sent.number = self.next_tag()
@@ -340,7 +340,7 @@ class SendingLink(Link):
         self.credit = flow.link_credit - under_way
         self.is_draining = flow.drain
 
-    def take_unsettled(self) -> list[Sent]:
+    def take_unsettled(self) -> list[SentDelivery]:
         """The link has ended: its owner takes what the receiver has not settled, in order. Whatever
         the receiver says about it later finds nothing here.
         """
@@ -372,7 +372,7 @@ class SendingLink(Link):
 
     def _accepted(self, wanted: list[int]) -> None:
         unsettled = self.unsettled
-        accepted: list[Sent] = []
+        accepted: list[SentDelivery] = []
         for delivery_id in wanted:
             sent = unsettled.pop(delivery_id, None)
             if sent is not None:

@@ -7,7 +7,7 @@ import pytest
 from penstock.dialects.amqp10.links.management_link import RESPONSES_MAX
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import AmqpValue, Properties
-from penstock.wire.amqp10.sending import Sent
+from penstock.wire.amqp10.sending import SentDelivery
 from tests.dialects.amqp10.doubles import House, Peer, Producer, Receiver
 
 PAIRED: dict[str, object] = {"paired": True}
@@ -37,7 +37,7 @@ def test_a_queue_is_declared_and_deleted(address: str) -> None:
     requests, responses = pair(peer, address)
     assert peer.attached[requests.link].properties == PAIRED
     requests.link.send_settled(*request("PUT", "/queues/made", {}))
-    requests.link.send(Sent(), *request("GET", "/queues/made"))
+    requests.link.send(SentDelivery(), *request("GET", "/queues/made"))
     house.settle()
     assert "made" in house.node.state.vhost("/").queues
     assert statuses(responses) == ["201", "200"]
@@ -55,7 +55,7 @@ def test_responses_wait_for_credit_and_their_number_is_bounded() -> None:
     peer = house.connect()
     requests, responses = pair(peer, "/management", credit=0)
     for _ in range(RESPONSES_MAX + 1):
-        requests.link.send(Sent(), *request("GET", "/queues/none"))
+        requests.link.send(SentDelivery(), *request("GET", "/queues/none"))
         house.settle()
     assert responses.got == []
     assert requests.outcomes.count("accepted") == RESPONSES_MAX
@@ -70,7 +70,7 @@ def test_a_request_that_cannot_be_answered_is_not_carried_out() -> None:
     house = House()
     peer = house.connect()
     requests = peer.sender(peer.begin(), "/management", "alone")
-    requests.link.send(Sent(), *request("PUT", "/queues/made", {}))
+    requests.link.send(SentDelivery(), *request("PUT", "/queues/made", {}))
     house.settle()
     assert requests.outcomes == ["rejected"]
     assert "made" not in house.node.state.vhost("/").queues

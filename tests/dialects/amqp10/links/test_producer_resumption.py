@@ -8,7 +8,7 @@ from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.wire.amqp10.performatives_generated import Accepted, Data, Target, Transfer
-from penstock.wire.amqp10.sending import Sent
+from penstock.wire.amqp10.sending import SentDelivery
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
 from tests.dialects.amqp10.doubles import House, Peer, Producer
 
@@ -40,7 +40,7 @@ def test_a_producer_that_comes_back_hears_what_became_of_its_deliveries(house: H
     assert known == dict.fromkeys(tags, OUTCOME_ACCEPTED)
     # It sends everything again all the same, and with the flag or without.
     for tag in [*tags, b"new"]:
-        sent = Sent()
+        sent = SentDelivery()
         sent.tag = tag
         transfer = Transfer(delivery_tag=tag, settled=False, resume=tag == tags[0])
         again.link.send_again(sent, transfer, Data(b"again").encode())
@@ -88,7 +88,7 @@ def test_the_outcome_of_a_delivery_that_was_held_is_remembered(house: House) -> 
     again = produce(house, unsettled=dict.fromkeys(tags))
     assert again.peer.attached[again.link].unsettled == dict.fromkeys(tags)
     for tag in tags:
-        sent = Sent()
+        sent = SentDelivery()
         sent.tag = tag
         transfer = Transfer(delivery_tag=tag, settled=False, resume=True)
         again.link.send_again(sent, transfer, Data(b"again").encode())

@@ -8,7 +8,7 @@ from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import BindQueue, DeleteQueue
-from penstock.dialects.amqp10.links.answers import CREDIT, CREDIT_WHEN_REFUSED
+from penstock.dialects.amqp10.links.target_outcomes import CREDIT, CREDIT_WHEN_REFUSED
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import (
     AmqpValue,
@@ -21,7 +21,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Transfer,
 )
 from penstock.wire.amqp10.receiving import ReceivingLink
-from penstock.wire.amqp10.sending import Sent
+from penstock.wire.amqp10.sending import SentDelivery
 from penstock.wire.amqp10.values import Symbol
 from tests.dialects.amqp10.doubles import House, Peer, Producer, value_body
 from tests.dialects.protocols import amqp10_of
@@ -246,7 +246,7 @@ def test_a_message_that_is_none_detaches_the_link(house: House, payload: bytes) 
     queue = house.declare("q")
     sender = producer(house)
     sender.send(b"good")
-    sender.link.send(Sent(), b"", payload)
+    sender.link.send(SentDelivery(), b"", payload)
     house.settle()
     assert sender.peer.link_faults == [("sender", "amqp:decode-error", True)]
     assert sender.outcomes == ["accepted"]
@@ -261,7 +261,7 @@ def test_a_message_without_a_body_is_accepted_with_null_for_one(house: House) ->
     footer = Footer({Symbol("f"): 1}).encode()
     # Between others with the same head, which take the short way.
     for payload in (Data(b"1").encode(), b"", Data(b"2").encode(), footer, b"", null):
-        sender.link.send(Sent(), head, payload)
+        sender.link.send(SentDelivery(), head, payload)
         house.settle()
     assert sender.outcomes == ["accepted"] * 6
     bodies = [entry.message.body for entry in queue.browse(10)]
@@ -285,7 +285,7 @@ def test_the_head_may_change_with_every_message(house: House) -> None:
     sender = producer(house)
     for number in range(4):
         sender.put(b"%d" % number, head=Properties(subject=f"{number // 2}").encode())
-    sender.link.send(Sent(), Properties(subject="1").encode(), value_body("a value"))
+    sender.link.send(SentDelivery(), Properties(subject="1").encode(), value_body("a value"))
     house.settle()
     found = [(entry.message.properties.encoded(), entry.message.body) for entry in queue.browse(10)]
     heads = [Properties(subject=subject).encode() for subject in "00111"]
@@ -321,7 +321,7 @@ def test_a_transfer_may_ask_to_be_settled_first_on_such_a_link(house: House) -> 
     house.declare("q")
     peer = house.connect()
     sender = peer.sender(peer.begin(), "/queues/q", rcv_settle_mode=1)
-    sent = Sent()
+    sent = SentDelivery()
     sent.tag = b"first"
     transfer = Transfer(delivery_tag=b"first", settled=False, rcv_settle_mode=0)
     sender.link.send_again(sent, transfer, Data(b"x").encode())

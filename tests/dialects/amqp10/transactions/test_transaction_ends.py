@@ -24,7 +24,7 @@ from penstock.wire.amqp10.performatives_generated import (
     TransactionalState,
     Transfer,
 )
-from penstock.wire.amqp10.sending import Sent
+from penstock.wire.amqp10.sending import SentDelivery
 from tests.dialects.amqp10.doubles import (
     House,
     value_body,
@@ -205,7 +205,7 @@ def test_a_client_that_does_not_know_rejected_is_detached(scene: Scene) -> None:
     ],
 )
 def test_other_messages_end_the_link(scene: Scene, payload: bytes, condition: str) -> None:
-    scene.controller.link.send(Sent(), b"", payload)
+    scene.controller.link.send(SentDelivery(), b"", payload)
     scene.house.settle()
     assert scene.peer.link_faults == [("coordinator", condition, True)]
 

@@ -15,7 +15,7 @@ from penstock.wire.amqp10.performatives_generated import (
     TransactionalState,
     Transfer,
 )
-from penstock.wire.amqp10.sending import SendingLink, Sent
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite
 from tests.dialects.amqp10.doubles import (
@@ -28,7 +28,7 @@ from tests.dialects.amqp10.doubles import (
 )
 
 
-class Tagged(Sent):
+class Tagged(SentDelivery):
     def __init__(self, tag: bytes) -> None:
         super().__init__()
         self.tag = tag

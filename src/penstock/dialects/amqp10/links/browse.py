@@ -14,10 +14,10 @@ from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.links.retirement import NOTHING, txn_id_of
 from penstock.dialects.amqp10.messages.properties import TransferProperties, composed_head
 from penstock.dialects.amqp10.nodes.nodes import Ending, SourceNode, release_source
-from penstock.dialects.confirming import Confirming
+from penstock.dialects.container import EndOfTickAnswer
 from penstock.wire.amqp10.conditions_generated import NOT_IMPLEMENTED, RESOURCE_DELETED
 from penstock.wire.amqp10.errors import LinkFault
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.outgoing import Outgoing
@@ -60,7 +60,7 @@ class BrowsingEnd(LinkEnd):
         release_source(self._node, Ending.CLOSED if is_closed else Ending.EXPIRED, now)
 
 
-class Browsing(Confirming):
+class Browsing(EndOfTickAnswer):
     """Sends copies when a tick ends: what the tick's dispatch gave away is not shown."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Browsing(Confirming):
     def listed(self) -> None:
         if not self._is_listed and self.is_open:
             self._is_listed = True
-            self._context.container.confirm_list.append(self)
+            self._context.container.answer_list.append(self)
 
     def flush(self) -> None:
         self._is_listed = False
@@ -111,7 +111,7 @@ class Browsing(Confirming):
         if self._settles:
             self._link.send_settled(head, message.body)
         else:
-            self._link.send(Sent(), head, message.body)
+            self._link.send(SentDelivery(), head, message.body)
 
     def outgoing_of(self) -> Outgoing | None:
         return self._context.outgoing
@@ -152,7 +152,7 @@ class BrowserSettlement(SettlementListener):
         self._browsing.listed()
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         if not settled and state is not None:
             self._session.settle_sent(sent.delivery_id, sent.delivery_id, state)

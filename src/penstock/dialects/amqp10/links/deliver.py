@@ -19,12 +19,12 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.messages.properties import TransferProperties, composed_head
 from penstock.dialects.amqp10.nodes.filters import Selection
-from penstock.dialects.confirming import Confirming
+from penstock.dialects.container import EndOfTickAnswer
 from penstock.dialects.translator import Translator
 from penstock.wire.amqp10.conditions_generated import RESOURCE_DELETED
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.performatives_generated import Released, Transfer
-from penstock.wire.amqp10.sending import SendingLink, Sent
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.outgoing import Outgoing
@@ -32,7 +32,7 @@ from penstock.wire.outgoing import Outgoing
 _RELEASED: Final = Released()
 
 
-class SentEntry(Sent):
+class SentEntry(SentDelivery):
     """An entry that is out with a receiver."""
 
     def __init__(self, entry: QueueEntry) -> None:
@@ -92,7 +92,7 @@ class LinkConsumer(Consumer):
         self._selection: Selection = selection
         self._outgoing: Outgoing = context.outgoing
         self._translator: Translator = context.container.translator
-        self.drain: DrainWatch = DrainWatch(self, context.container.confirm_list)
+        self.drain: DrainWatch = DrainWatch(self, context.container.answer_list)
         # The largest message that the receiver takes, when that is less than we do, or 0. Larger
         # ones are left for others.
         self._bytes_max: int = link.message_bytes_max
@@ -271,18 +271,18 @@ class LinkConsumer(Consumer):
         self._context.wire.detach(self._session, self.link, fault, True)
 
 
-class DrainWatch(Confirming):
+class DrainWatch(EndOfTickAnswer):
     """Answers a drain when a tick's dispatch has shown that there is no more to send."""
 
-    def __init__(self, consumer: LinkConsumer, confirm_list: list[Confirming]) -> None:
+    def __init__(self, consumer: LinkConsumer, answer_list: list[EndOfTickAnswer]) -> None:
         self._consumer: LinkConsumer = consumer
-        self._confirm_list: list[Confirming] = confirm_list
+        self._answer_list: list[EndOfTickAnswer] = answer_list
         self._is_listed: bool = False
 
     def listed(self) -> None:
         if not self._is_listed:
             self._is_listed = True
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
 
     def flush(self) -> None:
         self._is_listed = False

@@ -61,7 +61,7 @@ class LinkEnd:
     def alarm_changed(self) -> None:
         """Memory or disk ran low, or is fine again."""
 
-    def update_is_plain(self) -> None:
+    def interceptor_changed(self) -> None:
         """Publishing is intercepted from now on, or no longer."""
 
     def tick(self, now: int) -> None:

@@ -22,7 +22,7 @@ from penstock.wire.amqp10.conditions_generated import (
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.performatives_generated import Error, Rejected
 from penstock.wire.amqp10.receiving import ReceivingLink, RequestListener
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.octets import Malformed
@@ -110,7 +110,7 @@ class Responses(SettlementListener):
         self._pair.pump()
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         """There is nothing to update."""
 

@@ -11,7 +11,7 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.deliver import Acquirer, SentEntry
 from penstock.dialects.amqp10.links.outcomes import apply_outcome, give_back
-from penstock.dialects.amqp10.transactions.telling import ToldToReceiver
+from penstock.dialects.amqp10.transactions.dispositions import ReceiverDispositions
 from penstock.dialects.amqp10.transactions.transaction import Rehearsal, Transaction, Work
 from penstock.wire.amqp10.performatives_generated import Released, TransactionalState
 from penstock.wire.amqp10.sending import SendingLink
@@ -59,7 +59,7 @@ class Retirement(Work):
             if self.outcome is None:
                 # Acquired, and from now on like any other delivery.
                 return
-            enlisted.telling.add(self._delivery_id, self.outcome)
+            enlisted.dispositions.add(self._delivery_id, self.outcome)
         apply_outcome(enlisted.queue, self._entry, enlisted.holder, self.outcome, now)
 
     def undo(self, now: int) -> None:
@@ -68,7 +68,7 @@ class Retirement(Work):
             enlisted.forget(self._delivery_id)
             if not self.is_acquired:
                 return
-            enlisted.telling.add(self._delivery_id, _RELEASED)
+            enlisted.dispositions.add(self._delivery_id, _RELEASED)
         give_back(enlisted.queue, [self._entry], enlisted.holder, enlisted.default_outcome, now)
 
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
@@ -84,13 +84,13 @@ class Enlisted:
         queue: MessageQueue,
         holder: int,
         default_outcome: Composite | None,
-        telling: ToldToReceiver,
+        dispositions: ReceiverDispositions,
     ) -> None:
         self.queue: MessageQueue = queue
         # The link's number; transactions settle under it also when the link has gone.
         self.holder: int = holder
         self.default_outcome: Composite | None = default_outcome
-        self.telling: ToldToReceiver = telling
+        self.dispositions: ReceiverDispositions = dispositions
         # By delivery id; only those that the receiver has not settled.
         self._retirements: dict[int, Retirement] = {}
 
@@ -120,7 +120,7 @@ class Enlisted:
             known.is_alone = settled
             if not settled:
                 self._retirements[sent.delivery_id] = known
-            transaction.tells(self.telling)
+            transaction.says(self.dispositions)
             transaction.add(known, now)
             return
         known.outcome = outcome
@@ -132,7 +132,7 @@ class Enlisted:
         retirement = Retirement(self, transaction, sent, None)
         retirement.is_acquired = True
         self._retirements[sent.delivery_id] = retirement
-        transaction.tells(self.telling)
+        transaction.says(self.dispositions)
         # A queue is in the middle of its dispatch.
         transaction.add_unchecked(retirement, now)
 

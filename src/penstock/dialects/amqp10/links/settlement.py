@@ -17,7 +17,7 @@ from penstock.dialects.amqp10.links.retirement import (
     TransactionalAcquirer,
     txn_id_of,
 )
-from penstock.dialects.amqp10.transactions.telling import ToldToReceiver
+from penstock.dialects.amqp10.transactions.dispositions import ReceiverDispositions
 from penstock.dialects.turn import REJECTED_UNITS
 from penstock.wire.amqp10.conditions_generated import (
     NOT_IMPLEMENTED,
@@ -26,7 +26,7 @@ from penstock.wire.amqp10.conditions_generated import (
 )
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.performatives_generated import Received, Released, TransactionalState
-from penstock.wire.amqp10.sending import SendingLink, Sent, SettlementListener
+from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 
@@ -52,7 +52,7 @@ class Settlement(SettlementListener):
             consumer.queue,
             consumer.holder,
             default_outcome,
-            ToldToReceiver(session, context.container.confirm_list),
+            ReceiverDispositions(session, context.container.answer_list),
         )
 
     def credit_changed(self, link: SendingLink) -> None:
@@ -60,7 +60,7 @@ class Settlement(SettlementListener):
             self._acquire_in(txn_id_of(link))
         self._consumer.pump()
 
-    def deliveries_accepted(self, link: SendingLink, accepted: list[Sent]) -> None:
+    def deliveries_accepted(self, link: SendingLink, accepted: list[SentDelivery]) -> None:
         entries: list[QueueEntry] = []
         for sent in accepted:
             assert isinstance(sent, SentEntry), "this link sends nothing else"
@@ -73,7 +73,7 @@ class Settlement(SettlementListener):
             self._consumer.drain.listed()
 
     def delivery_updated(
-        self, link: SendingLink, sent: Sent, state: Composite | None, settled: bool
+        self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
         assert isinstance(sent, SentEntry), "this link sends nothing else"
         if isinstance(state, TransactionalState):

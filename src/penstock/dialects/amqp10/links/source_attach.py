@@ -6,10 +6,10 @@ from penstock.broker.arguments import STREAM
 from penstock.broker.errors import PreconditionFailed, Refusal
 from penstock.broker.queues.reading import Reading
 from penstock.dialects.amqp10.context import ConnectionContext
-from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.amqp10.links.browse import BrowsingEnd
 from penstock.dialects.amqp10.links.deliver import LinkConsumer
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey
+from penstock.dialects.amqp10.links.resumption import ResumableLinks
 from penstock.dialects.amqp10.links.source_link import SettledMaps, SourceEnd, SuspendedSource
 from penstock.dialects.amqp10.links.stream_deliver import StreamLinkConsumer
 from penstock.dialects.amqp10.links.unsettled_map import first_free_tag, put_unsettled
@@ -32,7 +32,7 @@ PRIORITY: Final = "rabbitmq:priority"
 
 def attach_source(
     context: ConnectionContext,
-    dialect: Dialect10,
+    links: ResumableLinks,
     session: Session,
     link: SendingLink,
     attach: Attach,
@@ -41,19 +41,19 @@ def attach_source(
     """Answer the attach of a receiver. Raises a `Refusal`."""
     user = context.user()
     key: LinkKey = (user.vhost.name, user.user, context.container_id, link.name, False)
-    found = dialect.links.find(key, context.now)
+    found = links.find(key, context.now)
     if isinstance(found, SuspendedSource):
         if _resumes(found, attach, context.now):
-            _attach_again(context, dialect, session, link, attach, found, ends)
+            _attach_again(context, links, session, link, attach, found, ends)
             return
-    node = _new_node(context, dialect, link, attach)
+    node = _new_node(context, link, attach)
     try:
         if node.browses:
             end: LinkEnd = _browse(context, session, link, node, attach)
             ends[link] = end
             context.wire.attach(session, link, _answer(attach, node))
         else:
-            _consume(context, dialect, session, link, attach, node, None, ends)
+            _consume(context, links, session, link, attach, node, None, ends)
     except Refusal:
         release_source(node, Ending.CLOSED, context.now)
         raise
@@ -73,9 +73,7 @@ def _resumes(found: SuspendedSource, attach: Attach, now: int) -> bool:
     return False
 
 
-def _new_node(
-    context: ConnectionContext, dialect: Dialect10, link: SendingLink, attach: Attach
-) -> SourceNode:
+def _new_node(context: ConnectionContext, link: SendingLink, attach: Attach) -> SourceNode:
     user = context.user()
     if attach.source is None:
         return recall_source(
@@ -95,7 +93,7 @@ def _new_node(
         context.number,
         context.container.entropy,
         context.now,
-        dialect.settings.creates_queues,
+        context.creates_queues,
     )
 
 
@@ -122,7 +120,7 @@ def _browse(
 
 def _attach_again(
     context: ConnectionContext,
-    dialect: Dialect10,
+    links: ResumableLinks,
     session: Session,
     link: SendingLink,
     attach: Attach,
@@ -130,7 +128,7 @@ def _attach_again(
     ends: dict[Link, LinkEnd],
 ) -> None:
     try:
-        _consume(context, dialect, session, link, attach, found.node, found, ends)
+        _consume(context, links, session, link, attach, found.node, found, ends)
     except Refusal:
         found.expired(context.now)
         raise
@@ -138,7 +136,7 @@ def _attach_again(
 
 def _consume(
     context: ConnectionContext,
-    dialect: Dialect10,
+    links: ResumableLinks,
     session: Session,
     link: SendingLink,
     attach: Attach,
@@ -176,10 +174,10 @@ def _consume(
     consumer.only_resumes = attach.incomplete_unsettled
     if attach.unsettled:
         link.first_tag = max(link.first_tag, first_free_tag(attach.unsettled))
-    end = SourceEnd(context, dialect.links, session, link, node, consumer, default_outcome)
+    end = SourceEnd(context, links, session, link, node, consumer, default_outcome)
     link.listener = end.listener
     ends[link] = end
-    dialect.links.attached(end)
+    links.attached(end)
     context.wire.attach(session, link, answer)
     if link.credit > 0:
         # It gave credit with its attach.

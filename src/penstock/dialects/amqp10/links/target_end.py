@@ -1,11 +1,10 @@
 """Our end of an incoming link: attached, suspended, resumed, gone."""
 
 from penstock.dialects.amqp10.context import ConnectionContext
-from penstock.dialects.amqp10.dialect import Dialect10
-from penstock.dialects.amqp10.links.answers import Answers
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
 from penstock.dialects.amqp10.links.resumption import ResumableLinks, SuspendedLink, may_suspend
 from penstock.dialects.amqp10.links.target_link import TargetLink
+from penstock.dialects.amqp10.links.target_outcomes import TargetOutcomes
 from penstock.dialects.amqp10.links.unsettled_map import put_unsettled
 from penstock.dialects.amqp10.nodes.nodes import (
     Ending,
@@ -32,19 +31,19 @@ class TargetEnd(LinkEnd):
         session: Session,
         link: ReceivingLink,
         node: TargetNode,
-        answers: Answers,
+        answers: TargetOutcomes,
     ) -> None:
         super().__init__(context, session, link)
         self._links: ResumableLinks = links
         self._node: TargetNode = node
-        self._answers: Answers = answers
+        self._answers: TargetOutcomes = answers
         self.listener: TargetLink = TargetLink(context, node.address, answers)
 
     def alarm_changed(self) -> None:
         self._answers.give_credit()
 
-    def update_is_plain(self) -> None:
-        self.listener.update_is_plain()
+    def interceptor_changed(self) -> None:
+        self.listener.interceptor_changed()
 
     def ended(self, parting: Parting, now: int) -> None:
         self._links.detached(self)
@@ -70,11 +69,11 @@ class SuspendedTarget(SuspendedLink):
         node: TargetNode,
         session: Session,
         connection_number: int,
-        answers: Answers,
+        answers: TargetOutcomes,
     ) -> None:
         super().__init__(key, node, session, connection_number)
         self.node: TargetNode = node
-        self.answers: Answers = answers
+        self.answers: TargetOutcomes = answers
 
     def expired(self, now: int) -> None:
         self.answers.closed = True
@@ -83,7 +82,7 @@ class SuspendedTarget(SuspendedLink):
 
 def attach_target(
     context: ConnectionContext,
-    dialect: Dialect10,
+    links: ResumableLinks,
     session: Session,
     link: ReceivingLink,
     attach: Attach,
@@ -93,9 +92,9 @@ def attach_target(
     """Answer the attach of a producer. Raises a `Refusal`."""
     user = context.user()
     key: LinkKey = (user.vhost.name, user.user, context.container_id, link.name, True)
-    found = dialect.links.find(key, context.now)
+    found = links.find(key, context.now)
     known: dict[bytes, Composite | None] = {}
-    answers: Answers | None = None
+    answers: TargetOutcomes | None = None
     node: TargetNode | None = None
     if isinstance(found, SuspendedTarget):
         if _is_same(found.node, target):
@@ -113,14 +112,14 @@ def attach_target(
             context.number,
             context.container.entropy,
             context.now,
-            dialect.settings.creates_queues,
+            context.creates_queues,
         )
-        answers = Answers(context.container, session, link, _remembers(node))
-    end = TargetEnd(context, dialect.links, session, link, node, answers)
+        answers = TargetOutcomes(context.container, session, link, _remembers(node))
+    end = TargetEnd(context, links, session, link, node, answers)
     end.listener.known = set(known)
     link.listener = end.listener
     ends[link] = end
-    dialect.links.attached(end)
+    links.attached(end)
     answer = Attach(
         snd_settle_mode=attach.snd_settle_mode,
         rcv_settle_mode=attach.rcv_settle_mode,

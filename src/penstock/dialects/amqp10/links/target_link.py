@@ -23,14 +23,14 @@ from penstock.broker.publishing.target import Target, target_of
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import link_fault_of, rejection_of
-from penstock.dialects.amqp10.links.answers import Answers
+from penstock.dialects.amqp10.links.target_outcomes import TargetOutcomes
 from penstock.dialects.amqp10.messages.message_head import body_follows, divide_message
 from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 from penstock.dialects.amqp10.nodes.addresses import TargetAddress, check_routing_key
 from penstock.dialects.amqp10.nodes.nodes import resolve_anonymous
 from penstock.dialects.amqp10.publish import find_target, user_matches
+from penstock.dialects.amqp10.transactions.dispositions import SenderDispositions
 from penstock.dialects.amqp10.transactions.posting import Posting
-from penstock.dialects.amqp10.transactions.telling import ToldToSender
 from penstock.dialects.amqp10.transactions.transaction import Transaction
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
@@ -58,7 +58,7 @@ class TargetLink(DeliveryListener):
     """Held by its wire link and by its `TargetEnd`."""
 
     def __init__(
-        self, context: ConnectionContext, address: TargetAddress | None, answers: Answers
+        self, context: ConnectionContext, address: TargetAddress | None, answers: TargetOutcomes
     ) -> None:
         self._context: ConnectionContext = context
         self._container: Container = context.container
@@ -67,11 +67,11 @@ class TargetLink(DeliveryListener):
         self._origin: int = context.number
         # None is the anonymous terminus.
         self._address: TargetAddress | None = address
-        self._answers: Answers = answers
+        self._answers: TargetOutcomes = answers
         # Tags of deliveries that the producer had unsettled when it came back, and that we know.
         self.known: set[bytes] = set()
         # Provisional outcomes of what came in transactions; made with the first.
-        self._told: ToldToSender | None = None
+        self._dispositions: SenderDispositions | None = None
 
         # The last head as it came, and what it meant.
         self._prefix: bytes = b""
@@ -81,7 +81,7 @@ class TargetLink(DeliveryListener):
         # Whether a delivery with the same head may take the short way.
         self._is_plain: bool = False
 
-    def update_is_plain(self) -> None:
+    def interceptor_changed(self) -> None:
         self._is_plain = False
 
     def delivery_received(
@@ -226,15 +226,15 @@ class TargetLink(DeliveryListener):
             if outcome is not None:
                 transaction.fail(TRANSACTION_ROLLBACK, "a settled message cannot be taken", now)
             return
-        told = self._told
-        if told is None:
+        dispositions = self._dispositions
+        if dispositions is None:
             session = link.session
             assert isinstance(session, Session), "windows are parts of sessions"
-            told = ToldToSender(session, link, self._container.confirm_list)
-            self._told = told
-        transaction.tells(told)
+            dispositions = SenderDispositions(session, link, self._container.answer_list)
+            self._dispositions = dispositions
+        transaction.says(dispositions)
         state = transaction.accepted if outcome is None else TransactionalState(txn_id, outcome)
-        told.add(delivery_id, state)
+        dispositions.add(delivery_id, state)
 
     def _stage(self, transaction: Transaction, payload: bytes) -> Composite | None:
         """None when the message will be accepted; another outcome when it is not taken."""

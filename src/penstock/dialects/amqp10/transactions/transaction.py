@@ -21,7 +21,7 @@ from penstock.broker.errors import Refusal, ResourceError
 from penstock.broker.message import Publisher
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer, Timers
-from penstock.dialects.amqp10.transactions.telling import Telling
+from penstock.dialects.amqp10.transactions.dispositions import DispositionRuns
 from penstock.wire.amqp10.conditions_generated import TRANSACTION_ROLLBACK, TRANSACTION_TIMEOUT
 from penstock.wire.amqp10.performatives_generated import Error, TransactionalState
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
@@ -108,7 +108,7 @@ class Transaction(Timer):
         # In the order in which it came.
         self._works: dict[Work, None] = {}
         # What has to be said before the discharge is answered.
-        self._tellings: dict[Telling, None] = {}
+        self._dispositions: dict[DispositionRuns, None] = {}
         self._used_at: int = now
         self.is_discharged: bool = False
 
@@ -132,8 +132,8 @@ class Transaction(Timer):
     def work_count(self) -> int:
         return len(self._works)
 
-    def tells(self, telling: Telling) -> None:
-        self._tellings[telling] = None
+    def says(self, dispositions: DispositionRuns) -> None:
+        self._dispositions[dispositions] = None
 
     def fail(self, condition: str, text: str, now: int) -> None:
         """Roll back now; the discharge will hear why."""
@@ -174,10 +174,10 @@ class Transaction(Timer):
         """Say what has to be said before the discharge is answered, and before a link ends: what
         was given back is no longer the link's.
         """
-        tellings = list(self._tellings)
-        self._tellings.clear()
-        for telling in tellings:
-            telling.flush()
+        waiting = list(self._dispositions)
+        self._dispositions.clear()
+        for dispositions in waiting:
+            dispositions.flush()
 
     def withdraw(self, work: Work) -> None:
         """Its client decided otherwise, outside of the transaction."""

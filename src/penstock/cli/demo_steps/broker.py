@@ -19,7 +19,7 @@ class BrokerDidNotStart(Exception):
     """The child said something else than that it is ready."""
 
 
-class StoryBroker:
+class DemoBroker:
     """Held by the demo, or by an example's test. Its ports stay the same over restarts."""
 
     def __init__(self, data: Path) -> None:

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Final
 
+from penstock.cli.demo_steps.marked_body import read_body
+from penstock.cli.demo_steps.publisher import AWAY_SECONDS_MAX, RETRY_SECONDS, Errand, hang_up
 from penstock.cli.loading.client_ledger import ClientLedger, WrittenLedger
 from penstock.cli.loading.ledger import Ledger
-from penstock.cli.story.marked_body import read_body
-from penstock.cli.story.publisher import AWAY_SECONDS_MAX, RETRY_SECONDS, Errand, hang_up
 from penstock.client import blocking
 from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.calls import consume, limit_prefetch

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from penstock.cli.demo_steps.marked_body import MARKED_SIZE, marked_body
 from penstock.cli.loading.client_ledger import ClientLedger
-from penstock.cli.story.marked_body import MARKED_SIZE, marked_body
 from penstock.client import blocking
 from penstock.client.blocking import BlockingConnection
 from penstock.client.blocking_channel import BlockingChannel

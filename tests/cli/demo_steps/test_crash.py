@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.story.broker import StoryBroker
-from penstock.cli.story.crash import QUEUES, Crash, CrashOutcome, Moment, set_up
+from penstock.cli.demo_steps.broker import DemoBroker
+from penstock.cli.demo_steps.crash import QUEUES, Crash, CrashOutcome, Moment, set_up
 from penstock.client import blocking
 from penstock.client.calls import consume
 from penstock.client.errors import ClientError
@@ -20,20 +20,20 @@ DRAIN_SECONDS = 3.0
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[StoryBroker]:
-    with StoryBroker(tmp_path / "data") as process:
+def broker(tmp_path: Path) -> Iterator[DemoBroker]:
+    with DemoBroker(tmp_path / "data") as process:
         process.start()
         yield process
 
 
-def play(broker: StoryBroker, folder: Path) -> tuple[CrashOutcome, list[Moment]]:
+def play(broker: DemoBroker, folder: Path) -> tuple[CrashOutcome, list[Moment]]:
     moments: list[Moment] = []
     crash = Crash(broker, folder / "clients", 7, MESSAGES, 40, DRAIN_SECONDS)
     return crash.play(moments.append), moments
 
 
 def test_everything_confirmed_is_received_from_each_sink_although_the_broker_died(
-    broker: StoryBroker, tmp_path: Path
+    broker: DemoBroker, tmp_path: Path
 ) -> None:
     before = broker.pid, broker.address
     outcome, moments = play(broker, tmp_path)
@@ -49,7 +49,7 @@ def test_everything_confirmed_is_received_from_each_sink_although_the_broker_die
     assert "the broker is killed" in [moment.phase for moment in moments]
 
 
-def test_messages_that_somebody_took_away_are_missed(broker: StoryBroker, tmp_path: Path) -> None:
+def test_messages_that_somebody_took_away_are_missed(broker: DemoBroker, tmp_path: Path) -> None:
     """A thief shares one queue with its consumer until the broker is killed."""
     set_up(broker.amqp_uri)
     stolen: set[bytes] = set()

@@ -16,8 +16,7 @@ from collections import deque
 from typing import Final
 
 from penstock.broker.durability import Durability
-from penstock.dialects.confirming import Confirming
-from penstock.dialects.container import Container
+from penstock.dialects.container import Container, EndOfTickAnswer
 from penstock.wire.amqp10.conditions_generated import RESOURCE_LIMIT_EXCEEDED
 from penstock.wire.amqp10.link import RCV_FIRST, RCV_SECOND
 from penstock.wire.amqp10.performatives_generated import Error, Rejected
@@ -41,7 +40,7 @@ _MASK: Final = 0xFFFF_FFFF
 _REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
 
 
-class Answers(Confirming):
+class TargetOutcomes(EndOfTickAnswer):
     """Held by a target link, also while it is suspended, and by its messages until they are
     complete.
     """
@@ -49,7 +48,7 @@ class Answers(Confirming):
     def __init__(
         self, container: Container, session: Session, link: ReceivingLink, remembers: bool
     ) -> None:
-        self._confirm_list: list[Confirming] = container.confirm_list
+        self._answer_list: list[EndOfTickAnswer] = container.answer_list
         self._durability: Durability = container.durability
         self._container: Container = container
         self._is_listed: bool = False
@@ -86,13 +85,13 @@ class Answers(Confirming):
         """Something came; whatever it was, credit is looked at when the tick ends."""
         if not self._is_listed:
             self._is_listed = True
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
 
     def next(self, delivery_id: int, tag: bytes) -> int:
         """The number of a delivery that has just come unsettled."""
         if not self._is_listed:
             self._is_listed = True
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
         ids = self._ids
         if ids and ids[-1] + 1 != delivery_id:
             self._is_run = False

@@ -6,7 +6,7 @@ client must have heard of all outcomes before it hears that they are final.
 
 from typing import Final
 
-from penstock.dialects.confirming import Confirming
+from penstock.dialects.container import EndOfTickAnswer
 from penstock.wire.amqp10.link import RCV_FIRST
 from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.session import Session
@@ -17,12 +17,12 @@ _NO_ID: Final = -1
 _MASK: Final = 0xFFFF_FFFF
 
 
-class Telling(Confirming):
+class DispositionRuns(EndOfTickAnswer):
     """Held by what listens to one link. Subclasses say in which role they speak."""
 
-    def __init__(self, session: Session, confirm_list: list[Confirming]) -> None:
+    def __init__(self, session: Session, answer_list: list[EndOfTickAnswer]) -> None:
         self._session: Session = session
-        self._confirm_list: list[Confirming] = confirm_list
+        self._answer_list: list[EndOfTickAnswer] = answer_list
         self._is_listed: bool = False
         self._first: int = _NO_ID
         self._last: int = _NO_ID
@@ -40,7 +40,7 @@ class Telling(Confirming):
         self._last = delivery_id
         if not self._is_listed:
             self._is_listed = True
-            self._confirm_list.append(self)
+            self._answer_list.append(self)
 
     def flush(self) -> None:
         self._is_listed = False
@@ -71,13 +71,13 @@ class Telling(Confirming):
         """Nothing is published here."""
 
 
-class ToldToSender(Telling):
+class SenderDispositions(DispositionRuns):
     """Provisional outcomes of what came in on a link."""
 
     def __init__(
-        self, session: Session, link: ReceivingLink, confirm_list: list[Confirming]
+        self, session: Session, link: ReceivingLink, answer_list: list[EndOfTickAnswer]
     ) -> None:
-        super().__init__(session, confirm_list)
+        super().__init__(session, answer_list)
         self._link: ReceivingLink = link
 
     def _say(self, first: int, last: int, state: Composite) -> None:
@@ -87,7 +87,7 @@ class ToldToSender(Telling):
             self._session.say_state(first, last, state)
 
 
-class ToldToReceiver(Telling):
+class ReceiverDispositions(DispositionRuns):
     """Settlement of what went out on a link, when a transaction was discharged."""
 
     def _say(self, first: int, last: int, state: Composite) -> None:

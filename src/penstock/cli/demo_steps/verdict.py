@@ -1,13 +1,13 @@
-"""What came of the story: one table, and what is wrong, if anything is."""
+"""What came of the demonstration: one table, and what is wrong, if anything is."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
+from penstock.cli.demo_steps.crash import CrashOutcome
+from penstock.cli.demo_steps.spark_steps import Archived
 from penstock.cli.loading.outcome import Outcome
-from penstock.cli.story.crash import CrashOutcome
-from penstock.cli.story.spark_steps import Archived
 
 if TYPE_CHECKING:
     from penstock.spark.jobs.verdict import Audit
@@ -16,7 +16,7 @@ FROM_NOWHERE: Final = ("never_published", "refused_yet_received", "phantom")
 
 
 @dataclass(slots=True)
-class Story:
+class DemoResult:
     """Everything that is known at the end. Spark's parts are None when it had no part in it."""
 
     first: Outcome
@@ -68,34 +68,34 @@ class Story:
         return found
 
 
-def verdict_table(story: Story) -> Table:
+def verdict_table(result: DemoResult) -> Table:
     table = Table(title="verdict", title_justify="left")
     table.add_column("", style="bold")
     table.add_column("clients' books", justify="right")
     table.add_column("audit by Spark", justify="right")
-    crash, audit = story.crash, story.audit
-    published = story.first.published + crash.published
+    crash, audit = result.crash, result.audit
+    published = result.first.published + crash.published
     table.add_row("published", f"{published:,}", "")
-    table.add_row("confirmed", f"{story.first.confirmed + crash.confirmed:,}", "")
+    table.add_row("confirmed", f"{result.first.confirmed + crash.confirmed:,}", "")
     table.add_row(
         "confirmed by sink",
-        f"{story.first.confirmed + crash.confirmed * crash.sinks:,}",
+        f"{result.first.confirmed + crash.confirmed * crash.sinks:,}",
         "" if audit is None else f"{audit.total('confirmed'):,}",
     )
-    table.add_row("lost", alarming(story.lost), _audited(audit, "lost", alarms=True))
+    table.add_row("lost", alarming(result.lost), _audited(audit, "lost", alarms=True))
     table.add_row(
         "duplicated, flagged",
-        f"{story.duplicates_flagged:,}",
+        f"{result.duplicates_flagged:,}",
         _audited(audit, "duplicated_flagged", alarms=False),
     )
     table.add_row(
         "duplicated, not flagged",
-        alarming(story.duplicates_unflagged),
+        alarming(result.duplicates_unflagged),
         _audited(audit, "duplicated_unflagged", alarms=True),
     )
     _add_recovery(table, crash)
-    _add_rates(table, story)
-    _add_spark(table, story)
+    _add_rates(table, result)
+    _add_spark(table, result)
     return table
 
 
@@ -106,37 +106,37 @@ def _add_recovery(table: Table, crash: CrashOutcome) -> None:
     table.add_row("recovery time", f"{crash.recovery_seconds:.2f} s", "")
 
 
-def _add_rates(table: Table, story: Story) -> None:
-    first, crash = story.first, story.crash
+def _add_rates(table: Table, result: DemoResult) -> None:
+    first, crash = result.first, result.crash
     table.add_row("ISR, first act", f"{first.internal_switching_rate:,.0f} /s", "")
     table.add_row("XSR, first act", f"{first.external_switching_rate:,.0f} /s", "")
     switched = crash.confirmed * crash.sinks / crash.seconds
     table.add_row("ISR over the kill", f"{switched:,.0f} /s", "")
     table.add_row("XSR over the kill", f"{crash.received / crash.seconds:,.0f} /s", "")
-    table.add_row("CPU /message, first act", _cpu(story.broker_microseconds), "")
+    table.add_row("CPU /message, first act", _cpu(result.broker_microseconds), "")
     spent = crash.broker_cpu_seconds
     each = None if spent is None else spent * 1e6 / (crash.confirmed * crash.sinks)
     # A message counts once for each sink; starting again and reading the journal are in it.
     table.add_row("CPU /message, over the kill", _cpu(each), "")
 
 
-def _add_spark(table: Table, story: Story) -> None:
-    if story.archived is not None:
-        kept = story.archived
-        table.add_row("confirmed to the stream", f"{story.crash.confirmed:,}", "")
+def _add_spark(table: Table, result: DemoResult) -> None:
+    if result.archived is not None:
+        kept = result.archived
+        table.add_row("confirmed to the stream", f"{result.crash.confirmed:,}", "")
         table.add_row("archive, messages", "", f"{kept.distinct:,}")
         again = f"{kept.rows:,} ({kept.sent_again:,} sent again)"
         table.add_row("archive, rows", "", again)
         size = f"{kept.octets / 1e6:.1f} MB in {kept.seconds:.1f} s"
         table.add_row("archive, Parquet", "", size)
-    if story.audit is not None:
-        events = f"{story.audit.events:,} in {story.audit_seconds:.1f} s"
+    if result.audit is not None:
+        events = f"{result.audit.events:,} in {result.audit_seconds:.1f} s"
         table.add_row("audit, events", "", events)
-        phantom = story.audit.total("phantom")
+        phantom = result.audit.total("phantom")
         if phantom:
             table.add_row("audit, phantom", "", f"{phantom:,}")
-    if story.without_spark:
-        table.add_row("archive and audit", "", f"[yellow]{story.without_spark}[/yellow]")
+    if result.without_spark:
+        table.add_row("archive and audit", "", f"[yellow]{result.without_spark}[/yellow]")
 
 
 def _audited(audit: "Audit | None", name: str, *, alarms: bool) -> str:

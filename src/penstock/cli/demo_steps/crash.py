@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from penstock.cli.demo_steps.broker import DemoBroker
+from penstock.cli.demo_steps.consumer import Consumer
+from penstock.cli.demo_steps.publisher import Errand, Publisher
 from penstock.cli.loading.ledger import Account
-from penstock.cli.story.broker import StoryBroker
-from penstock.cli.story.consumer import Consumer
-from penstock.cli.story.publisher import Errand, Publisher
 from penstock.client import blocking
 from penstock.client.calls import bind_queue, declare_exchange, declare_queue
 
@@ -85,14 +85,14 @@ class Crash:
 
     def __init__(
         self,
-        broker: StoryBroker,
+        broker: DemoBroker,
         ledger: Path,
         run: int,
         messages: int,
         size: int,
         drain_seconds: float = DRAIN_SECONDS_MAX,
     ) -> None:
-        self._broker: StoryBroker = broker
+        self._broker: DemoBroker = broker
         self._drain_seconds: float = drain_seconds
         errand = Errand(broker.amqp_uri, run, EXCHANGE, (*QUEUES, STREAM), ledger)
         shares = [messages // PUBLISHERS] * PUBLISHERS
