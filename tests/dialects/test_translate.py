@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from penstock.broker.message import NOBODY, Message
+from penstock.dialects.amqp10.messages.message_head import divide_message
 from penstock.dialects.amqp10.messages.properties import composed_head, read_head
 from penstock.dialects.crossing.labels import HEAD_HEADER, PROPERTIES_ANNOTATION
 from penstock.dialects.crossing.round_trip import PROPERTIES_BYTES_MAX
@@ -41,7 +42,6 @@ from penstock.wire.amqp10.values import (
     ULong,
     UShort,
 )
-from tests.dialects.amqp10.splitting import split_message
 from tests.dialects.crossing.messages import (
     ADDRESS,
     LABEL,
@@ -411,7 +411,7 @@ def test_what_a_receiver_sends_on_is_what_it_received() -> None:
     original = basic_message(BasicProperties(headers={"s": "\udcff"}, type_="t", priority=1))
     crossed = to_bare(original)
     payload = composed_head(head_of(crossed), ADDRESS, 2, True) + crossed.body
-    head, body = split_message(payload)
+    head, body, _ = divide_message(payload)
     back = to_basic(Message(ADDRESS, read_head(head), body, NOBODY))
     assert basic_of(back) == basic_of(original)
 

@@ -47,10 +47,6 @@ class ReconnectPolicy:
         self._failed_count: int = 0
         self._next_index: int = 0
 
-    @property
-    def failed_count(self) -> int:
-        return self._failed_count
-
     def next_attempt(self) -> Attempt:
         """Addresses in turn, beginning with the one that worked last."""
         rounds = self._failed_count // len(self._addresses)

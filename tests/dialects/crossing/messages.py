@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.broker.message import Address, Message
 from penstock.dialects.amqp091.properties import MessageProperties, read_stored_properties
+from penstock.dialects.amqp10.messages.message_head import divide_message
 from penstock.dialects.amqp10.messages.properties import (
     TransferProperties,
     composed_head,
@@ -20,7 +21,6 @@ from penstock.wire.amqp10.values import (
     Symbol,
     Uuid,
 )
-from tests.dialects.amqp10.splitting import split_message
 
 ADDRESS = Address("x", "key", b"")
 LABEL = Symbol(PROPERTIES_ANNOTATION)
@@ -37,7 +37,7 @@ def octets_message(header: bytes, body: bytes) -> Message:
 
 
 def bare_message(*sections: Composite) -> Message:
-    head, body = split_message(b"".join([section.encode() for section in sections]))
+    head, body, _ = divide_message(b"".join([section.encode() for section in sections]))
     return Message(ADDRESS, read_head(head), body, 7)
 
 
@@ -47,9 +47,9 @@ def to_bare(message: Message) -> Message:
     properties = head_of(crossed)
     assert crossed.address is message.address
     assert crossed.origin == message.origin
-    assert split_message(properties.head + crossed.body) == (properties.head, crossed.body)
+    assert divide_message(properties.head + crossed.body)[:2] == (properties.head, crossed.body)
     payload = composed_head(properties, message.address, 1, True) + crossed.body
-    split_message(payload)
+    divide_message(payload)
     return crossed
 
 

@@ -161,7 +161,6 @@ def test_messages_of_both() -> None:
     )
     sections = Sections(bytes(message.encode()))
     assert sections.decode(PROPERTIES) == Properties("id", subject="s")
-    assert sections.application_properties() == {"k": "v", "n": 5}
     assert sections.decode(APPLICATION_PROPERTIES) == ApplicationProperties({"k": "v", "n": 5})
     again = proton.Message()
     parts = [

@@ -55,8 +55,6 @@ def test_every_section_is_found(chosen: list[bool], body: list[Composite]) -> No
         assert sections.decode(part.identity()) == part
     if body:
         assert sections.octets(body[0].identity()) == b"".join(part.encode() for part in body)
-    expected = {"k": "v"} if chosen[4] else {}
-    assert sections.application_properties() == expected
 
 
 def test_what_is_absent_is_nothing() -> None:
@@ -92,12 +90,6 @@ def test_sections_out_of_order_are_refused(parts: list[Composite]) -> None:
 def test_what_is_no_message_is_refused(octets: str) -> None:
     with pytest.raises(Malformed):
         Sections(bytes.fromhex(octets))
-
-
-def test_application_properties_are_a_map() -> None:
-    sections = Sections(bytes.fromhex("00537445"))
-    with pytest.raises(Malformed):
-        sections.application_properties()
 
 
 @given(st.binary(max_size=40))

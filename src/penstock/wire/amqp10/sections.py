@@ -14,7 +14,6 @@ from penstock.wire.amqp10.decoding import Reader, skip_value
 from penstock.wire.amqp10.performatives_generated import (
     AMQP_SEQUENCE,
     AMQP_VALUE,
-    APPLICATION_PROPERTIES,
     DATA,
     FOOTER,
     HEADER,
@@ -87,17 +86,6 @@ class Sections:
         if start < 0:
             return None
         return decode_composite(Reader(self.message, start, self._ends[code - HEADER]))
-
-    def application_properties(self) -> dict[object, object]:
-        start = self._starts[APPLICATION_PROPERTIES - HEADER]
-        if start < 0:
-            return {}
-        reader = Reader(self.message, start, self._ends[APPLICATION_PROPERTIES - HEADER])
-        reader.described_as()
-        value = reader.value()
-        if not isinstance(value, dict):
-            raise Malformed(f"application-properties is a map, not {type(value).__name__}")
-        return value
 
 
 def _section_at(message: bytes, at: int) -> int:

@@ -6,7 +6,13 @@ from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.management.answering import answer
 from penstock.dialects.amqp10.management.messages import encode_response, read_request
 from penstock.dialects.principal import Principal
-from penstock.wire.amqp10.performatives_generated import AMQP_VALUE, PROPERTIES, AmqpValue
+from penstock.wire.amqp10.performatives_generated import (
+    AMQP_VALUE,
+    APPLICATION_PROPERTIES,
+    PROPERTIES,
+    AmqpValue,
+    ApplicationProperties,
+)
 from penstock.wire.amqp10.performatives_generated import Properties as WireProperties
 from penstock.wire.amqp10.sections import Sections
 
@@ -44,7 +50,9 @@ class Conversation:
         assert isinstance(properties, WireProperties)
         assert isinstance(value, AmqpValue)
         assert properties.subject is not None
-        assert sections.application_properties() == {"http:response": "1.1"}
+        assert sections.decode(APPLICATION_PROPERTIES) == ApplicationProperties(
+            {"http:response": "1.1"}
+        )
         return int(properties.subject), value.value, properties.correlation_id
 
 
