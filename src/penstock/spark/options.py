@@ -132,7 +132,7 @@ class ReadOptions:
         return self.ending or OffsetChoice("endingOffsets", word=LATEST)
 
 
-class Given:
+class UserOptions:
     """Options as somebody gave them; names are compared without regard to case, as Spark does."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -205,7 +205,7 @@ class Given:
                 )
 
 
-def access_of(given: Given) -> BrokerAccess:
+def access_of(given: UserOptions) -> BrokerAccess:
     """Also for writers. Raises `OptionError`."""
     uri = given.text("uri")
     if uri is None:
@@ -230,7 +230,7 @@ def access_of(given: Given) -> BrokerAccess:
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Raises `OptionError`; asks nobody."""
-    given = Given(options)
+    given = UserOptions(options)
     if given.truth("asyncProgressTrackingEnabled", False):
         raise OptionError(
             "asyncProgressTrackingEnabled",
@@ -272,7 +272,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     )
 
 
-def _subscription(given: Given) -> Subscription:
+def _subscription(given: UserOptions) -> Subscription:
     names = given.text("stream")
     pattern = given.text("streamPattern")
     if names is not None and pattern is not None:
@@ -300,7 +300,7 @@ def _subscription(given: Given) -> Subscription:
     return Subscription()
 
 
-def _bound(given: Given, by_offset: str, by_time: str) -> OffsetChoice | None:
+def _bound(given: UserOptions, by_offset: str, by_time: str) -> OffsetChoice | None:
     offsets = given.text(by_offset)
     moment = given.text(by_time)
     if offsets is not None and moment is not None:

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.spark.errors import OptionError
-from penstock.spark.options import ACCESS_OPTIONS, Given, access_of
+from penstock.spark.options import ACCESS_OPTIONS, UserOptions, access_of
 from penstock.spark.rows_encoding import PROPERTY_NAMES, SHORT_STRING_MAX
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     exchange = _constant(options, "exchange")
     routing_key = _constant(options, "routingKey")
     rest = {n: v for n, v in options.items() if n.lower() not in {"exchange", "routingkey"}}
-    given = Given(rest)
+    given = UserOptions(rest)
     if given.text("path") is not None:
         raise OptionError(
             "path",
@@ -115,7 +115,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     )
 
 
-def _when_full(given: Given) -> str:
+def _when_full(given: UserOptions) -> str:
     word = (given.text("whenFull") or WHEN_FULL[0]).lower()
     if word not in WHEN_FULL:
         raise OptionError(

@@ -20,7 +20,7 @@ from penstock.spark.jobs.findings import (
 )
 from penstock.spark.jobs.origins import (
     Origins,
-    Places,
+    PositionKeys,
     joined_origins,
     named_at,
     origins_of,
@@ -143,7 +143,7 @@ class SweepBlocks:
         pieces = Pieces(runs_of(whole), *places)
         is_origin = pieces.runs.kind == k.ORIGIN
         found = sweep(pieces.where(~is_origin))
-        rows = Places(found)
+        rows = PositionKeys(found)
         origins = origins_of(pieces.where(is_origin), found, rows)
         for finding, times in judge(found, self.known):
             if times.any():
@@ -162,7 +162,7 @@ class SweepBlocks:
         finding: Finding,
         times: npt.NDArray[np.int64],
         origins: Origins,
-        places: Places,
+        places: PositionKeys,
     ) -> pa.RecordBatch:
         """The first of each queue; stretches come sorted by queue, start and position."""
         at = np.flatnonzero(times)

@@ -48,7 +48,7 @@ class Origins:
         return Origins(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
-class Places:
+class PositionKeys:
     """Puts positions of queues and starts in one row of numbers. Held while blocks are swept."""
 
     def __init__(self, found: Stretches) -> None:
@@ -65,7 +65,7 @@ class Places:
         return whole.where(np.argsort(self.key(whole.queue, whole.start, whole.first)))
 
 
-def origins_of(pieces: Pieces, found: Stretches, places: Places) -> Origins:
+def origins_of(pieces: Pieces, found: Stretches, places: PositionKeys) -> Origins:
     """From runs of the kind ORIGIN, carried on over every start that a message survived."""
     runs = pieces.runs
     place = pieces.block << BLOCK_BITS
@@ -88,7 +88,7 @@ def origins_of(pieces: Pieces, found: Stretches, places: Places) -> Origins:
 
 
 def within(
-    origins: Origins, found: Stretches, chosen: npt.NDArray[np.bool_], places: Places
+    origins: Origins, found: Stretches, chosen: npt.NDArray[np.bool_], places: PositionKeys
 ) -> Origins:
     """The parts of origins that lie in the chosen stretches."""
     begins = places.key(found.queue[chosen], found.start[chosen], found.first[chosen])
@@ -128,7 +128,7 @@ def joined_origins(origins: Origins) -> Origins:
 
 def named_at(
     origins: Origins,
-    places: Places,
+    places: PositionKeys,
     queue: Numbers,
     start: Numbers,
     first: npt.NDArray[np.int64],
