@@ -30,5 +30,5 @@ def test_a_node_whose_power_goes_before_its_first_flush_always_starts(begin: int
             while not host.is_up:
                 clock.run(100)
         clock.run(1_000_000)
-        assert host.node.is_all_safe()
+        assert host.node.is_all_durable()
         assert "/" in host.node.state.vhosts

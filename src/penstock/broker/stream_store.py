@@ -1,7 +1,7 @@
 """Where the streams of a broker lie, and how they learn that what they wrote is safe.
 
 A stream appends to its own files and leaves a word here. Whoever flushes at the end of a tick takes
-the files along with its own (`take_dirty`) and says when they are safe (`became_safe`). Where
+the files along with its own (`take_dirty`) and says when they are safe (`became_durable`). Where
 nobody does, `is_flushed` is False and nothing waits: a broker that lives in memory.
 """
 
@@ -32,7 +32,7 @@ class StreamStore:
         # While definitions are read back, streams come and go without touching their files.
         self.is_recovering: bool = False
         # Up to where streams had been safe when the store was opened, by their folders.
-        self.safe_ends: dict[str, int] = {}
+        self.durable_ends: dict[str, int] = {}
         # Why nothing more is written; empty while the disk does what it is asked.
         self.failure: str = ""
         # Dictionaries for their order and their quick look-up.
@@ -55,7 +55,7 @@ class StreamStore:
 
     def take_dirty(self, position: int) -> list[AppendFile]:
         """The files that the flush now asked for must cover. `position` is what it will be known
-        by: a later `became_safe` with this or a higher one means that it was heard. Raises a
+        by: a later `became_durable` with this or a higher one means that it was heard. Raises a
         `DiskError` when something could not be written: then nobody must hear of this tick.
         """
         if self.failure:
@@ -67,7 +67,7 @@ class StreamStore:
         self._files = {}
         return files
 
-    def became_safe(self, position: int, now: int) -> None:
+    def became_durable(self, position: int, now: int) -> None:
         while self._marks and self._marks[0].position <= position:
             mark = self._marks.pop(0)
             mark.waiter.became_durable(mark.mark, now)

@@ -33,11 +33,11 @@ class EndOfTickAnswer(Publisher):
         raise NotImplementedError
 
     def is_waiting(self) -> bool:
-        """Whether the journal has to become safer before more can be answered."""
+        """Whether more of the journal has to become durable before more can be answered."""
         raise NotImplementedError
 
-    def list_again(self) -> None:
-        """The journal is safer than before."""
+    def became_durable(self) -> None:
+        """More of the journal is durable than before."""
         raise NotImplementedError
 
     def outgoing_of(self) -> Outgoing | None:
@@ -60,8 +60,8 @@ class Container:
         self.flush_list: list[Outgoing] = []
         self.answer_list: list[EndOfTickAnswer] = []
         self.durability: Durability = Durability()
-        # Connections whose output, from this tick on, waits until what the tick wrote is safe.
-        self.gate_list: list[Outgoing] = []
+        # Connections whose output, from this tick on, waits until what the tick wrote is durable.
+        self.held_list: list[Outgoing] = []
         self.interceptor: PublishInterceptor | None = None
         # Why publishers are blocked now; empty when they are not.
         self.alarm: str = ""
@@ -84,9 +84,9 @@ class Container:
         self._holder_count += 1
         return self._holder_count
 
-    def gate(self, outgoing: Outgoing) -> None:
-        """Say nothing more to this client before what it asked for is safe on disk."""
-        self.gate_list.append(outgoing)
+    def hold_until_durable(self, outgoing: Outgoing) -> None:
+        """Say nothing more to this client before what it asked for is durable."""
+        self.held_list.append(outgoing)
 
     def principal(self, user: str, vhost: VirtualHost, access: Access) -> Principal:
         key = (user, vhost.name)

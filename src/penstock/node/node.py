@@ -75,7 +75,7 @@ class Node:
         )
         self.durability: Durability = self.container.durability
         # Connections whose output waits for the journal.
-        self._gated: list[Outgoing] = []
+        self._held_output: list[Outgoing] = []
         # Publishers whose answers do; a dictionary for its order.
         self._waiting: dict[EndOfTickAnswer, None] = {}
         # Why the disk cannot be trusted any more; the server stops when this is not empty.
@@ -209,7 +209,7 @@ class Node:
                 self._store(self.stored)
             else:
                 # Nothing is written, so nobody waits for it.
-                self.container.gate_list.clear()
+                self.container.held_list.clear()
         except DiskError as error:
             self.storage_failed(str(error))
         except Exception as defect:  # another name: compiled, a name has one type in a function
@@ -292,10 +292,10 @@ class Node:
             return
         pending = flush_list[:]
         flush_list.clear()
-        safe = self.durability.safe
+        durable = self.durability.durable
         for outgoing in pending:
-            if outgoing.gate > safe:
-                self._gated.append(outgoing)
+            if outgoing.durable_at > durable:
+                self._held_output.append(outgoing)
                 continue
             try:
                 outgoing.flush()
@@ -308,7 +308,7 @@ class Node:
 
     def _store(self, stored: "StoredState") -> None:
         """Write what the tick brought, before anybody hears of it."""
-        gate_list = self.container.gate_list
+        held_list = self.container.held_list
         stored.end_of_tick()
         durability = self.durability
         durability.written = stored.journal.position
@@ -316,26 +316,26 @@ class Node:
         if count != durability.definition_count:
             durability.definition_count = count
             durability.definitions = durability.written
-        if gate_list:
-            for outgoing in gate_list:
-                outgoing.gate = self.durability.written
-            gate_list.clear()
+        if held_list:
+            for outgoing in held_list:
+                outgoing.durable_at = self.durability.written
+            held_list.clear()
 
-    def journal_is_safe(self, position: int) -> None:
+    def journal_became_durable(self, position: int) -> None:
         """A flush has covered the journal up to here."""
-        self.durability.safe = position
+        self.durability.durable = position
         waiting = self._waiting
         self._waiting = {}
         for confirms in waiting:
-            confirms.list_again()
-        gated = self._gated
-        self._gated = []
-        for outgoing in gated:
+            confirms.became_durable()
+        held = self._held_output
+        self._held_output = []
+        for outgoing in held:
             self.container.flush_list.append(outgoing)
 
-    def is_all_safe(self) -> bool:
+    def is_all_durable(self) -> bool:
         """Whether everything that was written would survive a power loss."""
-        return self.durability.safe >= self.durability.written
+        return self.durability.durable >= self.durability.written
 
     def storage_failed(self, reason: str) -> None:
         """Nothing more is promised: the server stops and does not try again."""
@@ -478,8 +478,8 @@ class NodeStorage(StorageOwner):
     def __init__(self, node: Node) -> None:
         self._node: Node = node
 
-    def journal_is_safe(self, position: int) -> None:
-        self._node.journal_is_safe(position)
+    def journal_became_durable(self, position: int) -> None:
+        self._node.journal_became_durable(position)
 
     def storage_failed(self, reason: str) -> None:
         self._node.storage_failed(reason)

@@ -13,7 +13,7 @@ from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
 from penstock.broker.store.records import TICK_RECORD
 from penstock.broker.store.recovery import StoreRecovery
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.streams.opening import open_streams, safe_ends
+from penstock.broker.streams.opening import durable_ends, open_streams
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import RecoveredJournal, TornTail, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
@@ -27,7 +27,7 @@ STORE_ID_OCTETS = 16
 class StorageOwner(UnsettledSource):
     """Who hears what the disk says: the node."""
 
-    def journal_is_safe(self, position: int) -> None:
+    def journal_became_durable(self, position: int) -> None:
         raise NotImplementedError
 
     def storage_failed(self, reason: str) -> None:
@@ -72,7 +72,7 @@ class StoredState:
         self._streams.decoder = decoder
         self._streams.is_flushed = True
         self._streams.is_recovering = True
-        self._streams.safe_ends = self._safe_point.ends()
+        self._streams.durable_ends = self._safe_point.ends()
         self.recovered_count: int = 0
         if recovery.found_anything:
             self.recovered_count = recovery.restore(state, self.store, now)
@@ -100,7 +100,7 @@ class StoredState:
     def begin(self, durability: Durability) -> None:
         """What was recovered counts as written, and as safe as far as the disk is known to have it."""
         durability.written = self.journal.position
-        durability.safe = self.journal.durable_position
+        durability.durable = self.journal.durable_position
         durability.definitions = durability.written
 
     def has_work(self) -> bool:
@@ -143,7 +143,7 @@ class StoredState:
         Comes last. Raises DiskError.
         """
         numbers = self._safe_numbers()
-        numbers.update(safe_ends(self._state.queues()))
+        numbers.update(durable_ends(self._state.queues()))
         self._safe_point.note(numbers)
 
     def is_stop_noted(self) -> bool:
@@ -171,8 +171,8 @@ class OwnedJournal(JournalListener):
         self._streams: StreamStore = streams
 
     def durable(self, position: int, now: int) -> None:
-        self._streams.became_safe(position, now)
-        self._owner.journal_is_safe(position)
+        self._streams.became_durable(position, now)
+        self._owner.journal_became_durable(position)
 
     def failed(self, reason: str, now: int) -> None:
         self._owner.storage_failed(reason)

@@ -359,7 +359,7 @@ class Server(SocketOwner):
         waited = 0.0
         while (
             ((self.node.connections or len(self._lingering)) and waited < answer_seconds)
-            or (not self.node.is_all_safe() and waited < STOP_SECONDS)
+            or (not self.node.is_all_durable() and waited < STOP_SECONDS)
         ) and not self.breakdown:
             await asyncio.sleep(0.005)
             waited = self._loop.time() - began

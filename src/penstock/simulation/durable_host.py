@@ -87,7 +87,7 @@ class DurableHost(Host):
         self._is_stopping = False
         self._is_noting = False
         stored = stored_of(self.node)
-        self._safe_at_start = self.node.durability.safe
+        self._safe_at_start = self.node.durability.durable
         if stored.torn_tail is not None:
             self.history.sighted("a torn tail is cut")
         tail = stored.torn_tail.octets if stored.torn_tail is not None else 0
@@ -102,7 +102,7 @@ class DurableHost(Host):
         segments = [name for name in self.disk.names() if name.startswith(FOLDER)]
         return (
             super().is_idle()
-            and self.node.is_all_safe()
+            and self.node.is_all_durable()
             and len(segments) == len(stored_of(self.node).journal.segments())
         )
 
@@ -186,7 +186,7 @@ class DurableHost(Host):
         self.node.set_alarm("disk", "low on disk" if is_low else "", self.now())
 
     def _wait_for_end(self, left: int) -> None:
-        if not self._is_noting and not self.node.connections and self.node.is_all_safe():
+        if not self._is_noting and not self.node.connections and self.node.is_all_durable():
             try:
                 stored_of(self.node).note_clean_stop()
             except DiskError:
@@ -240,7 +240,7 @@ class DurableHost(Host):
         stored = stored_of(self.node)
         if stored.reclaimer.is_busy():
             self.history.sighted("a crash interrupts the copying of a segment")
-        if not self.node.is_all_safe():
+        if not self.node.is_all_durable():
             self.history.sighted("a crash comes before a flush ends")
-            if self.node.durability.safe == self._safe_at_start:
+            if self.node.durability.durable == self._safe_at_start:
                 self.history.sighted("a crash comes before the first flush after a start")

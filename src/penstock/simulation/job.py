@@ -20,7 +20,7 @@ from penstock.simulation.ledger import Ledger
 INTERVAL_US_MAX: Final = 80_000
 
 
-class SafeWord(EndOfTickAnswer):
+class DurableReply(EndOfTickAnswer):
     """Answers once everything that was written by now is safe. Held by the node's lists."""
 
     def __init__(self, node: Node, answer: Callable[[], None]) -> None:
@@ -34,14 +34,14 @@ class SafeWord(EndOfTickAnswer):
         durability = self._node.durability
         if self._position < 0:
             self._position = durability.written
-        if not self._is_answered and durability.safe >= self._position:
+        if not self._is_answered and durability.durable >= self._position:
             self._is_answered = True
             self._answer()
 
     def is_waiting(self) -> bool:
         return not self._is_answered
 
-    def list_again(self) -> None:
+    def became_durable(self) -> None:
         self._node.container.answer_list.append(self)
 
 
@@ -96,7 +96,7 @@ class Job(ABC):
     def when_safe(self, then: Callable[[], None]) -> None:
         """What this turn did will be answered by a call."""
         self._asked_life = self._host.life
-        SafeWord(self._host.node, lambda: self._answered(then))
+        DurableReply(self._host.node, lambda: self._answered(then))
 
     def _answered(self, then: Callable[[], None]) -> None:
         self._asked_life = 0

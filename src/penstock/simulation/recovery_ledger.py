@@ -186,7 +186,7 @@ class RecoveryLedger(RecoveryWatcher):
             node.durability.written = stored.journal.position
             self._keep_tick(node)
         self._ledger.events = []
-        self._safe = node.durability.safe if was_power_lost else node.durability.written
+        self._safe = node.durability.durable if was_power_lost else node.durability.written
         self._was_power_lost = was_power_lost
 
     # When it comes back.

@@ -70,7 +70,7 @@ class Stage:
             self._recoveries.append((host, RecoveryLedger(ledger, host, dice.fork("looks"))))
             # An operator waits until what is defined is safe.
             self.clock.run(SECOND_US)
-            assert host.node.is_all_safe(), "a second is enough for the first flush"
+            assert host.node.is_all_durable(), "a second is enough for the first flush"
         self._network.listen(name, host)
         self._hosts.append(host)
         self._ledgers.append(ledger)

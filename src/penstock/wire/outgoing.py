@@ -41,8 +41,8 @@ class Outgoing:
         # A consumer found no room; its queue must be asked again once there is some.
         self.stalled: bool = False
         self.closing: bool = False
-        # A journal position that must be safe before anything leaves; see the node.
-        self.gate: int = 0
+        # A journal position that must be durable before anything leaves; see the node.
+        self.durable_at: int = 0
 
     def push(self, piece: bytes) -> None:
         if not self.pieces:

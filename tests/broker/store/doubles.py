@@ -85,7 +85,7 @@ class Broker(StorageOwner):
 
     # What a storage owner hears.
 
-    def journal_is_safe(self, position: int) -> None:
+    def journal_became_durable(self, position: int) -> None:
         self.safe = position
 
     def storage_failed(self, reason: str) -> None:

@@ -188,7 +188,7 @@ def test_a_broker_without_a_disk_remembers_nobody_who_would_wait() -> None:
     for _ in range(3):
         peer.call(m.TxCommit())
     assert replies(peer)[-3:] == ["TxCommitOk"] * 3
-    assert house.node.container.gate_list == []
+    assert house.node.container.held_list == []
 
 
 def test_output_stays_in_order_behind_a_gate(house: DurableHouse) -> None:
@@ -239,10 +239,10 @@ def test_a_start_flushes_what_a_killed_process_left_in_the_page_cache(house: Dur
     send(peer, b"one")
     house.settle()
     revived = DurableHouse(MemoryDisk(house.disk.contents()))
-    assert not revived.node.is_all_safe()
+    assert not revived.node.is_all_durable()
     assert len(revived.disk.flushes) == 1
     revived.disk.settle()
-    assert revived.node.is_all_safe()
+    assert revived.node.is_all_durable()
 
 
 def test_a_channel_that_closed_waits_for_nothing(house: DurableHouse) -> None:

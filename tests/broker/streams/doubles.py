@@ -115,7 +115,7 @@ class Host:
         """Ask for a flush and hear of it."""
         self.position += 1
         self.store.take_dirty(self.position)
-        self.store.became_safe(self.position, self.now)
+        self.store.became_durable(self.position, self.now)
 
     def pass_time(self, milliseconds: int) -> None:
         self.now += milliseconds

@@ -45,7 +45,7 @@ class Life(FlushListener):
             self._clock.run(SECOND)
 
     def flushed(self, token: int, now: int) -> None:
-        self._store.became_safe(token, now)
+        self._store.became_durable(token, now)
 
     def flush_failed(self, reason: str, now: int) -> None:
         raise AssertionError(reason)

@@ -274,10 +274,10 @@ def test_a_flush_covers_what_was_written_when_it_was_asked_for() -> None:
     host.store.take_dirty(10)
     put(host, b"b")
     host.store.take_dirty(20)
-    host.store.became_safe(10, 0)
+    host.store.became_durable(10, 0)
     host.tick()
     assert reader.bodies == [b"a"]
-    host.store.became_safe(25, 0)
+    host.store.became_durable(25, 0)
     host.tick()
     assert reader.bodies == [b"a", b"b"]
 

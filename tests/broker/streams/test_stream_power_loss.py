@@ -38,7 +38,7 @@ class Flusher(FlushListener):
         self._store.disk.flush(files, self._position, self)
 
     def flushed(self, token: int, now: int) -> None:
-        self._store.became_safe(token, now)
+        self._store.became_durable(token, now)
 
     def flush_failed(self, reason: str, now: int) -> None:
         raise AssertionError(reason)

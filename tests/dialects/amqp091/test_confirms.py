@@ -90,10 +90,10 @@ def test_what_was_written_down_is_confirmed_when_it_is_safe_and_not_before() -> 
     assert confirms.is_waiting()
     confirms.journalled(confirms.next())
     durability.written = 200
-    durability.safe = 100
+    durability.durable = 100
     confirms.flush()
     assert said(outgoing) == ["ack 3 multiple"]
-    durability.safe = 200
+    durability.durable = 200
     confirms.flush()
     assert said(outgoing) == ["ack 4"]
     assert not confirms.is_waiting()

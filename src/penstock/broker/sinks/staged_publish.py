@@ -25,7 +25,7 @@ from penstock.broker.sinks.row_targets import RowTargets, first_full
 from penstock.broker.sinks.stages import first_sequence, lasting_name
 from penstock.broker.staged_rows import BlockRows, RowRun
 from penstock.broker.streams.rows import StreamRows
-from penstock.broker.streams.stream import SAFE_POLL_MS, Stream, are_safe
+from penstock.broker.streams.stream import DURABLE_POLL_MS, Stream, are_durable
 from penstock.broker.timers import Timer
 from penstock.broker.topology import AdvanceSink, DeleteQueue
 from penstock.broker.vhost import VirtualHost
@@ -67,8 +67,8 @@ class PublishStep(Timer):
         self._ahead: deque[BlockAhead] = deque()
         # How many of the pending stages, from the first on, have nothing left to be taken.
         self._drained: int = 0
-        # Stages whose commit is safe, and whether a gate waits for those of others.
-        self._safe: set[str] = set()
+        # Stages whose commit is durable, and whether a mark waits for those of others.
+        self._durable: set[str] = set()
         self._is_gated: bool = False
         # Streams that rows of a stage went to, by its name.
         self._reached: dict[str, dict[Stream, None]] = {}
@@ -80,7 +80,7 @@ class PublishStep(Timer):
         sink = self._sink
         if len(self._ahead) < BLOCKS_AHEAD_MAX:
             self._take(now)
-        while self._ahead and are_safe(self._ahead[0].awaited):
+        while self._ahead and are_durable(self._ahead[0].awaited):
             if not self._finish(self._ahead[0], now):
                 self._vhost.timers.schedule(self, now + ROOM_POLL_MS)
                 return
@@ -88,13 +88,13 @@ class PublishStep(Timer):
                 # Everybody else has a turn first.
                 break
         if self._ahead or (sink.pending and not self._is_gated):
-            self._vhost.timers.schedule(self, now + SAFE_POLL_MS)
+            self._vhost.timers.schedule(self, now + DURABLE_POLL_MS)
         elif not sink.pending:
             sink.is_publishing = False
             rest_sink(self._vhost, sink)
 
-    def commits_are_safe(self, stages: list[str], now: int) -> None:
-        self._safe = set(stages)
+    def commits_became_durable(self, stages: list[str], now: int) -> None:
+        self._durable = set(stages)
         self._is_gated = False
         self._vhost.timers.schedule(self, now)
 
@@ -106,7 +106,7 @@ class PublishStep(Timer):
             if name not in self._vhost.queues:
                 pending.pop(self._drained)
                 continue
-            if name not in self._safe:
+            if name not in self._durable:
                 if not self._is_gated:
                     self._is_gated = True
                     self._vhost.streams.wrote(CommitGate(self, list(pending), now), [])
@@ -265,4 +265,4 @@ class CommitGate(FlushWaiter):
 
     def became_durable(self, mark: int, now: int) -> None:
         # Where nothing is flushed this is called at once, without a time.
-        self._step.commits_are_safe(self._stages, max(now, self._asked_at))
+        self._step.commits_became_durable(self._stages, max(now, self._asked_at))

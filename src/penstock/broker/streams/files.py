@@ -98,7 +98,7 @@ class StreamFiles(FlushWaiter):
             segment_bytes_max,
             wall,
             first_offset,
-            store.safe_ends.get(folder, 0),
+            store.durable_ends.get(folder, 0),
         )
         if self.log.first_offset > first_offset and self.log.end_offset == self.log.first_offset:
             # It begins anew behind what is lost.

@@ -60,7 +60,7 @@ def find_stream(queues: dict[str, MessageQueue], name: str) -> Stream | None:
     return None if queue is None else as_stream(queue)
 
 
-def safe_ends(queues: Iterable[MessageQueue]) -> dict[str, int]:
+def durable_ends(queues: Iterable[MessageQueue]) -> dict[str, int]:
     """Behind the last message of each stream that survives a power loss, by its folder."""
     found: dict[str, int] = {}
     for stream in streams_of(queues):

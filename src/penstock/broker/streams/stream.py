@@ -35,7 +35,7 @@ from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
 # Messages that a filter may pass over in one tick for one reader, so that nobody else waits long.
 PASSED_OVER_MAX: Final = 4096
 # How soon somebody who waits for appends to be safe asks again.
-SAFE_POLL_MS: Final = 1
+DURABLE_POLL_MS: Final = 1
 
 
 class _NoProperties(Properties):
@@ -489,7 +489,7 @@ def as_stream(queue: MessageQueue) -> Stream | None:
     return queue if isinstance(queue, Stream) else None
 
 
-def are_safe(appended: dict[Stream, int]) -> bool:
+def are_durable(appended: dict[Stream, int]) -> bool:
     """Whether each of these streams is safe up to an end that was noted."""
     for stream, end in appended.items():
         if not stream.is_deleted and stream.files.readable_offset() < end:

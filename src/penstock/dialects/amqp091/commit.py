@@ -150,7 +150,7 @@ class Commit(PendingWork):
             answer.is_given = True
             raise _partial()
         answer.finish()
-        channel.container.gate(channel.wire.outgoing)
+        channel.container.hold_until_durable(channel.wire.outgoing)
 
     def roll_back(self) -> None:
         """Freed a part at a time."""

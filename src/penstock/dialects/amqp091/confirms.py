@@ -45,7 +45,7 @@ class Confirms(EndOfTickAnswer):
         # The first sequence number of this tick whose message was written down, or 0; and for
         # earlier ticks such numbers with the journal position that must become safe first.
         self._first_journalled: int = 0
-        self._gates: deque[tuple[int, int]] = deque()
+        self._waits: deque[tuple[int, int]] = deque()
         self._durability: Durability = durability
         self.closed: bool = False
 
@@ -75,14 +75,14 @@ class Confirms(EndOfTickAnswer):
             self._first_journalled = sequence
 
     def is_waiting(self) -> bool:
-        """Whether the journal has to become safer before more can be answered."""
-        return bool(self._gates)
+        """Whether more of the journal has to become durable before more can be answered."""
+        return bool(self._waits)
 
     def outgoing_of(self) -> Outgoing | None:
         return self._outgoing
 
-    def list_again(self) -> None:
-        """The journal is safer than before."""
+    def became_durable(self) -> None:
+        """More of the journal is durable than before."""
         if not self._is_listed:
             self._is_listed = True
             self._answer_list.append(self)
@@ -96,20 +96,20 @@ class Confirms(EndOfTickAnswer):
         self._is_listed = False
         if self.closed:
             # Nobody is left to answer, so nothing is waited for either.
-            self._gates.clear()
+            self._waits.clear()
             return
         held = self._held
         while held and held[0] in self._completed:
             self._completed.discard(held.popleft())
         limit = held[0] - 1 if held else self.sequence
         if self._first_journalled:
-            self._gates.append((self._first_journalled, self._durability.written))
+            self._waits.append((self._first_journalled, self._durability.written))
             self._first_journalled = 0
-        gates = self._gates
-        while gates and gates[0][1] <= self._durability.safe:
-            gates.popleft()
-        if gates and gates[0][0] <= limit:
-            limit = gates[0][0] - 1
+        waits = self._waits
+        while waits and waits[0][1] <= self._durability.durable:
+            waits.popleft()
+        if waits and waits[0][0] <= limit:
+            limit = waits[0][0] - 1
         if self._refused:
             self._answer_refused(limit)
         if limit > self._answered:

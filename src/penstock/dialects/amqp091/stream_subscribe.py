@@ -45,7 +45,7 @@ def consume_stream(
     channel.consumers[tag] = consumer
     if cursor:
         # Said to be there only when it would survive a power loss, whoever made it.
-        channel.container.gate(channel.wire.outgoing)
+        channel.container.hold_until_durable(channel.wire.outgoing)
 
 
 def _cursor_of(queue: str, arguments: dict[str, object]) -> str:

@@ -129,9 +129,9 @@ def _apply(channel: Channel, command: VhostCommand, now: int) -> Result:
     result = channel.vhost.apply(command, now)
     durability = channel.container.durability
     count = channel.vhost.definitions.change_count
-    if count != durability.definition_count or durability.definitions > durability.safe:
+    if count != durability.definition_count or durability.definitions > durability.durable:
         # Said to be done only when it would survive a power loss, whoever declared it first.
-        channel.container.gate(channel.wire.outgoing)
+        channel.container.hold_until_durable(channel.wire.outgoing)
     return result
 
 

@@ -236,7 +236,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
             links.attach(link, attach)
         except Refusal as refusal:
             raise link_fault_of(refusal) from refusal
-        self._context.gate_definitions()
+        self._context.hold_for_definitions()
 
     def link_ended(
         self, session: Session, link: Link, fault: LinkFault | None, closed: bool

@@ -52,11 +52,11 @@ class ConnectionContext:
         if self.noting is not None:
             self.noting.warn(EventKind.ACCESS_DENIED, text, {})
 
-    def gate_definitions(self) -> None:
+    def hold_for_definitions(self) -> None:
         """What was just answered may rest on a definition: it is said to be there only when it
         would survive a power loss, whoever made it.
         """
         durability = self.container.durability
         count = self.container.state.definitions.change_count
-        if count != durability.definition_count or durability.definitions > durability.safe:
-            self.container.gate(self.outgoing)
+        if count != durability.definition_count or durability.definitions > durability.durable:
+            self.container.hold_until_durable(self.outgoing)

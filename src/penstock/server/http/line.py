@@ -10,7 +10,7 @@ import asyncio
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.server.http.safe_answer import Awaited, SafeAnswer
+from penstock.server.http.durable_answer import Awaited, DurableAnswer
 from penstock.world.disk import DiskError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class BrokerLine:
             except Exception as error:
                 answer.set_exception(error)
             else:
-                SafeAnswer(node, lambda: answer.set_result(result))
+                DurableAnswer(node, lambda: answer.set_result(result))
             self.server.schedule_flush()
 
         self.tell(run)

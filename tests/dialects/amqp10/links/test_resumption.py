@@ -116,7 +116,7 @@ def test_an_outcome_from_the_map_is_said_to_be_settled_when_that_is_safe() -> No
 def answer_flushes(house: House, disk: MemoryDisk) -> None:
     """Until everything that was written is safe."""
     house.settle()
-    while not house.node.is_all_safe():
+    while not house.node.is_all_durable():
         disk.answer_flushes(house.now)
         house.settle()
 

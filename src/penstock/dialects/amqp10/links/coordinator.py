@@ -141,7 +141,7 @@ class CoordinatorLink(RequestListener):
             transaction.rollback(context.now)
             return rollback_error(refusal)
         # Nothing more is said before what was written in this tick is safe.
-        context.container.gate(context.outgoing)
+        context.container.hold_until_durable(context.outgoing)
         return None
 
     def _is_half_posted(self, txn_id: bytes) -> bool:

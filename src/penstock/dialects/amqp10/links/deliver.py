@@ -306,7 +306,7 @@ class DrainWatch(EndOfTickAnswer):
     def is_waiting(self) -> bool:
         return False
 
-    def list_again(self) -> None:
+    def became_durable(self) -> None:
         """The journal does not matter here."""
 
     def held(self, sequence: int) -> None:

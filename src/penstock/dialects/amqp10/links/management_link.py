@@ -56,7 +56,7 @@ class ManagementPair:
         response = answer(request, context.user(), context.number, context.node_name, context.now)
         if response.status == FORBIDDEN:
             context.denied(str(response.body))
-        context.gate_definitions()
+        context.hold_for_definitions()
         self._responses.append(encode_response(request, response))
         self.pump()
 

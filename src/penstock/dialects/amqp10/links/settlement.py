@@ -91,7 +91,7 @@ class Settlement(SettlementListener):
         # The receiver settles second: it waits for us to forget the delivery first, and that
         # must be true also after a power loss.
         if self._queue.journal is not None and sent.entry.message.properties.persistent:
-            self._context.container.gate(self._context.outgoing)
+            self._context.container.hold_until_durable(self._context.outgoing)
         self._session.settle_sent(sent.delivery_id, sent.delivery_id, state)
 
     def _apply(self, entry: QueueEntry, outcome: Composite | None) -> None:

@@ -156,7 +156,7 @@ def _consume(
         queue.subscribe(consumer, reading, context.now)
         if selection.cursor:
             # Said to be there only when it would survive a power loss, whoever made it.
-            context.container.gate(context.outgoing)
+            context.container.hold_until_durable(context.outgoing)
     default_outcome = None if attach.source is None else attach.source.default_outcome
     answer = _answer(attach, node)
     if found is not None:
@@ -166,7 +166,7 @@ def _consume(
         consumer.resume(maps.resumptions, maps.unasked)
         if any([resumption.entry is None for resumption in maps.resumptions]):
             # Said to be settled only when that would survive a power loss.
-            context.container.gate(context.outgoing)
+            context.container.hold_until_durable(context.outgoing)
         link.first_tag = found.next_tag
         put_unsettled(answer, maps.ours, session.frame_max)
         default_outcome = default_outcome or found.default_outcome

@@ -68,7 +68,7 @@ class TargetOutcomes(EndOfTickAnswer):
         self._completed: set[int] = set()
         # As in the confirms of AMQP 0-9-1.
         self._first_journalled: int = 0
-        self._gates: deque[tuple[int, int]] = deque()
+        self._waits: deque[tuple[int, int]] = deque()
         self.was_refused: bool = False
         self.closed: bool = False
 
@@ -130,9 +130,9 @@ class TargetOutcomes(EndOfTickAnswer):
         return self._session.outgoing if self._is_bound else None
 
     def is_waiting(self) -> bool:
-        return bool(self._gates)
+        return bool(self._waits)
 
-    def list_again(self) -> None:
+    def became_durable(self) -> None:
         self.listed()
 
     def flush(self) -> None:
@@ -140,7 +140,7 @@ class TargetOutcomes(EndOfTickAnswer):
         self._is_listed = False
         if self.closed:
             # Nobody is left to answer, so nothing is waited for either.
-            self._gates.clear()
+            self._waits.clear()
             return
         count = self._answerable() - self._answered
         if count > 0:
@@ -154,13 +154,13 @@ class TargetOutcomes(EndOfTickAnswer):
             self._completed.discard(held.popleft())
         limit = held[0] - 1 if held else self.sequence
         if self._first_journalled:
-            self._gates.append((self._first_journalled, self._durability.written))
+            self._waits.append((self._first_journalled, self._durability.written))
             self._first_journalled = 0
-        gates = self._gates
-        while gates and gates[0][1] <= self._durability.safe:
-            gates.popleft()
-        if gates and gates[0][0] <= limit:
-            limit = gates[0][0] - 1
+        waits = self._waits
+        while waits and waits[0][1] <= self._durability.durable:
+            waits.popleft()
+        if waits and waits[0][0] <= limit:
+            limit = waits[0][0] - 1
         return limit
 
     def give_credit(self) -> None:

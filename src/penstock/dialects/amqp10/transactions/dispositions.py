@@ -61,7 +61,7 @@ class DispositionRuns(EndOfTickAnswer):
     def is_waiting(self) -> bool:
         return False
 
-    def list_again(self) -> None:
+    def became_durable(self) -> None:
         """Nothing provisional waits for the journal."""
 
     def held(self, sequence: int) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 POLL_MS: Final = 5
 
 
-class SafeAnswer(EndOfTickAnswer):
+class DurableAnswer(EndOfTickAnswer):
     """Listed with the publishers who wait for their confirms, and answers as they do: the tick that
     it is listed in writes down what it waits for. Without a data directory that is at once.
     """
@@ -35,14 +35,14 @@ class SafeAnswer(EndOfTickAnswer):
         durability = self._node.durability
         if self._position < 0:
             self._position = durability.written
-        if not self._is_answered and durability.safe >= self._position:
+        if not self._is_answered and durability.durable >= self._position:
             self._is_answered = True
             self._answer()
 
     def is_waiting(self) -> bool:
         return not self._is_answered
 
-    def list_again(self) -> None:
+    def became_durable(self) -> None:
         self._node.container.answer_list.append(self)
 
 
@@ -60,7 +60,7 @@ class Awaited(Timer):
 
     def fire(self, now: int) -> None:
         if self._has_come():
-            SafeAnswer(self._node, lambda: self._answer(True))
+            DurableAnswer(self._node, lambda: self._answer(True))
         elif now >= self._until:
             self._answer(False)
         else:
