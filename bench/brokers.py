@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -124,14 +125,19 @@ class Penstock(RunningBroker):
     name = "penstock"
     pure = False
 
+    def __init__(self, build: Path | None = None) -> None:
+        """`build` is a folder with the package in it, in place of what the launcher starts."""
+        self._build = build
+        super().__init__()
+
     def _arguments(self) -> list[str]:
         return ["serve", "--host", HOST, "--port", "0"]
 
     def _launch(self, started: float) -> None:
         with (self._folder / "output").open("w") as output:
             self._process = subprocess.Popen(
-                [*penstock_command(), *self._arguments()],
-                env={**os.environ, "PENSTOCK_PURE": "1" if self.pure else "0"},
+                [*self._command(), *self._arguments()],
+                env=self._environment(),
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -147,6 +153,15 @@ class Penstock(RunningBroker):
         self.port = int(found["port"])
         self.pid = int(found["pid"])
         self.version = f"{penstock_version()} {self.build()}"
+
+    def _command(self) -> list[str]:
+        return penstock_command() if self._build is None else [sys.executable, "-m", "penstock"]
+
+    def _environment(self) -> dict[str, str]:
+        environment = {**os.environ, "PENSTOCK_PURE": "1" if self.pure else "0"}
+        if self._build is not None:
+            environment["PYTHONPATH"] = str(self._build)
+        return environment
 
     def data_bytes(self) -> int:
         return 0

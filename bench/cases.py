@@ -6,7 +6,11 @@ from bench.loader import PLAIN, LoadProcesses
 from bench.mixed import mixed
 from bench.plan import LoadPlan, acknowledged, fanned_out, paired
 
-MODES = ("transient", "confirm", "fanout4", "fanout16", "mixed", "durable", "amqp10")
+MIXED_DURABLE = "mixed-durable"
+MIXED_MODES = ("mixed", MIXED_DURABLE)
+MODES = ("transient", "confirm", "fanout4", "fanout16", *MIXED_MODES, "durable", "amqp10")
+# What is published there must be kept, so Penstock is started with a data directory.
+DURABLE_MODES = ("durable", MIXED_DURABLE)
 SIZES = (100, 1000)
 PAIRS = (1, 8)
 
@@ -28,15 +32,16 @@ class Case:
 
     @property
     def processes(self) -> LoadProcesses:
-        if self.mode == "mixed":
+        if self.mode in MIXED_MODES:
             return "bench.mixed_publisher", "bench.mixed_consumer"
         if self.mode == "amqp10":
             return "bench.amqp10_publisher", "bench.amqp10_consumer"
         return PLAIN
 
     def plan(self, host: str, port: int, prefix: str, queue_type: str = "") -> LoadPlan:
-        if self.mode == "mixed":
-            return mixed(host, port, prefix, self.pairs)
+        if self.mode in MIXED_MODES:
+            plan = mixed(host, port, prefix, self.pairs, durable=self.mode == MIXED_DURABLE)
+            return dataclasses.replace(plan, queue_type=queue_type)
         if self.mode.startswith("fanout"):
             width = int(self.mode.removeprefix("fanout"))
             return fanned_out(host, port, prefix, self.pairs, self.size, width)

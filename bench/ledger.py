@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.brokers import PenstockWithData
-from bench.cases import MIXED_SIZE, MODES, Case
+from bench.cases import MIXED_MODES, MIXED_SIZE, MODES, Case
 from bench.loader import Sample, measure
 from bench.machine import load_average, machine_facts
 from bench.running import HOST, RunningBroker, disk_bytes
@@ -105,7 +105,7 @@ def main() -> int:
         parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
     facts = machine_facts()
     cases = [
-        Measured(Case(mode, MIXED_SIZE if mode == "mixed" else SIZE, chosen.pairs))
+        Measured(Case(mode, MIXED_SIZE if mode in MIXED_MODES else SIZE, chosen.pairs))
         for mode in modes
     ]
     version = ""

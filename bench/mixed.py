@@ -55,7 +55,7 @@ class MixedMessage:
     queues: frozenset[str]
 
 
-def mixed(host: str, port: int, prefix: str, pairs: int) -> LoadPlan:
+def mixed(host: str, port: int, prefix: str, pairs: int, *, durable: bool = False) -> LoadPlan:
     groups = [f"{prefix}.{group:04d}" for group in range(pairs)]
     plan = LoadPlan(
         host=host,
@@ -65,7 +65,7 @@ def mixed(host: str, port: int, prefix: str, pairs: int) -> LoadPlan:
         size=BODY_BYTES_MAX,
         bindings=tuple(binding for group in groups for binding in group_bindings(group)),
     )
-    return acknowledged(plan)
+    return acknowledged(plan, durable=durable)
 
 
 def group_queues(group: str) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def build_pool(plan: LoadPlan, index: int) -> list[MixedMessage]:
         start = dice.randrange(NOISE_BYTES - size)
         body = noise[start : start + size]
         method = frames.publish_method(exchange, key)
-        header, turn_offset = content_header(number, size, headers(dice))
+        header, turn_offset = content_header(number, size, headers(dice), durable=plan.durable)
         whole = method + header + frames.frame(frames.FRAME_BODY, 1, body)
         pool.append(MixedMessage(whole, len(method) + turn_offset, body, queues))
     return pool
@@ -166,14 +166,17 @@ def headers(dice: random.Random) -> dict[str, bool | int | str]:
     return dict(list(drawn.items())[: dice.randint(1, len(drawn))])
 
 
-def content_header(number: int, size: int, table: dict[str, bool | int | str]) -> tuple[bytes, int]:
+def content_header(
+    number: int, size: int, table: dict[str, bool | int | str], *, durable: bool
+) -> tuple[bytes, int]:
     """The frame, and where in it the turn and the time stamp are to be written."""
     flags = frames.PROPERTY_CONTENT_TYPE | frames.PROPERTY_DELIVERY_MODE
     flags |= frames.PROPERTY_MESSAGE_ID | frames.PROPERTY_TIMESTAMP
     flags |= frames.PROPERTY_HEADERS if table else 0
     payload = struct.pack(">HHQH", 60, 0, size, flags) + frames.short_string("application/json")
     payload += frames.field_table(table) if table else b""
-    payload += b"\x01" + frames.short_string(f"{number:08x}-{0:0{TURN_DIGITS}x}")
+    payload += b"\x02" if durable else b"\x01"
+    payload += frames.short_string(f"{number:08x}-{0:0{TURN_DIGITS}x}")
     payload += bytes(TIMESTAMP_BYTES)
     frame = frames.frame(frames.FRAME_HEADER, 1, payload)
     return frame, len(frame) - 1 - TIMESTAMP_BYTES - TURN_DIGITS

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bench.cases import DURABLE_MODES
 from bench.codec import codec_table
 from bench.footprint import Startup
 from bench.results import FLAT_RATIO_MAX, REFERENCE, Results
@@ -22,7 +23,7 @@ RESULTS_FOLDER = Path(__file__).resolve().parent / "results"
 
 IDLE_BYTES_MAX = 20_000
 # Where what the broker writes to the disk is worth a look.
-WRITING_MODES = ("durable", APPEND_MODE)
+WRITING_MODES = (*DURABLE_MODES, APPEND_MODE)
 
 STARTUP_SECONDS_MAX = {
     "penstock": 0.5,

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from bench import report
 from bench.brokers import BROKERS
-from bench.cases import MIXED_SIZE, MODES, PAIRS, SIZES, Case
+from bench.cases import MIXED_MODES, MIXED_SIZE, MODES, PAIRS, SIZES, Case
 from bench.confirms import PublishRefusedError
 from bench.consumer import MiscountedDeliveriesError
 from bench.extras import EXTRAS
@@ -218,7 +218,7 @@ def throughput_cases(options: argparse.Namespace) -> list[Case]:
     cases = []
     for mode in options.cases:
         if mode in MODES:
-            sizes = [MIXED_SIZE] if mode == "mixed" else options.sizes
+            sizes = [MIXED_SIZE] if mode in MIXED_MODES else options.sizes
             cases += [Case(mode, *load) for load in itertools.product(sizes, options.pairs)]
     return cases
 

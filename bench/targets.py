@@ -3,15 +3,15 @@
 import dataclasses
 from collections.abc import Mapping
 
-from bench.cases import MODES, Case
+from bench.cases import DURABLE_MODES, MODES, Case
 from bench.extras import EXTRAS
 from bench.plan import STREAM, LoadPlan
 from bench.results import REFERENCE, REFERENCE_QUORUM
 from bench.running import HOST, RunningBroker
 from bench.storage_cases import storing
 
-# What is published there must be kept, so Penstock is started with a data directory.
-KEEPING_CASES = ("durable", STREAM)
+# There, too, what is published must be kept.
+KEEPING_CASES = (*DURABLE_MODES, STREAM)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def durable_brokers(names: list[str]) -> list[str]:
 def needed(cases: list[str], names: list[str]) -> list[str]:
     """Which brokers must run for these cases, in the order asked for."""
     wanted: list[str] = []
-    if any(case in EXTRAS or (case in MODES and case != "durable") for case in cases):
+    if any(case in EXTRAS or (case in MODES and case not in DURABLE_MODES) for case in cases):
         wanted += names
     if any(case in KEEPING_CASES for case in cases):
         wanted += durable_brokers(names)
@@ -49,6 +49,6 @@ def targets(mode: str, names: list[str], brokers: Mapping[str, RunningBroker]) -
     for name in durable_brokers(names):
         if name in brokers:
             found.append(Target(name, brokers[name]))
-            if name == REFERENCE and mode == "durable":
+            if name == REFERENCE and mode in DURABLE_MODES:
                 found.append(Target(REFERENCE_QUORUM, brokers[name], "quorum"))
     return found

@@ -70,6 +70,18 @@ def test_the_pool_is_the_same_each_time_and_as_varied_as_promised() -> None:
     assert set(plan.queues) == set[str]().union(*(message.queues for message in pool))
 
 
+def test_durable_mixed_traffic_is_the_same_but_persistent_and_in_durable_queues() -> None:
+    plain, kept = (
+        Case(mode, MIXED_SIZE, 1).plan(HOST, 5672, "m") for mode in ("mixed", "mixed-durable")
+    )
+    assert (plain.durable, kept.durable) == (False, True)
+    assert plain.queues == kept.queues
+    for one, other in zip(build_pool(plain, 0), build_pool(kept, 0), strict=True):
+        differing = [a + b for a, b in zip(one.publish, other.publish, strict=True) if a != b]
+        assert differing == [1 + 2]
+        assert one.queues == other.queues
+
+
 def test_every_turn_gives_every_message_another_id_and_changes_nothing_else() -> None:
     plan = mixed(HOST, 5672, "m", 1)
     pool = build_pool(plan, 0)

@@ -10,6 +10,7 @@ from bench.targets import durable_brokers, needed
     [
         (["transient"], ["rabbitmq", "penstock"]),
         (["durable"], ["rabbitmq", "penstock-data"]),
+        (["mixed-durable"], ["rabbitmq", "penstock-data"]),
         (["stream"], ["rabbitmq", "penstock-data"]),
         (["latency", "durable"], ["rabbitmq", "penstock", "penstock-data"]),
         (["backlog", "recovery"], []),
