@@ -1,13 +1,20 @@
 """Field tables keep value and type through decoding and encoding."""
 
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.amqp091.field_table import DEPTH_MAX, Timestamp, decode_table, encode_table
+from penstock.wire.amqp091.field_table import (
+    DEPTH_MAX,
+    Timestamp,
+    check_table,
+    decode_table,
+    encode_table,
+)
 from penstock.wire.octets import Malformed, Truncated
 
 scalars = st.one_of(
@@ -62,6 +69,26 @@ def test_a_table_cut_anywhere_is_refused(table: dict[str, object], data: st.Data
     cut = data.draw(st.integers(0, len(encoded) - 1))
     with pytest.raises(Truncated):
         decode_table(encoded[:cut], 0)
+
+
+def refusal(reader: Callable[[bytes, int], object], octets: bytes) -> str:
+    try:
+        reader(octets, 0)
+    except Malformed as refused:
+        return type(refused).__name__
+    return ""
+
+
+@given(tables, st.data())
+def test_a_check_refuses_what_decoding_refuses(
+    table: dict[str, object], data: st.DataObject
+) -> None:
+    octets = bytearray(encode_table(table))
+    assert refusal(check_table, bytes(octets)) == ""
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(octets) - 1))
+        octets[at] = data.draw(st.integers(0, 255) | st.sampled_from(b"tbBsuIilLfdDSxTAFV"))
+    assert refusal(check_table, bytes(octets)) == refusal(decode_table, bytes(octets))
 
 
 @given(st.binary(max_size=200))

@@ -11,6 +11,8 @@ class basic has no use for: it is refused, and so are unassigned flags and trail
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.wire.amqp091.field_table import decode_table, encode_table
 from penstock.wire.amqp091.framing import CONTENT_HEADER_FIXED_SIZE, CONTENT_HEADER_SIZE_MIN
 from penstock.wire.amqp091.property_flags_generated import (
@@ -99,11 +101,11 @@ class BasicProperties:
         return f"<BasicProperties {encode_properties(self)!r}>"
 
 
+@mypyc_attr(acyclic=True)
 class ScannedProperties:
     """What a broker acts on. Absent numbers are -1, absent texts None, an absent table empty."""
 
-    def __init__(self, flags: int) -> None:
-        self.flags: int = flags
+    def __init__(self) -> None:
         self.delivery_mode: int = -1
         self.priority: int = -1
         self.expiration: str | None = None
@@ -188,14 +190,13 @@ def scan_properties(header: bytes, must_be_utf8: bool = True) -> ScannedProperti
     headers table is checked for its size only.
     """
     flags = _flags_of(header)
-    # ASCII is UTF-8, so mostly one look at the whole is enough.
-    checks = must_be_utf8 and not header[CONTENT_HEADER_SIZE_MIN:].isascii()
-    found = ScannedProperties(flags)
+    found = ScannedProperties()
+    timestamp = 0
     at = CONTENT_HEADER_SIZE_MIN
     if flags & CONTENT_TYPE:
-        at = _text_end(header, at, checks)
+        at += 1 + read_u8(header, at)
     if flags & CONTENT_ENCODING:
-        at = _text_end(header, at, checks)
+        at += 1 + read_u8(header, at)
     if flags & HEADERS:
         found.headers_start = at
         at += 4 + read_u32(header, at)
@@ -207,28 +208,76 @@ def scan_properties(header: bytes, must_be_utf8: bool = True) -> ScannedProperti
         found.priority = read_u8(header, at)
         at += 1
     if flags & CORRELATION_ID:
-        at = _text_end(header, at, checks)
+        at += 1 + read_u8(header, at)
     if flags & REPLY_TO:
         found.reply_to = read_escaped_string(header, at)
-        at = _text_end(header, at, checks)
+        at += 1 + header[at]
     if flags & EXPIRATION:
         found.expiration = read_escaped_string(header, at)
-        at = _text_end(header, at, checks)
+        at += 1 + header[at]
     if flags & MESSAGE_ID:
-        at = _text_end(header, at, checks)
+        at += 1 + read_u8(header, at)
+    if flags & TIMESTAMP:
+        timestamp = at
+        at += 8
+    if flags & TYPE:
+        at += 1 + read_u8(header, at)
+    if flags & USER_ID:
+        found.user_id = read_escaped_string(header, at)
+        at += 1 + header[at]
+    if flags & APP_ID:
+        at += 1 + read_u8(header, at)
+    if flags & CLUSTER_ID:
+        at += 1 + read_u8(header, at)
+    _expect_end(header, at)
+    if must_be_utf8 and not _is_ascii(header, timestamp):
+        _check_texts(header, flags)
+    return found
+
+
+def _is_ascii(header: bytes, timestamp: int) -> bool:
+    """Whether all properties are, but for a timestamp at this place: then every text is UTF-8, and
+    mostly nothing has to be looked at one by one.
+    """
+    if timestamp == 0:
+        return header[CONTENT_HEADER_SIZE_MIN:].isascii()
+    after = timestamp + 8
+    return header[CONTENT_HEADER_SIZE_MIN:timestamp].isascii() and (
+        after == len(header) or header[after:].isascii()
+    )
+
+
+def _check_texts(header: bytes, flags: int) -> None:
+    """Refuse a text that is not UTF-8; the header has been walked over before."""
+    at = CONTENT_HEADER_SIZE_MIN
+    if flags & CONTENT_TYPE:
+        at = _text_end(header, at)
+    if flags & CONTENT_ENCODING:
+        at = _text_end(header, at)
+    if flags & HEADERS:
+        at += 4 + read_u32(header, at)
+    if flags & DELIVERY_MODE:
+        at += 1
+    if flags & PRIORITY:
+        at += 1
+    if flags & CORRELATION_ID:
+        at = _text_end(header, at)
+    if flags & REPLY_TO:
+        at = _text_end(header, at)
+    if flags & EXPIRATION:
+        at = _text_end(header, at)
+    if flags & MESSAGE_ID:
+        at = _text_end(header, at)
     if flags & TIMESTAMP:
         at += 8
     if flags & TYPE:
-        at = _text_end(header, at, checks)
+        at = _text_end(header, at)
     if flags & USER_ID:
-        found.user_id = read_escaped_string(header, at)
-        at = _text_end(header, at, checks)
+        at = _text_end(header, at)
     if flags & APP_ID:
-        at = _text_end(header, at, checks)
+        at = _text_end(header, at)
     if flags & CLUSTER_ID:
-        at = _text_end(header, at, checks)
-    _expect_end(header, at)
-    return found
+        _text_end(header, at)
 
 
 def encode_properties(properties: BasicProperties) -> bytes:
@@ -268,11 +317,10 @@ def _put_text(pieces: list[bytes], flag: int, text: str | None) -> int:
     return flag
 
 
-def _text_end(header: bytes, at: int, must_be_utf8: bool) -> int:
-    """Where the text at `at` ends."""
-    if must_be_utf8:
-        read_short_string(header, at)
-    return at + 1 + read_u8(header, at)
+def _text_end(header: bytes, at: int) -> int:
+    """Where the text at `at` ends, which must be UTF-8."""
+    read_short_string(header, at)
+    return at + 1 + header[at]
 
 
 def _flags_of(header: bytes) -> int:

@@ -45,6 +45,23 @@ DEPTH_MAX: Final = 32
 
 _KEY_BYTES_MAX: Final = 255
 _DECIMAL_SCALE_MAX: Final = 255
+# Octets of a value by its type letter: those of the values of one size, and two that stand for the
+# others.
+_VARIABLE_SIZE: Final = 0xFE
+_UNKNOWN_LETTER: Final = 0xFF
+_SIZES_BY_LETTERS: Final = {
+    "V": 0,
+    "tbB": 1,
+    "su": 2,
+    "Iif": 4,
+    "D": 5,
+    "lLdT": 8,
+    "SxAF": _VARIABLE_SIZE,
+}
+_FIXED_SIZES: Final = bytes(
+    next((size for letters, size in _SIZES_BY_LETTERS.items() if chr(octet) in letters), 0xFF)
+    for octet in range(256)
+)
 _I32: Final = Struct(">i")
 _I64: Final = Struct(">q")
 _DECIMAL: Final = Struct(">Bi")
@@ -80,6 +97,11 @@ def decode_table(data: bytes, at: int) -> dict[str, object]:
     return _read_table(data, at, len(data), 1)
 
 
+def check_table(data: bytes, at: int) -> None:
+    """Raises `Malformed` where `decode_table` would, and makes nothing of the values."""
+    _check_table(data, at, len(data), 1)
+
+
 def encode_table(table: dict[str, object]) -> bytes:
     """With its size octets. Raises ValueError for what no field type can hold."""
     pieces: list[bytes] = []
@@ -110,6 +132,40 @@ def _read_array(data: bytes, at: int, end: int, depth: int) -> list[object]:
     return array
 
 
+def _check_table(data: bytes, at: int, end: int, depth: int) -> None:
+    at, end = _bounds(data, at, end, depth)
+    while at < end:
+        size = data[at]
+        at += 1 + size
+        if at >= end:
+            raise short_of(data, at - size, size + 1)
+        at = _checked_end(data, at, end, depth)
+
+
+def _check_array(data: bytes, at: int, end: int, depth: int) -> None:
+    at, end = _bounds(data, at, end, depth)
+    while at < end:
+        at = _checked_end(data, at, end, depth)
+
+
+def _checked_end(data: bytes, at: int, end: int, depth: int) -> int:
+    """Where the value whose type letter is at `at` ends, which must be before `end`."""
+    letter = data[at]
+    at += 1
+    size = _FIXED_SIZES[letter]
+    if size == _VARIABLE_SIZE:
+        if letter == 0x46:  # F
+            _check_table(data, at, end, depth + 1)
+        elif letter == 0x41:  # A
+            _check_array(data, at, end, depth + 1)
+        size = 4 + read_u32(data, at)
+    elif size == _UNKNOWN_LETTER:
+        raise _unknown_letter(letter, at)
+    if at + size > end:
+        raise short_of(data, at, size)
+    return at + size
+
+
 def _bounds(data: bytes, at: int, end: int, depth: int) -> tuple[int, int]:
     if depth > DEPTH_MAX:
         raise Malformed(f"field table nested deeper than {DEPTH_MAX}")
@@ -122,20 +178,8 @@ def _bounds(data: bytes, at: int, end: int, depth: int) -> tuple[int, int]:
 
 def _value_size(data: bytes, at: int) -> int:
     """Octets after the type letter of a value that has been read already."""
-    letter = data[at]
-    if letter in b"SxAF":
-        return 4 + read_u32(data, at + 1)
-    if letter in b"tbB":
-        return 1
-    if letter in b"su":
-        return 2
-    if letter in b"Iif":
-        return 4
-    if letter == 0x44:  # D
-        return 5
-    if letter == 0x56:  # V
-        return 0
-    return 8
+    size = _FIXED_SIZES[data[at]]
+    return 4 + read_u32(data, at + 1) if size == _VARIABLE_SIZE else size
 
 
 def _read_value(data: bytes, at: int, end: int, depth: int) -> object:
@@ -193,7 +237,11 @@ def _read_small_int(data: bytes, letter: int, at: int) -> int:
         return read_u16(data, at)
     if letter == 0x69:  # i
         return read_u32(data, at)
-    raise Malformed(f"unknown field type {bytes((letter,))!r} at {at - 1}")
+    raise _unknown_letter(letter, at)
+
+
+def _unknown_letter(letter: int, at: int) -> Malformed:
+    return Malformed(f"unknown field type {bytes((letter,))!r} at {at - 1}")
 
 
 def _read_decimal(data: bytes, at: int) -> Decimal:
