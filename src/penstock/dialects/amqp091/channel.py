@@ -10,6 +10,7 @@ from penstock.dialects.amqp091.confirms import Confirms
 from penstock.dialects.amqp091.consume import CancelListener, ChannelConsumer
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.dialect import Dialect091
+from penstock.dialects.amqp091.properties import MessageProperties, is_single, read_properties
 from penstock.dialects.amqp091.reply_to import ReplyConsumer
 from penstock.dialects.amqp091.staged import Transaction
 from penstock.dialects.container import Container
@@ -62,10 +63,27 @@ class Channel(CancelListener):
         # and nobody intercepts it.
         self.is_plain: bool = True
         self.has_ended: bool = False
+        # Of the last publish. The wire gives the same header again for a content like the last.
+        self._header: bytes = b""
+        self._properties: MessageProperties = dialect.no_properties
         self.choose_publish_path()
 
     def choose_publish_path(self) -> None:
         self.is_plain = self.transaction is None and self.container.interceptor is None
+
+    def properties_of(self, header: bytes) -> MessageProperties:
+        """Of a content that the wire is telling of. Raises a `ChannelFault` or `Malformed`."""
+        if header is self._header:
+            return self._properties
+        if is_single(header):
+            properties = read_properties(header)
+            properties.came_as(self.wire.content_head(header), self.number)
+        else:
+            known = self.dialect.properties.get(header)
+            properties = self.dialect.read_properties(header) if known is None else known
+        self._header = header
+        self._properties = properties
+        return properties
 
     def start_confirms(self) -> None:
         if self.confirms is None:

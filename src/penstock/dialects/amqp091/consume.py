@@ -10,6 +10,10 @@ and successive deliveries to one consumer mostly differ only in delivery tag and
 in between are kept: `_start` up to the delivery tag and `_middle` from behind it to the body (renewed
 when address or header change); for runs also `_head`, up to the last octet of the tag. A delivery then costs
 five or six list appends and copies nothing.
+
+A message that is like no other (`properties.is_single`) would have these parts put together for itself
+alone. Its publisher has sent them already, all but the address between the same octets, so if it did on
+a channel of the same number they are passed on as they came (`_pass_on`).
 """
 
 from typing import Final
@@ -23,14 +27,22 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.dialects.amqp091.unacknowledged import Receiver
+from penstock.wire.amqp091.framing import FRAME_HEAD_SIZE
+from penstock.wire.octets import SHORT_STRING_BYTES_MAX
 from penstock.wire.outgoing import Outgoing
 
-# Every possible last octet of a delivery tag.
+# Every possible last octet of a delivery tag, and the same with the flag of a first delivery.
 LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
+LAST_OCTETS_AND_FLAG: Final = [bytes([octet, 0]) for octet in range(256)]
 END: Final = b"\xce"
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 # Octets of a deliver method beside consumer tag and address: ids, tag length, delivery tag, flag.
 DELIVER_FIXED_SIZE: Final = 4 + 1 + 8 + 1
+# Every possible size of a deliver method: consumer tag, exchange and key are short strings.
+DELIVER_SIZES: Final = [
+    size.to_bytes(4, "big")
+    for size in range(DELIVER_FIXED_SIZE + SHORT_STRING_BYTES_MAX * 3 + 2 + 1)
+]
 DELIVERY_COUNT: Final = "x-delivery-count"
 
 
@@ -66,6 +78,9 @@ class ChannelConsumer(Receiver):
         self.no_local_origin: int = -1
         self._tag_octets: bytes = tag.encode()
         self._channel_octets: bytes = deliveries.number.to_bytes(2, "big")
+        # What a deliver frame begins with, before and behind its size.
+        self._frame_start: bytes = b"\x01" + self._channel_octets
+        self._method_start: bytes = DELIVER + bytes([len(self._tag_octets)]) + self._tag_octets
         self._address: Address | None = None
         self._properties: MessageProperties | None = None
         self._start: bytes = b""
@@ -144,7 +159,15 @@ class ChannelConsumer(Receiver):
         if entry.is_redelivered:
             self._write_again(entry, tag)
             return
-        if message.address is not self._address or message.properties is not self._properties:
+        properties = message.properties
+        if message.address is not self._address or properties is not self._properties:
+            if (
+                isinstance(properties, MessageProperties)
+                and properties.content_channel == self._deliveries.number
+                and len(message.body) <= self._deliveries.body_size_max
+            ):
+                self._pass_on(message, properties.content_head, tag)
+                return
             message = self._deliveries.translator.for_amqp091(message)
             self._compose(message)
         body = message.body
@@ -164,6 +187,25 @@ class ChannelConsumer(Receiver):
             pieces.append(body)
             pieces.append(END)
         outgoing.size += self._size + length
+
+    def _pass_on(self, message: Message, content_head: bytes, tag: int) -> None:
+        """Deliver a content whose frames are those that its publisher has sent."""
+        outgoing = self._outgoing
+        pieces = outgoing.pieces
+        if not pieces:
+            outgoing.flush_list.append(outgoing)
+        address = message.address.octets()
+        method_size = DELIVER_FIXED_SIZE + len(self._tag_octets) + len(address)
+        pieces.append(self._frame_start)
+        pieces.append(DELIVER_SIZES[method_size])
+        pieces.append(self._method_start)
+        pieces.append(self._deliveries.upper_octets(tag))
+        pieces.append(LAST_OCTETS_AND_FLAG[tag & 0xFF])
+        pieces.append(address)
+        pieces.append(content_head)
+        pieces.append(message.body)
+        pieces.append(END)
+        outgoing.size += FRAME_HEAD_SIZE + method_size + len(content_head) + len(message.body) + 1
 
     def _compose(self, message: Message) -> None:
         """Keep the part of the frames from behind the delivery tag up to the body."""
@@ -189,12 +231,9 @@ class ChannelConsumer(Receiver):
         """Keep the part of the frames up to the delivery tag."""
         self._start = b"".join(
             [
-                b"\x01",
-                self._channel_octets,
-                self._method_size.to_bytes(4, "big"),
-                DELIVER,
-                bytes([len(self._tag_octets)]),
-                self._tag_octets,
+                self._frame_start,
+                DELIVER_SIZES[self._method_size],
+                self._method_start,
             ]
         )
         self._upper = -1
@@ -207,9 +246,7 @@ class ChannelConsumer(Receiver):
     def _method(self, message: Message, tag: int, redelivered: bool) -> bytes:
         return b"".join(
             [
-                DELIVER,
-                bytes([len(self._tag_octets)]),
-                self._tag_octets,
+                self._method_start,
                 tag.to_bytes(8, "big"),
                 b"\x01" if redelivered else b"\x00",
                 message.address.octets(),

@@ -9,6 +9,7 @@ from penstock.broker.queues.message_queue import QueueOwner
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.properties import (
     MessageProperties,
+    no_properties,
     read_properties,
     read_stored_properties,
 )
@@ -35,6 +36,7 @@ class Dialect091:
         self.limits: Limits = limits
         self.server_properties: dict[str, object] = server_properties
         self.properties: dict[bytes, MessageProperties] = {}
+        self.no_properties: MessageProperties = no_properties()
         self.reply_consumers: ReplyConsumers = ReplyConsumers()
         # Stands for the queue that direct replies do not have.
         owner = QueueOwner("", container.state.timers, [], Discarded())

@@ -2,7 +2,8 @@
 
 A header is scanned when it is first seen, every text and the table in it; what is wrong with it is
 its publisher's error, and from then on nothing in it can surprise anybody. The same object serves
-every message with the same header bytes, body size included.
+every message with the same header bytes, body size included; a header that names its message is not
+kept for others.
 """
 
 import re
@@ -30,6 +31,8 @@ from penstock.wire.amqp091.field_table import (
 )
 from penstock.wire.amqp091.field_table import Long as WireLong
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
+from penstock.wire.amqp091.framing import FRAME_HEAD_SIZE
+from penstock.wire.amqp091.property_flags_generated import CORRELATION_ID, MESSAGE_ID
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
 from penstock.wire.octets import Malformed
 
@@ -40,6 +43,10 @@ EXPIRATION_MS_MAX: Final = 1000 * 86400 * 365 * 100
 _EXPIRATION: Final = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 # The octet of a field table before a timestamp; without it nothing needs to be looked for.
 _TIMESTAMP_TYPE: Final = b"T"
+# What stands around the header in `MessageProperties.content_head`: the method's frame-end and the
+# head of the header frame before it, its frame-end and the head of the body frame behind it.
+CONTENT_HEAD_START: Final = 1 + FRAME_HEAD_SIZE
+CONTENT_HEAD_END: Final = 1 + FRAME_HEAD_SIZE
 # And what the names of both copies end with.
 _COPIES: Final = b"CC"
 _NO_HEADERS: Final[dict[str, object]] = {}
@@ -54,7 +61,11 @@ class MessageProperties(Properties):
 
     def __init__(self, header: bytes, persistent: bool, priority: int, expiration_ms: int) -> None:
         super().__init__(persistent, priority, expiration_ms)
-        self.header: bytes = header
+        self._header: bytes = header
+        # All octets between method and body, as the channel of this number sent them; see
+        # `came_as`.
+        self.content_head: bytes = b""
+        self.content_channel: int = 0
         self.user_id: str | None = None
         self.reply_to: str | None = None
         # Where the headers table lies in the header, with its size octets; 0 when there is none.
@@ -64,6 +75,22 @@ class MessageProperties(Properties):
         self.is_utf8: bool = True
         # False when a publish of this must look at more than its target.
         self.is_plain: bool = True
+
+    @property
+    def header(self) -> bytes:
+        """The payload of the header frame."""
+        if not self._header:
+            return self.content_head[CONTENT_HEAD_START:-CONTENT_HEAD_END]
+        return self._header
+
+    def came_as(self, head: bytes, channel: int) -> None:
+        """Of a single message: keep its frames in place of the header that lies in them, for who
+        delivers it.
+        """
+        if head:
+            self.content_head = head
+            self.content_channel = channel
+            self._header = b""
 
     def encoded(self) -> bytes:
         return self.header
@@ -145,6 +172,16 @@ def _property(properties: BasicProperties, name: str) -> object:
     if name == "content_encoding":
         return properties.content_encoding
     return None
+
+
+def is_single(header: bytes) -> bool:
+    """Whether a content header names its message, so that no other one will be like it."""
+    return (header[12] << 8 | header[13]) & (MESSAGE_ID | CORRELATION_ID) != 0
+
+
+def no_properties() -> MessageProperties:
+    """Of a message without any property and body."""
+    return read_properties(encode_header(0, BasicProperties()))
 
 
 def properties_of(message: Message) -> MessageProperties:

@@ -1,9 +1,10 @@
 """basic.publish: from a method payload, a header and a body to messages in queues.
 
 `publish` is the broker's hottest function. What does not depend on the message alone is looked up
-by the raw bytes: the target by the method payload, the properties by the header payload. Everything
-unusual (transactions, extra routing keys, direct replies, delays, returns) takes
-`_publish_carefully`. Either way ends in the broker's `publishing`, which does the rest.
+by the raw bytes: the target by the method payload, the properties by the header payload, unless that
+names its message and is never seen again. Everything unusual (transactions, extra routing keys,
+direct replies, delays, returns) takes `_publish_carefully`. Either way ends in the broker's
+`publishing`, which does the rest.
 """
 
 from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
@@ -29,10 +30,7 @@ def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: in
     target = principal.targets.get(method)
     if target is None or target.generation != principal.vhost.routing.generation:
         target = _resolve_target(channel, method)
-    dialect = channel.dialect
-    properties = dialect.properties.get(header)
-    if properties is None:
-        properties = dialect.read_properties(header)
+    properties = channel.properties_of(header)
     message = Message(target.address, properties, body, channel.connection_number)
     if not (target.is_plain and properties.is_plain and channel.is_plain):
         _publish_carefully(channel, target, message, properties, now)

@@ -63,10 +63,13 @@ class Connection(Hearer):
         self._channel: Channel = self._no_channel
         self._method: bytes = b""
         self._header: bytes = b""
-        # Its octets from the header frame up to the body, and how many follow them.
+        # Its octets from the end of the method frame up to the body, how many they are from the
+        # header frame on, and how many follow them.
         self._head: bytes = b""
         self._head_size: int = 0
         self._rest_size: int = 0
+        # The last octet of its body's size, which is looked at before all others.
+        self._size_octet: int = -1
         # The same with the method frame before it, kept once a content came twice.
         self._repeats: bool = False
         self._prelude: bytes = b""
@@ -102,6 +105,13 @@ class Connection(Hearer):
     def assembling(self) -> int:
         """Octets of the contents in the making alone."""
         return self._assembling
+
+    def content_head(self, header: bytes) -> bytes:
+        """Of the content that the listener is hearing of: the octets between its method and its
+        body, both frame-ends included, so that a delivery on a channel of the same number can pass
+        them on as they are. Empty when they did not come in one piece.
+        """
+        return self._head if header is self._header and self._rest_size else b""
 
     def refuse(self, number: int, error: Fault, identity: int) -> None:
         """Answer a method that was heard earlier and cannot be done."""
@@ -209,7 +219,8 @@ class Connection(Hearer):
         return (
             after <= len(data)
             and channel is self._channel
-            and data[header:body] == self._head
+            and data[header + 18] == self._size_octet
+            and data[header - 1 : body] == self._head
             and data[after - 1] == FRAME_END
         )
 
@@ -259,7 +270,8 @@ class Connection(Hearer):
             rest_size = body_size + 1
         self._channel = channel
         self._header = described
-        self._head = data[header:body]
+        self._head = data[header - 1 : body]
+        self._size_octet = data[header + 18]
         self._head_size = body - header
         self._rest_size = rest_size
         return True
