@@ -82,23 +82,18 @@ def settle(deliveries: Deliveries, tag: int, multiple: bool, outcome: Outcome, n
 
 
 def _acknowledge(deliveries: Deliveries, begin: int, end: int) -> None:
+    """Queue by queue: each has delivered what it had in a tick at once."""
     unacknowledged = deliveries.unacknowledged
-    if begin >= end:
-        return
-    first = unacknowledged.consumer_at(begin)
-    entries = unacknowledged.settle_run(begin, end)
-    if entries and first is not None:
-        first.queue.acknowledge_many(entries, deliveries.holder)
-        first.settled(len(entries))
-        unacknowledged.trim()
-        return
-    for slot in range(begin, end):
-        entry = unacknowledged.entry_at(slot)
+    slot = begin
+    while slot < end:
         consumer = unacknowledged.consumer_at(slot)
-        if entry is not None and consumer is not None:
-            unacknowledged.settle(slot)
-            consumer.queue.acknowledge(entry, deliveries.holder)
-            consumer.settled(1)
+        if consumer is None:
+            slot += 1
+            continue
+        entries = unacknowledged.settle_run(slot, end)
+        consumer.queue.acknowledge_many(entries, deliveries.holder)
+        consumer.settled(len(entries))
+        slot += len(entries)
     unacknowledged.trim()
 
 

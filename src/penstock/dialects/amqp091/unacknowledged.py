@@ -104,20 +104,23 @@ class Unacknowledged:
         self.count -= 1
 
     def settle_run(self, begin: int, end: int) -> list[QueueEntry]:
-        """Forget all deliveries of these slots when they went to the first one's consumer, and
-        return them; an empty list, and nothing forgotten, when they did not. The common case of a
-        multiple acknowledgement, without a step per delivery.
+        """Forget the delivery of slot `begin`, which holds one, and all that follow it before slot
+        `end` and went to the same consumer; returns them. A multiple acknowledgement settles a few
+        such runs, and not every delivery by itself.
         """
-        consumers = self._consumers[begin:end]
-        if consumers[0] is None or consumers.count(consumers[0]) != end - begin:
-            return []
-        entries = [entry for entry in self._entries[begin:end] if entry is not None]
-        assert len(entries) == end - begin, "both lists hold the same slots"
-        gone: list[QueueEntry | None] = [None] * (end - begin)
-        self._entries[begin:end] = gone
-        nobody: list[Receiver | None] = [None] * (end - begin)
-        self._consumers[begin:end] = nobody
-        self.count -= end - begin
+        consumers = self._consumers
+        consumer = consumers[begin]
+        after = begin + 1
+        while after < end and consumers[after] is consumer:
+            after += 1
+        entries = [entry for entry in self._entries[begin:after] if entry is not None]
+        count = after - begin
+        assert len(entries) == count, "both lists hold the same slots"
+        gone: list[QueueEntry | None] = [None] * count
+        self._entries[begin:after] = gone
+        nobody: list[Receiver | None] = [None] * count
+        consumers[begin:after] = nobody
+        self.count -= count
         return entries
 
     def add_to(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
