@@ -114,6 +114,10 @@ class MessageStore:
         self._left.append(entry)
         self._left_numbers.append(number)
 
+    def left_many(self, number: int, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            self.left(number, entry)
+
     def prepare(self, number: int) -> StoredRecords:
         """Records of entries that will arrive together in the queue of this number."""
         return StoredRecords(self._prepared, number, self.state.discarded)
@@ -267,13 +271,13 @@ class MessageStore:
         self.lives.wrote(segment, count, body_bytes, has_definitions)
         for stored in prepared:
             for entry in stored.gone:
-                self.lives.left(segment, len(entry.message.body))
+                self.lives.left(segment, 1, len(entry.message.body))
             stored.forget()
         # Before anything moves: a message may have left one queue and be moved for another.
         self._count_left()
         for record in moved:
             record.settle(base + record.offset)
-            self.lives.moved(record.old_segment, record.pair_count, record.body_bytes)
+            self.lives.left(record.old_segment, record.pair_count, record.body_bytes)
         return True
 
     def _encode_arrived(
@@ -358,13 +362,15 @@ class MessageStore:
         by_queue = self._left_positions
         self._left_positions = {}
         numbers = self._left_numbers
+        # Entries of one queue mostly stand together.
+        last = -1
+        positions: list[int] = []
         for index, entry in enumerate(self._left):
             number = numbers[index]
-            positions = by_queue.get(number)
-            if positions is None:
-                by_queue[number] = [entry.position]
-            else:
-                positions.append(entry.position)
+            if number != last:
+                last = number
+                positions = by_queue.setdefault(number, [])
+            positions.append(entry.position)
         for number, positions in by_queue.items():
             records.append_dequeued(pieces, number, positions)
         for number, first, count in self._left_ranges:
@@ -372,9 +378,20 @@ class MessageStore:
         self._left_ranges = []
 
     def _count_left(self) -> None:
+        # Mostly all of them lie in one segment, or in two.
+        segment = 0
+        count = 0
+        body_bytes = 0
         for entry in self._left:
             message = entry.message
-            self.lives.left(segment_of(message.location), len(message.body))
+            if segment_of(message.location) != segment:
+                self.lives.left(segment, count, body_bytes)
+                segment = segment_of(message.location)
+                count = 0
+                body_bytes = 0
+            count += 1
+            body_bytes += len(message.body)
+        self.lives.left(segment, count, body_bytes)
         self._left = []
         self._left_numbers = []
 
@@ -432,8 +449,7 @@ class StoredQueue(QueueJournal):
         self._store.left(self._number, entry)
 
     def dequeued_many(self, entries: list[QueueEntry]) -> None:
-        for entry in entries:
-            self._store.left(self._number, entry)
+        self._store.left_many(self._number, entries)
 
     def dequeued_tail(self, positions: "array[int]", locations: "array[int]") -> None:
         store = self._store

@@ -34,18 +34,15 @@ HEAD_SIZE: Final = 5
 _HEAD: Final = Struct(">BI")
 _MESSAGE_START: Final = Struct(">BII")
 _MESSAGE_START_SIZE: Final = 9
-_PAIR: Final = Struct(">IQQ")
 _PAIR_SIZE: Final = 20
 # Stands for -1, nobody.
 _NO_ORIGIN: Final = 0xFFFF_FFFF
-_SIZES: Final = Struct(">II")
 _QUEUE: Final = Struct(">I")
 _RANGE: Final = Struct(">QI")
 RANGE_SIZE: Final = 12
 TICK_RECORD: Final = _HEAD.pack(TICK, 0)
 # A message of one queue up to its position, the common case: kind, size, dialect, origin, number of
 # pairs, number of the queue.
-_SINGLE: Final = Struct(">BIBIII")
 SINGLE_HEAD_SIZE: Final = 18
 _SINGLE_REST: Final = _MESSAGE_START_SIZE + _PAIR_SIZE + 8
 # Of its record, without address, header and body.
@@ -74,31 +71,47 @@ def append_message(
     are a `RecordRun`.
     """
     body = message.body
-    origin = message.origin & _NO_ORIGIN
-    pairs: list[bytes] = []
-    for number, entry in zip(queue_numbers, entries, strict=True):
-        expires_at = entry.expires_at + wall_offset_ms if entry.expires_at else 0
-        pairs.append(_PAIR.pack(number, entry.position, expires_at))
-    size = _MESSAGE_START_SIZE + _PAIR_SIZE * len(pairs) + 8
+    count = len(entries)
+    size = _MESSAGE_START_SIZE + _PAIR_SIZE * count + 8
     size += len(address) + len(header) + len(body)
-    pieces.append(_HEAD.pack(MESSAGE, size))
-    pieces.append(_MESSAGE_START.pack(0, origin, len(entries)))
-    pieces.extend(pairs)
+    # `to_bytes`, since a call of `Struct.pack` costs as much as ten of them.
+    pieces.append((MESSAGE << 32 | size).to_bytes(HEAD_SIZE, "big"))
+    pieces.append(_message_start(message.origin, count))
+    for index in range(count):
+        entry = entries[index]
+        pieces.append(queue_numbers[index].to_bytes(4, "big"))
+        pieces.append(entry.position.to_bytes(8, "big"))
+        if entry.expires_at:
+            pieces.append((entry.expires_at + wall_offset_ms).to_bytes(8, "big"))
+        else:
+            pieces.append(_NEVER)
     pieces.append(address)
-    pieces.append(_SIZES.pack(len(header), len(body)))
+    pieces.append((len(header) << 32 | len(body)).to_bytes(8, "big"))
     pieces.append(header)
     pieces.append(body)
     return HEAD_SIZE + size
 
 
+def _message_start(origin: int, pair_count: int) -> bytes:
+    """Dialect, origin and number of pairs."""
+    return ((origin & _NO_ORIGIN) << 32 | pair_count).to_bytes(_MESSAGE_START_SIZE, "big")
+
+
 def single_head(rest: int, origin: int, queue_number: int) -> bytes:
     """A record of one queue up to its position; `rest` are octets of address, header and body."""
-    return _SINGLE.pack(MESSAGE, _SINGLE_REST + rest, 0, origin & _NO_ORIGIN, 1, queue_number)
+    return b"".join(
+        [
+            (MESSAGE << 32 | _SINGLE_REST + rest).to_bytes(HEAD_SIZE, "big"),
+            _message_start(origin, 1),
+            queue_number.to_bytes(4, "big"),
+        ]
+    )
 
 
 def single_tail(address: bytes, header: bytes, body_size: int) -> bytes:
     """And from behind its position to its body, if it never expires."""
-    return b"".join([_NEVER, address, _SIZES.pack(len(header), body_size), header])
+    sizes = (len(header) << 32 | body_size).to_bytes(8, "big")
+    return b"".join([_NEVER, address, sizes, header])
 
 
 def append_dequeued(pieces: list[bytes], queue_number: int, positions: list[int]) -> int:

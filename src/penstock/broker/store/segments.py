@@ -43,17 +43,15 @@ class SegmentLives:
         if has_definitions:
             life.has_definitions = True
 
-    def left(self, segment: int, body_bytes: int) -> None:
-        self._take(segment, 1, RECORD_WEIGHT + body_bytes)
+    def left(self, segment: int, pair_count: int, body_bytes: int) -> None:
+        """So many pairs of this segment are not in their queues any more."""
+        if pair_count:
+            self._take(segment, pair_count, pair_count * RECORD_WEIGHT + body_bytes)
 
     def left_unread(self, segment: int, count: int = 1) -> None:
         """Messages left that are not in memory: they weighed as much as the others, perhaps."""
         life = self.of(segment)
         self._take(segment, count, count * (life.live_weight // max(life.live_count, 1)))
-
-    def moved(self, segment: int, pair_count: int, body_bytes: int) -> None:
-        """Pairs of this segment were copied to another."""
-        self._take(segment, pair_count, pair_count * RECORD_WEIGHT + body_bytes)
 
     def _take(self, segment: int, pair_count: int, weight: int) -> None:
         life = self.of(segment)
