@@ -19,7 +19,7 @@ NO_EXPIRATION: Final = -1
 NOBODY: Final = -1
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(allow_interpreted_subclasses=True, acyclic=True)
 class Properties:
     """The facts of a message's header that the broker acts on. A dialect subclasses it and keeps
     the original bytes; identical headers share one object.

@@ -10,6 +10,8 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import NO_EXPIRATION, Message, Properties
 from penstock.broker.names import NAME_OCTETS_MAX
@@ -56,6 +58,7 @@ _INT64_MAX: Final = 2**63 - 1
 _SHORT_NAME_LENGTH: Final = NAME_OCTETS_MAX // 4
 
 
+@mypyc_attr(acyclic=True)
 class MessageProperties(Properties):
     """Shared and never changed, but for what is decoded when first asked for."""
 

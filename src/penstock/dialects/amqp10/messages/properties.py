@@ -10,6 +10,8 @@ has to tell goes into message annotations.
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.message import NO_EXPIRATION, Address, Properties
 from penstock.dialects.amqp10.messages.deaths import (
     DEATHS,
@@ -66,6 +68,7 @@ _UINT_MAX: Final = 2**32 - 1
 _NOTHING: Final = PropertiesSection()
 
 
+@mypyc_attr(acyclic=True)
 class TransferProperties(Properties):
     """Shared and never changed. Made by `read_head`."""
 
