@@ -81,6 +81,9 @@ class ChannelConsumer(Receiver):
         # What a deliver frame begins with, before and behind its size.
         self._frame_start: bytes = b"\x01" + self._channel_octets
         self._method_start: bytes = DELIVER + bytes([len(self._tag_octets)]) + self._tag_octets
+        # The same with all but the last octet of a delivery tag, and these as a number.
+        self._tagged_start: bytes = b""
+        self._tagged_upper: int = -1
         self._address: Address | None = None
         self._properties: MessageProperties | None = None
         self._start: bytes = b""
@@ -198,8 +201,10 @@ class ChannelConsumer(Receiver):
         method_size = DELIVER_FIXED_SIZE + len(self._tag_octets) + len(address)
         pieces.append(self._frame_start)
         pieces.append(DELIVER_SIZES[method_size])
-        pieces.append(self._method_start)
-        pieces.append(self._deliveries.upper_octets(tag))
+        if tag >> 8 != self._tagged_upper:
+            self._tagged_upper = tag >> 8
+            self._tagged_start = self._method_start + self._deliveries.upper_octets(tag)
+        pieces.append(self._tagged_start)
         pieces.append(LAST_OCTETS_AND_FLAG[tag & 0xFF])
         pieces.append(address)
         pieces.append(content_head)
