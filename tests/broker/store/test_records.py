@@ -95,7 +95,7 @@ def test_a_record_for_some_of_its_queues_is_the_same_message(
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40, unique=True), NUMBERS)
 def test_what_left_a_queue_is_written_as_ranges(positions: list[int], number: int) -> None:
     pieces: list[bytes] = []
-    size = records.append_dequeued(pieces, number, positions)
+    size = records.append_dequeued(pieces, number, records.encode_ranges(positions))
     data = b"".join(pieces)
     assert size == len(data) == records.size_at(data, 0)
     assert data[0] == records.DEQUEUED
@@ -109,5 +109,5 @@ def test_what_left_a_queue_is_written_as_ranges(positions: list[int], number: in
 
 def test_a_thousand_acknowledgements_in_order_are_one_range() -> None:
     pieces: list[bytes] = []
-    size = records.append_dequeued(pieces, 1, list(range(1, 1001)))
+    size = records.append_dequeued(pieces, 1, records.encode_ranges(list(range(1, 1001))))
     assert size == records.HEAD_SIZE + 4 + records.RANGE_SIZE

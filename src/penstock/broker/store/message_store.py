@@ -232,8 +232,7 @@ class MessageStore:
             size += records.append_text(pieces, records.DEFINITION, text)
         self._changes = []
         written: list[Message] = []
-        offsets: list[int] = []
-        count = self._encode_arrived(pieces, size, written, offsets)
+        count = self._encode_arrived(pieces, size, written)
         size = self._size
         body_bytes = self._body_bytes
         prepared = self._prepared[:]
@@ -262,8 +261,8 @@ class MessageStore:
         else:
             return False
         segment = segment_of(base)
-        for index in range(len(written)):
-            written[index].location = base + offsets[index]
+        for message in written:
+            message.location += base
         for stored in prepared:
             stored.written(base)
         if has_snapshot:
@@ -280,10 +279,12 @@ class MessageStore:
             self.lives.left(record.old_segment, record.pair_count, record.body_bytes)
         return True
 
-    def _encode_arrived(
-        self, pieces: list[bytes], size: int, written: list[Message], offsets: list[int]
-    ) -> int:
-        """Append message records; entries of one message stand together. Returns their number."""
+    def _encode_arrived(self, pieces: list[bytes], size: int, written: list[Message]) -> int:
+        """Append message records; entries of one message stand together. Returns their number.
+
+        The location of what is `written` is its offset in the batch until the batch has a place. If
+        it gets none, the disk has failed and nothing is written any more.
+        """
         if self._is_mixed:
             self._bring_together()
         arrived = self._arrived
@@ -302,7 +303,7 @@ class MessageStore:
             if following == total or arrived[following].message is not message:
                 if not entry.is_gone:
                     written.append(message)
-                    offsets.append(size)
+                    message.location = size
                     size += self._run.append(pieces, entry, numbers[index], wall_offset)
                     count += 1
                     body_bytes += len(message.body)
@@ -318,7 +319,7 @@ class MessageStore:
             if not group:
                 continue
             written.append(message)
-            offsets.append(size)
+            message.location = size
             size += records.append_message(
                 pieces,
                 message,
@@ -359,23 +360,32 @@ class MessageStore:
                     self.left_by_position(stored.number, gone)
 
     def _encode_left(self, pieces: list[bytes]) -> None:
-        by_queue = self._left_positions
+        by_queue: dict[int, list[bytes]] = {}
+        for number, positions in self._left_positions.items():
+            by_queue[number] = records.encode_ranges(positions)
         self._left_positions = {}
-        numbers = self._left_numbers
-        # Entries of one queue mostly stand together.
-        last = -1
-        positions: list[int] = []
+        # A queue's entries leave one after the other mostly: such a run is one range.
+        number = 0
+        first = 0
+        following = -1
         for index, entry in enumerate(self._left):
-            number = numbers[index]
-            if number != last:
-                last = number
-                positions = by_queue.setdefault(number, [])
-            positions.append(entry.position)
-        for number, positions in by_queue.items():
-            records.append_dequeued(pieces, number, positions)
+            position = entry.position
+            if position == following and self._left_numbers[index] == number:
+                following += 1
+                continue
+            if number:
+                ranges = by_queue.setdefault(number, [])
+                ranges.append(records.encode_range(first, following - first))
+            number = self._left_numbers[index]
+            first = position
+            following = position + 1
+        if number:
+            by_queue.setdefault(number, []).append(records.encode_range(first, following - first))
         for number, first, count in self._left_ranges:
-            records.append_dequeued_range(pieces, number, first, count)
+            by_queue.setdefault(number, []).append(records.encode_range(first, count))
         self._left_ranges = []
+        for number, ranges in by_queue.items():
+            records.append_dequeued(pieces, number, ranges)
 
     def _count_left(self) -> None:
         # Mostly all of them lie in one segment, or in two.

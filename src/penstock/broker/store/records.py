@@ -38,7 +38,6 @@ _PAIR_SIZE: Final = 20
 # Stands for -1, nobody.
 _NO_ORIGIN: Final = 0xFFFF_FFFF
 _QUEUE: Final = Struct(">I")
-_RANGE: Final = Struct(">QI")
 RANGE_SIZE: Final = 12
 TICK_RECORD: Final = _HEAD.pack(TICK, 0)
 # A message of one queue up to its position, the common case: kind, size, dialect, origin, number of
@@ -114,8 +113,13 @@ def single_tail(address: bytes, header: bytes, body_size: int) -> bytes:
     return b"".join([_NEVER, address, sizes, header])
 
 
-def append_dequeued(pieces: list[bytes], queue_number: int, positions: list[int]) -> int:
-    """Append a record of what left one queue, as ranges of positions; returns its size."""
+def encode_range(first: int, count: int) -> bytes:
+    """So many positions from the first one on."""
+    return first.to_bytes(8, "big") + count.to_bytes(4, "big")
+
+
+def encode_ranges(positions: list[int]) -> list[bytes]:
+    """Positions as ranges, in the order in which they are given."""
     ranges: list[bytes] = []
     first = positions[0]
     following = first
@@ -123,23 +127,20 @@ def append_dequeued(pieces: list[bytes], queue_number: int, positions: list[int]
         if position == following:
             following += 1
         else:
-            ranges.append(_RANGE.pack(first, following - first))
+            ranges.append(encode_range(first, following - first))
             first = position
             following = position + 1
-    ranges.append(_RANGE.pack(first, following - first))
+    ranges.append(encode_range(first, following - first))
+    return ranges
+
+
+def append_dequeued(pieces: list[bytes], queue_number: int, ranges: list[bytes]) -> int:
+    """Append a record of the ranges of positions that left one queue; returns its size."""
     size = 4 + RANGE_SIZE * len(ranges)
     pieces.append(_HEAD.pack(DEQUEUED, size))
     pieces.append(_QUEUE.pack(queue_number))
     pieces.extend(ranges)
     return HEAD_SIZE + size
-
-
-def append_dequeued_range(pieces: list[bytes], queue_number: int, first: int, count: int) -> int:
-    """The same for positions that follow one another."""
-    pieces.append(_HEAD.pack(DEQUEUED, 4 + RANGE_SIZE))
-    pieces.append(_QUEUE.pack(queue_number))
-    pieces.append(_RANGE.pack(first, count))
-    return HEAD_SIZE + 4 + RANGE_SIZE
 
 
 def append_text(pieces: list[bytes], kind: int, text: bytes) -> int:
