@@ -12,7 +12,6 @@ Invariants
 """
 
 from array import array
-from typing import Final
 
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
@@ -26,10 +25,11 @@ from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change
-from penstock.broker.store.locations import counts_by_segment, may_be_spooled, stretches
+from penstock.broker.store.dequeued_entries import DequeuedEntries
+from penstock.broker.store.enqueued_entries import EnqueuedEntries
+from penstock.broker.store.locations import counts_by_segment, may_be_spooled
 from penstock.broker.store.pages import QueuePages
 from penstock.broker.store.prepared_records import StoredRecords
-from penstock.broker.store.record_run import RecordRun
 from penstock.broker.store.segments import SegmentLives
 from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
 from penstock.broker.timers import WallClock
@@ -38,8 +38,6 @@ from penstock.storage.journal import Journal
 from penstock.storage.long_payload import LongPayload
 from penstock.storage.segment import segment_of
 from penstock.world.disk import Disk
-
-NOT_WRITTEN: Final = -1
 
 
 class MessageStore:
@@ -65,78 +63,23 @@ class MessageStore:
         # Queues whose lists have something to page out at the end of this tick.
         self.page_list: list[PagedReadyList] = []
 
-        # What this tick brought: entries that arrived with the numbers of their queues, entries
-        # that left likewise, definitions.
-        self._arrived: list[QueueEntry] = []
-        self._arrived_numbers: list[int] = []
-        self._run: RecordRun = RecordRun()
-        # Whether entries of one message stand apart in them.
-        self._is_mixed: bool = False
-        self._left: list[QueueEntry] = []
-        self._left_numbers: list[int] = []
-        self._left_positions: dict[int, list[int]] = {}
-        # Queue number, first position and how many: a whole tail at once.
-        self._left_ranges: list[tuple[int, int, int]] = []
+        # What this tick brought.
+        self.enqueued: EnqueuedEntries = EnqueuedEntries()
+        self.dequeued: DequeuedEntries = DequeuedEntries()
         self._changes: list[bytes] = []
         self._snapshot: bytes = b""
         # The segment of the latest snapshot: definitions in earlier ones do not count any more.
         self.snapshot_segment: int = 0
-        # And entries that arrived together, with their records.
+        # And entries that were enqueued together, with their records.
         self._prepared: list[StoredRecords] = []
-        # Whether anything left that is not written, so that some of these may be gone.
-        self._has_left_at_once: bool = False
         # Records that are copied out of an old segment, and where to note their new places.
         self._moved: list[MovedRecord] = []
 
     # What queues say.
 
-    def arrived(self, number: int, entry: QueueEntry) -> None:
-        message = entry.message
-        if not message.is_journalled:
-            message.is_journalled = True
-        else:
-            assert message.location == NOT_WRITTEN, "a message arrives everywhere in one tick"
-            if not self._arrived or self._arrived[-1].message is not message:
-                self._is_mixed = True
-        self._arrived.append(entry)
-        self._arrived_numbers.append(number)
-
-    def left(self, number: int, entry: QueueEntry) -> None:
-        # Here and not when the tick is written: whoever said it must hear of it, and nobody else.
-        assert not entry.is_gone, "an entry leaves its queue once"
-        # One that came in this very tick need not be written at all, and one that is written need
-        # not be copied.
-        entry.is_gone = True
-        # Nor is one that is not persistent.
-        if entry.message.location == NOT_WRITTEN:
-            self._has_left_at_once = True
-            return
-        self._left.append(entry)
-        self._left_numbers.append(number)
-
-    def left_many(self, number: int, entries: list[QueueEntry]) -> None:
-        for entry in entries:
-            self.left(number, entry)
-
     def prepare(self, number: int) -> StoredRecords:
-        """Records of entries that will arrive together in the queue of this number."""
+        """Records of entries that will be enqueued together in the queue of this number."""
         return StoredRecords(self._prepared, number, self.state.discarded)
-
-    def left_by_position(self, number: int, positions: list[int]) -> None:
-        known = self._left_positions.get(number)
-        if known is None:
-            self._left_positions[number] = positions
-        else:
-            known.extend(positions)
-
-    def left_tail(self, number: int, positions: "array[int]") -> None:
-        """Everything that a queue had paged out is gone, in order."""
-        found = stretches(positions)
-        if found is None:
-            self.left_by_position(number, positions.tolist())
-        else:
-            for first, count in found:
-                self._left_ranges.append((number, first, count))
 
     # What virtual hosts say.
 
@@ -185,32 +128,21 @@ class MessageStore:
     # Ticks.
 
     def has_pending(self) -> bool:
+        return self._has_records() or bool(self.page_list)
+
+    def _has_records(self) -> bool:
         return bool(
-            self._arrived
+            not self.enqueued.is_empty()
             or self._prepared
-            or self._left
+            or not self.dequeued.is_empty()
             or self._changes
             or self._snapshot
             or self._moved
-            or self._left_positions
-            or self._left_ranges
-            or self.page_list
         )
 
     def end_of_tick(self) -> bool:
         """Write what this tick brought. True when something was written that a flush must cover."""
-        wrote = False
-        if (
-            self._arrived
-            or self._prepared
-            or self._left
-            or self._changes
-            or self._snapshot
-            or self._moved
-            or self._left_positions
-            or self._left_ranges
-        ):
-            wrote = self._write()
+        wrote = self._has_records() and self._write()
         if self.page_list:
             listed = self.page_list[:]
             # Cleared first: one that has more to page out lists itself for the next tick.
@@ -231,10 +163,10 @@ class MessageStore:
         for text in self._changes:
             size += records.append_text(pieces, records.DEFINITION, text)
         self._changes = []
-        written: list[Message] = []
-        count = self._encode_arrived(pieces, size, written)
-        size = self._size
-        body_bytes = self._body_bytes
+        encoded = self.enqueued.encode(pieces, size, self.wall.offset_ms)
+        size = encoded.size
+        count = encoded.pair_count
+        body_bytes = encoded.body_bytes
         prepared = self._prepared[:]
         # The same list stays, because records that are not ready yet know it.
         self._prepared.clear()
@@ -245,7 +177,7 @@ class MessageStore:
             size += stored.payload.size
             count += stored.count
             body_bytes += stored.body_bytes
-        self._encode_gone(prepared)
+        self.dequeued.add_gone(prepared)
         moved = self._moved
         self._moved = []
         for record in moved:
@@ -253,7 +185,7 @@ class MessageStore:
             size += records.append_raw(pieces, record.octets)
             count += record.pair_count
             body_bytes += record.body_bytes
-        self._encode_left(pieces)
+        self.dequeued.encode(pieces)
         if prepared:
             base = self.journal.append_long(_around(prepared, pieces, pieces_before))
         elif pieces:
@@ -261,7 +193,7 @@ class MessageStore:
         else:
             return False
         segment = segment_of(base)
-        for message in written:
+        for message in encoded.messages:
             message.location += base
         for stored in prepared:
             stored.written(base)
@@ -270,144 +202,14 @@ class MessageStore:
         self.lives.wrote(segment, count, body_bytes, has_definitions)
         for stored in prepared:
             for entry in stored.gone:
-                self.lives.left(segment, 1, len(entry.message.body))
+                self.lives.dequeued(segment, 1, len(entry.message.body))
             stored.forget()
-        # Before anything moves: a message may have left one queue and be moved for another.
-        self._count_left()
+        # Before anything moves: a message may be dequeued from one queue and be moved for another.
+        self.dequeued.count_into(self.lives)
         for record in moved:
             record.settle(base + record.offset)
-            self.lives.left(record.old_segment, record.pair_count, record.body_bytes)
+            self.lives.dequeued(record.old_segment, record.pair_count, record.body_bytes)
         return True
-
-    def _encode_arrived(self, pieces: list[bytes], size: int, written: list[Message]) -> int:
-        """Append message records; entries of one message stand together. Returns their number.
-
-        The location of what is `written` is its offset in the batch until the batch has a place. If
-        it gets none, the disk has failed and nothing is written any more.
-        """
-        if self._is_mixed:
-            self._bring_together()
-        arrived = self._arrived
-        numbers = self._arrived_numbers
-        self._arrived = []
-        self._arrived_numbers = []
-        count = 0
-        body_bytes = 0
-        index = 0
-        total = len(arrived)
-        wall_offset = self.wall.offset_ms
-        while index < total:
-            entry = arrived[index]
-            message = entry.message
-            following = index + 1
-            if following == total or arrived[following].message is not message:
-                if not entry.is_gone:
-                    written.append(message)
-                    message.location = size
-                    size += self._run.append(pieces, entry, numbers[index], wall_offset)
-                    count += 1
-                    body_bytes += len(message.body)
-                index = following
-                continue
-            group: list[QueueEntry] = []
-            group_numbers: list[int] = []
-            while index < total and arrived[index].message is message:
-                if not arrived[index].is_gone:
-                    group.append(arrived[index])
-                    group_numbers.append(numbers[index])
-                index += 1
-            if not group:
-                continue
-            written.append(message)
-            message.location = size
-            size += records.append_message(
-                pieces,
-                message,
-                message.properties.encoded(),
-                message.address.octets(),
-                group_numbers,
-                group,
-                wall_offset,
-            )
-            count += len(group)
-            body_bytes += len(group) * len(message.body)
-        self._size = size
-        self._body_bytes = body_bytes
-        return count
-
-    def _bring_together(self) -> None:
-        """A message came to one queue, another message came, and the first to one more queue."""
-        places: dict[Message, list[int]] = {}
-        for index, entry in enumerate(self._arrived):
-            places.setdefault(entry.message, []).append(index)
-        arrived: list[QueueEntry] = []
-        numbers: list[int] = []
-        for indices in places.values():
-            for index in indices:
-                arrived.append(self._arrived[index])
-                numbers.append(self._arrived_numbers[index])
-        self._arrived = arrived
-        self._arrived_numbers = numbers
-        self._is_mixed = False
-
-    def _encode_gone(self, prepared: list[StoredRecords]) -> None:
-        if self._has_left_at_once:
-            self._has_left_at_once = False
-            for stored in prepared:
-                gone = stored.gone_positions()
-                if gone:
-                    # They may be few of many, so the records are written as they are.
-                    self.left_by_position(stored.number, gone)
-
-    def _encode_left(self, pieces: list[bytes]) -> None:
-        by_queue: dict[int, list[bytes]] = {}
-        for number, positions in self._left_positions.items():
-            by_queue[number] = records.encode_ranges(positions)
-        self._left_positions = {}
-        # A queue's entries leave one after the other mostly: such a run is one range.
-        number = 0
-        first = 0
-        following = -1
-        for index, entry in enumerate(self._left):
-            position = entry.position
-            if position == following and self._left_numbers[index] == number:
-                following += 1
-                continue
-            if number:
-                ranges = by_queue.setdefault(number, [])
-                ranges.append(records.encode_range(first, following - first))
-            number = self._left_numbers[index]
-            first = position
-            following = position + 1
-        if number:
-            by_queue.setdefault(number, []).append(records.encode_range(first, following - first))
-        for number, first, count in self._left_ranges:
-            by_queue.setdefault(number, []).append(records.encode_range(first, count))
-        self._left_ranges = []
-        for number, ranges in by_queue.items():
-            records.append_dequeued(pieces, number, ranges)
-
-    def _count_left(self) -> None:
-        # Mostly all of them lie in one segment, or in two.
-        segment = 0
-        count = 0
-        body_bytes = 0
-        for entry in self._left:
-            message = entry.message
-            if segment_of(message.location) != segment:
-                self.lives.left(segment, count, body_bytes)
-                segment = segment_of(message.location)
-                count = 0
-                body_bytes = 0
-            count += 1
-            body_bytes += len(message.body)
-        self.lives.left(segment, count, body_bytes)
-        self._left = []
-        self._left_numbers = []
-
-    # Sizes are carried from one encoding step to the next.
-    _size: int = 0
-    _body_bytes: int = 0
 
 
 def _around(prepared: list[StoredRecords], pieces: list[bytes], before: int) -> LongPayload:
@@ -447,35 +249,37 @@ class StoredQueue(QueueJournal):
 
     def __init__(self, store: MessageStore, number: int) -> None:
         self._store: MessageStore = store
+        self._enqueued: EnqueuedEntries = store.enqueued
+        self._dequeued: DequeuedEntries = store.dequeued
         self._number: int = number
 
     def prepare(self) -> PreparedRecords:
         return self._store.prepare(self._number)
 
     def enqueued(self, entry: QueueEntry) -> None:
-        self._store.arrived(self._number, entry)
+        self._enqueued.add(self._number, entry)
 
     def dequeued(self, entry: QueueEntry) -> None:
-        self._store.left(self._number, entry)
+        self._dequeued.add(self._number, entry)
 
     def dequeued_many(self, entries: list[QueueEntry]) -> None:
-        self._store.left_many(self._number, entries)
+        self._dequeued.add_many(self._number, entries)
 
     def dequeued_tail(self, positions: "array[int]", locations: "array[int]") -> None:
         store = self._store
         if not may_be_spooled(locations):
             for segment, count in counts_by_segment(locations).items():
-                store.lives.left_unread(segment, count)
-            store.left_tail(self._number, positions)
+                store.lives.dequeued_unread(segment, count)
+            self._dequeued.add_tail(self._number, positions)
             return
         gone: list[int] = []
         for index in range(len(positions)):
             location: int = locations[index]
             if not location & SPOOLED:
                 gone.append(positions[index])
-                store.lives.left_unread(segment_of(location))
+                store.lives.dequeued_unread(segment_of(location))
         if gone:
-            store.left_by_position(self._number, gone)
+            self._dequeued.add_positions(self._number, gone)
 
 
 class StoredDefinitions(DefinitionLog):

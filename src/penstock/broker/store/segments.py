@@ -43,20 +43,20 @@ class SegmentLives:
         if has_definitions:
             life.has_definitions = True
 
-    def left(self, segment: int, pair_count: int, body_bytes: int) -> None:
+    def dequeued(self, segment: int, pair_count: int, body_bytes: int) -> None:
         """So many pairs of this segment are not in their queues any more."""
         if pair_count:
             self._take(segment, pair_count, pair_count * RECORD_WEIGHT + body_bytes)
 
-    def left_unread(self, segment: int, count: int = 1) -> None:
-        """Messages left that are not in memory: they weighed as much as the others, perhaps."""
+    def dequeued_unread(self, segment: int, count: int = 1) -> None:
+        """Messages were dequeued that are not in memory: they weighed as much as the others, perhaps."""
         life = self.of(segment)
         self._take(segment, count, count * (life.live_weight // max(life.live_count, 1)))
 
     def _take(self, segment: int, pair_count: int, weight: int) -> None:
         life = self.of(segment)
         life.live_count -= pair_count
-        assert life.live_count >= 0, "more left a segment than was written into it"
+        assert life.live_count >= 0, "more was dequeued from a segment than was written into it"
         life.live_weight = max(life.live_weight - weight, 0) if life.live_count else 0
 
     def removed(self, segment: int) -> None:

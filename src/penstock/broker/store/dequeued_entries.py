@@ -1,0 +1,118 @@
+"""What was dequeued in this tick: ranges of positions for the journal, and segments that hold less."""
+
+from array import array
+
+from penstock.broker.entry import QueueEntry
+from penstock.broker.store import records
+from penstock.broker.store.enqueued_entries import NOT_WRITTEN
+from penstock.broker.store.locations import stretches
+from penstock.broker.store.prepared_records import StoredRecords
+from penstock.broker.store.segments import SegmentLives
+from penstock.storage.segment import segment_of
+
+
+class DequeuedEntries:
+    """Held by the message store; empty again after every tick."""
+
+    def __init__(self) -> None:
+        self._entries: list[QueueEntry] = []
+        self._numbers: list[int] = []
+        self._positions: dict[int, list[int]] = {}
+        # Queue number, first position and how many: a whole tail at once.
+        self._ranges: list[tuple[int, int, int]] = []
+        # Whether anything was dequeued that is not written, so that some of what was prepared may
+        # be gone.
+        self._has_unwritten: bool = False
+
+    def is_empty(self) -> bool:
+        return not (self._entries or self._positions or self._ranges)
+
+    def add(self, number: int, entry: QueueEntry) -> None:
+        # Here and not when the tick is written: whoever said it must hear of it, and nobody else.
+        assert not entry.is_gone, "an entry is dequeued once"
+        # One that was enqueued in this very tick need not be written at all, and one that is
+        # written need not be copied.
+        entry.is_gone = True
+        # Nor is one that is not persistent.
+        if entry.message.location == NOT_WRITTEN:
+            self._has_unwritten = True
+            return
+        self._entries.append(entry)
+        self._numbers.append(number)
+
+    def add_many(self, number: int, entries: list[QueueEntry]) -> None:
+        for entry in entries:
+            self.add(number, entry)
+
+    def add_positions(self, number: int, positions: list[int]) -> None:
+        known = self._positions.get(number)
+        if known is None:
+            self._positions[number] = positions
+        else:
+            known.extend(positions)
+
+    def add_tail(self, number: int, positions: "array[int]") -> None:
+        """Everything that a queue had paged out is gone, in order."""
+        found = stretches(positions)
+        if found is None:
+            self.add_positions(number, positions.tolist())
+        else:
+            for first, count in found:
+                self._ranges.append((number, first, count))
+
+    def add_gone(self, prepared: list[StoredRecords]) -> None:
+        """Of what was prepared, some may have been dequeued before it was written."""
+        if self._has_unwritten:
+            self._has_unwritten = False
+            for stored in prepared:
+                gone = stored.gone_positions()
+                if gone:
+                    # They may be few of many, so the records are written as they are.
+                    self.add_positions(stored.number, gone)
+
+    def encode(self, pieces: list[bytes]) -> None:
+        by_queue: dict[int, list[bytes]] = {}
+        for number, positions in self._positions.items():
+            by_queue[number] = records.encode_ranges(positions)
+        self._positions = {}
+        # A queue's entries are dequeued one after the other mostly: such a run is one range.
+        number = 0
+        first = 0
+        following = -1
+        for index, entry in enumerate(self._entries):
+            position = entry.position
+            if position == following and self._numbers[index] == number:
+                following += 1
+                continue
+            if number:
+                ranges = by_queue.setdefault(number, [])
+                ranges.append(records.encode_range(first, following - first))
+            number = self._numbers[index]
+            first = position
+            following = position + 1
+        if number:
+            by_queue.setdefault(number, []).append(records.encode_range(first, following - first))
+        for number, first, count in self._ranges:
+            by_queue.setdefault(number, []).append(records.encode_range(first, count))
+        self._ranges = []
+        for number, ranges in by_queue.items():
+            records.append_dequeued(pieces, number, ranges)
+
+    def count_into(self, lives: SegmentLives) -> None:
+        """Tell the segments what they need no longer hold; comes after `encode`."""
+        # Mostly all of them lie in one segment, or in two.
+        segment = 0
+        count = 0
+        body_bytes = 0
+        for entry in self._entries:
+            message = entry.message
+            if segment_of(message.location) != segment:
+                lives.dequeued(segment, count, body_bytes)
+                segment = segment_of(message.location)
+                count = 0
+                body_bytes = 0
+            count += 1
+            body_bytes += len(message.body)
+        lives.dequeued(segment, count, body_bytes)
+        self._entries = []
+        self._numbers = []
