@@ -13,7 +13,7 @@ from penstock.client.events import Delivered
 from penstock.dialects.turn import COMMIT_STEP_COUNT
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
-from penstock.storage.memory_disk import MemoryDisk, MemoryFile
+from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties
 from penstock.world.disk import AppendFile
@@ -97,34 +97,50 @@ def test_nothing_is_written_before_everything_is() -> None:
     assert stored.restarted().bodies() == numbers(COUNT)
 
 
-class PieceFile(MemoryFile):
-    """Notes the longest octets that it was given in one."""
+class PieceFile(AppendFile):
+    """A file in memory that notes the longest octets that it was given in one."""
 
-    longest = 0
+    def __init__(self, file: AppendFile) -> None:
+        self._file = file
+        self.longest = 0
+
+    def size(self) -> int:
+        return self._file.size()
 
     def append(self, data: bytes) -> int:
         self.longest = max(self.longest, len(data))
-        return super().append(data)
+        return self._file.append(data)
 
     def append_pieces(self, pieces: list[bytes]) -> int:
         self.longest = max(self.longest, *map(len, pieces))
-        self.content += b"".join(pieces)
-        return len(self.content)
+        return self._file.append(b"".join(pieces))
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._file.read(position, size)
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class PieceDisk(MemoryDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: dict[str, PieceFile] = {}
+
     def open(self, name: str) -> AppendFile:
-        if name not in self.files:
-            self.files[name] = PieceFile(name)
-        return self.files[name]
+        if name not in self.opened:
+            self.opened[name] = PieceFile(super().open(name))
+        return self.opened[name]
 
 
 def test_the_last_step_does_not_join_what_was_prepared() -> None:
     disk = PieceDisk()
     stored = Stored(disk)
     stored.finish()
-    journal = next(file for name, file in disk.files.items() if name.startswith("journal/"))
-    assert isinstance(journal, PieceFile)
+    [journal] = [file for name, file in disk.opened.items() if name.startswith("journal/")]
     before = journal.size()
     journal.longest = 0
     stored.begin(stored.writer(COUNT))
