@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from bench.synthetic_ledger import Fault, Traffic, write_server
 from penstock.spark.jobs.audit import audit
 from penstock.spark.jobs.ledger_reading import open_ledgers
-from penstock.spark.jobs.synthetic import Fault, Traffic, write_server
 from penstock.spark.jobs.verdict import Audit
 from penstock.spark.session import spark_session
 

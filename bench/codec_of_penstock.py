@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from bench import frames
 from bench.codec import BODY, HEADERS
+from penstock.formats.amqp091_frames import encode_content
 from penstock.wire.amqp091.connection import Connection
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
 from penstock.wire.amqp091.field_table import decode_table, encode_table
-from penstock.wire.amqp091.framing import encode_content
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.listener import ConnectionListener
 from penstock.wire.amqp091.methods_generated import (

@@ -108,9 +108,9 @@ def run_writes(run: PartOfRun) -> None:
 
 def run_audits(run: PartOfRun) -> None:
     """Of a ledger without faults, as ledgers are; the first round only warms."""
+    from bench.synthetic_ledger import Traffic, write_server
     from penstock.spark.jobs.audit import audit
     from penstock.spark.jobs.ledger_reading import open_ledgers
-    from penstock.spark.jobs.synthetic import Traffic, write_server
 
     messages = run.options.messages * AUDIT_FACTOR // (EVENTS_OF_MESSAGE * AUDIT_QUEUES)
     server = run.folder / "server"

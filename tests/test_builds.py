@@ -45,7 +45,7 @@ def test_pure_imports_the_source_though_a_shared_object_lies_beside_it(toy: Path
 
 
 def test_without_a_switch_the_shared_object_wins(toy: Path) -> None:
-    result = run_in(toy, "import penstock.wire.octets")
+    result = run_in(toy, "import penstock.formats.octets")
     assert result.returncode != 0
     assert EXTENSION_SUFFIXES[0] in result.stderr
 

@@ -24,7 +24,7 @@ from types import ModuleType
 
 # The module that stands for the whole compiled list: every connection needs it, and the list is
 # built as one group, so it is there when the others are.
-WITNESS = "penstock.wire.octets"
+WITNESS = "penstock.formats.octets"
 
 
 class SourceOnly:

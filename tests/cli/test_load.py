@@ -13,7 +13,7 @@ from penstock import Broker
 from penstock.cli.load import command
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from bench.synthetic_ledger import Traffic, write_server
 from penstock.cli.pipeline import app
 from penstock.cli.pipeline_audit import FAILURES, tables
 from penstock.cli.pipeline_session import check_master, need_spark, told_by_spark
 from penstock.spark.jobs import verdict
-from penstock.spark.jobs.synthetic import Traffic, write_server
 
 SECONDS_MAX = 300
 

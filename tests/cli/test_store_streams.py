@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from penstock.broker.streams.folders import folder_of
 from penstock.cli.main import build_app
 from penstock.cli.store_streams import LOST_HEADER
+from penstock.formats.stream_index import NOTED
 from penstock.server.data_directory import open_data_directory
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
@@ -20,7 +21,6 @@ from penstock.storage.number_table import NumberTable, read_newest
 from penstock.storage.publisher_notes import encode_group, encode_table
 from penstock.storage.recovery import BatchSink, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
-from penstock.storage.stream_index import NOTED
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_segment import publishers_name
 from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header

@@ -6,13 +6,13 @@ caught.
 
 import pytest
 
+from penstock.formats.amqp091_frames import HEARTBEAT, PROTOCOL_HEADER, encode_frame
 from penstock.wire.amqp091.content import (
     BasicProperties,
     body_size_of,
     decode_properties,
     encode_header,
 )
-from penstock.wire.amqp091.framing import HEARTBEAT, PROTOCOL_HEADER, encode_frame
 from penstock.wire.amqp091.methods_generated import (
     BasicAck,
     BasicCancel,

@@ -4,9 +4,9 @@ refused with 503 (504 for a channel that is not open), and never anything else.
 
 import pytest
 
+from penstock.formats.amqp091_frames import PROTOCOL_HEADER
 from penstock.wire.amqp091 import methods_generated
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
-from penstock.wire.amqp091.framing import PROTOCOL_HEADER
 from penstock.wire.amqp091.methods_generated import (
     CHANNEL_OPEN,
     CONNECTION_CLOSE,

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from penstock.broker.ledger import records
 from penstock.broker.ledger.ledger import is_ledger
+from penstock.formats import ledger_records as records
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.storage.memory_disk import MemoryDisk

@@ -10,6 +10,7 @@ from penstock.dialects.amqp10.messages.properties import TransferProperties
 from penstock.dialects.container import Container
 from penstock.dialects.decoding import KEPT_HEAD_BYTES_MAX, KEPT_MAX, DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.performatives_generated import (
@@ -19,7 +20,6 @@ from penstock.wire.amqp10.performatives_generated import (
     MessageAnnotations,
     Properties,
 )
-from penstock.wire.octets import Malformed
 from tests.broker.doubles import CountingEntropy
 
 BODY = Data(b"body").encode()

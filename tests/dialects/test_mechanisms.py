@@ -3,9 +3,9 @@ import pytest
 from penstock.dialects.amqp091.login import AmqPlain, mechanism_of
 from penstock.dialects.amqp10 import login as login10
 from penstock.dialects.mechanisms import Anonymous, Mechanism, Plain
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.amqplain import amqplain_response
 from penstock.wire.amqp091.errors import ConnectionFault
-from penstock.wire.octets import Malformed
 from penstock.wire.sasl import plain_response
 
 

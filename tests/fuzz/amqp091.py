@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from penstock.formats.amqp091_frames import HEARTBEAT, METHOD_FRAME, PROTOCOL_HEADER
 from penstock.wire.amqp091.content import BasicProperties, encode_header
-from penstock.wire.amqp091.framing import HEARTBEAT, METHOD_FRAME, PROTOCOL_HEADER
 from penstock.wire.amqp091.methods_generated import (
     BasicAck,
     BasicCancel,

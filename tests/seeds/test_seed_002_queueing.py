@@ -15,8 +15,8 @@ import pytest
 
 from penstock import Broker
 from penstock.client.events import Opened
+from penstock.formats.amqp091_frames import METHOD_FRAME, encode_frame
 from penstock.wire.amqp091 import methods_generated as m
-from penstock.wire.amqp091.framing import METHOD_FRAME, encode_frame
 from penstock.wire.amqp091.states import RECEIVED, ConnectionState
 from penstock.wire.outgoing import DELIVERY_BYTES_MAX
 from tests.broker.queues.doubles import (

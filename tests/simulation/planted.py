@@ -8,9 +8,9 @@ from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.connection import Connection
+from penstock.formats.amqp091_frames import BODY_FRAME, FRAME_OVERHEAD, METHOD_FRAME
 from penstock.simulation.endpoint import Endpoint
 from penstock.simulation.host import Host
-from penstock.wire.amqp091.framing import BODY_FRAME, FRAME_OVERHEAD, METHOD_FRAME
 from penstock.wire.amqp091.methods_generated import BASIC_ACK, BASIC_DELIVER
 from penstock.world.network import Transport
 

@@ -4,13 +4,13 @@ from penstock.broker.internal_queues import LEASE_OF, STAGE_OF
 from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import DeleteQueue
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.transaction import commit
 from penstock.dialects.connection import Connection
+from penstock.formats.stage_block import BlockRows
 from penstock.node.node import Node
 from penstock.simulation.durable_host import DurableHost
 from tests.dialects.protocols import amqp091_of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import NamedTuple
 
+from penstock.formats.stream_index import FIXED, encode_entry, entry_crc
+from penstock.formats.stream_payload import encode_payload
 from penstock.spark.segments import SPARE_BYTES
-from penstock.storage.stream_index import FIXED, SIZE, VARIED
 
 
 class Row(NamedTuple):
@@ -24,18 +24,8 @@ def written(rows: list[Row], position: int = 32) -> tuple[bytes, bytearray, int]
     log: list[bytes] = []
     at = position
     for row in rows:
-        payload = b"".join(
-            [
-                bytes([len(row.exchange)]),
-                row.exchange,
-                bytes([len(row.key)]),
-                row.key,
-                SIZE.pack(len(row.head)),
-                row.head,
-                SIZE.pack(len(row.body)),
-                row.body,
-            ]
-        )
+        address = bytes([len(row.exchange)]) + row.exchange + bytes([len(row.key)]) + row.key
+        payload = encode_payload(address, row.head, row.body)
         fixed = FIXED.pack(
             row.timestamp,
             len(row.head),
@@ -44,8 +34,7 @@ def written(rows: list[Row], position: int = 32) -> tuple[bytes, bytearray, int]
             len(row.key),
             row.flags,
         )
-        crc = zlib.crc32(payload, zlib.crc32(fixed))
-        index.append(fixed + VARIED.pack(at, crc, 0))
+        index.append(encode_entry(fixed, at, entry_crc(fixed, payload), 0))
         log.append(payload)
         at += len(payload)
     return b"".join(index), bytearray(b"".join(log) + bytes(SPARE_BYTES)), at - position

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.formats.stream_index import NOTED
 from penstock.storage.errors import Damaged
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.publisher_notes import (
@@ -10,7 +11,6 @@ from penstock.storage.publisher_notes import (
     encode_table,
     read_note,
 )
-from penstock.storage.stream_index import NOTED
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_segment import publishers_name
 from tests.storage.stream_writing import ADDRESS, FOLDER, HEADER, copy_of, open_log

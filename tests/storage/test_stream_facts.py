@@ -1,8 +1,8 @@
 """What a bulk reader is told of a stream's files covers what is safe and nothing else."""
 
+from penstock.formats.stream_index import ENTRY_SIZE
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.stream_facts import SegmentFacts, segment_facts
-from penstock.storage.stream_index import ENTRY_SIZE
 from penstock.storage.stream_log import StreamLog
 from tests.storage.stream_writing import ADDRESS
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.stream_index import ENTRY_SIZE, encode_preamble
 from penstock.storage.errors import Damaged, NotAStore, WrongVersion
 from penstock.storage.memory_disk import MemoryDisk
-from penstock.storage.stream_index import ENTRY_SIZE, encode_preamble
 from penstock.storage.stream_segment import index_name, log_name
 from tests.storage.stream_writing import FOLDER, bodies, copy_of, open_log, write
 

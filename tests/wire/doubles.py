@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from random import Random
 
+from penstock.formats.amqp091_frames import METHOD_FRAME, PROTOCOL_HEADER, encode_frame
 from penstock.wire.amqp091.connection import Connection
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
-from penstock.wire.amqp091.framing import METHOD_FRAME, PROTOCOL_HEADER, encode_frame
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.listener import ConnectionListener
 from penstock.wire.amqp091.methods_generated import (

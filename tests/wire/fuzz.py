@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from random import Random
 
+from penstock.formats.amqp091_frames import HEARTBEAT
 from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
-from penstock.wire.amqp091.framing import HEARTBEAT
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.methods_generated import (
     BasicAck,

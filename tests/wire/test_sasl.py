@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.amqplain import amqplain_response, parse_amqplain
-from penstock.wire.octets import Malformed
 from penstock.wire.sasl import parse_plain, plain_response
 
 names = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))

@@ -4,10 +4,11 @@ import base64
 from typing import Final
 
 from penstock.broker.errors import AccessRefused, PreconditionFailed
+from penstock.formats.octets import SHORT_STRING_BYTES_MAX
 from penstock.world.entropy import Entropy
 
-# A name travels as a short string, whose length is one octet.
-NAME_OCTETS_MAX: Final = 255
+# A name travels as a short string; longer ones are refused.
+NAME_OCTETS_MAX: Final = SHORT_STRING_BYTES_MAX
 RESERVED_PREFIX: Final = "amq."
 SERVER_NAMED_PREFIX: Final = "amq.gen-"
 # 128 bits never meet by chance, and are what RabbitMQ draws: the names look the same.

@@ -13,11 +13,12 @@ import typer
 from penstock.broker.sent import ID_OCTETS
 from penstock.broker.streams.files import FIRST_OFFSET
 from penstock.broker.streams.folders import described_folder, folders_of
+from penstock.formats.stream_index import HAS_PUBLISHER, NOTED
+from penstock.formats.stream_payload import SIZE_WIDTH, PayloadParts
 from penstock.server.world.disk import MachineDisk
 from penstock.storage.number_table import encode_numbers
 from penstock.storage.publisher_notes import PublisherNote, encode_table
 from penstock.storage.safe_point import SafePoint
-from penstock.storage.stream_index import HAS_PUBLISHER, NOTED
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_survey import StreamSurvey
 from penstock.storage.stream_walk import MessageSink, Problem
@@ -97,16 +98,14 @@ class Rewriter(MessageSink):
     def message(self, offset: int, timestamp: int, flags: int, payload: bytes) -> None:
         if offset >= self._end:
             return
-        key_at = 1 + payload[0]
-        header_at = key_at + 1 + payload[key_at] + 4
-        body_at = header_at + int.from_bytes(payload[header_at - 4 : header_at], "little") + 4
-        address = payload[: header_at - 4]
-        header = payload[header_at : body_at - 4]
+        parts = PayloadParts(payload, 0)
+        address = payload[: parts.header - SIZE_WIDTH]
+        header = payload[parts.header : parts.body - SIZE_WIDTH]
         if ID_OCTETS in header:
             # Its own flags may be lost; who looks at a flagged message finds out.
             flags |= HAS_PUBLISHER
         # What is known of sinks goes along in a note that is written anew.
-        self._add(address, header, payload[body_at:], flags & ~NOTED, timestamp)
+        self._add(address, header, payload[parts.body :], flags & ~NOTED, timestamp)
 
     def lost(self, offset: int, timestamp: int) -> None:
         if offset < self._end:

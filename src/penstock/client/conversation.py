@@ -30,6 +30,7 @@ from penstock.client.events import (
 )
 from penstock.client.login import answer_start, answer_tune
 from penstock.client.uri import Address
+from penstock.formats.amqp091_delivery import CONSUMER_TAG_AT, TAG_AND_FLAG_SIZE
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.connection import Connection
 from penstock.wire.amqp091.content import BasicProperties, encode_header
@@ -56,10 +57,8 @@ TAGS_KEPT_MAX: Final = 1000
 # All contents are of class basic, whose method ids fill the lower of their two octets.
 _METHOD_ID_AT: Final = 3
 
-# Where a basic.deliver's payload holds its consumer tag, and where a get-ok's names begin.
-_CONSUMER_TAG_AT: Final = 4
-_GET_OK_NAMES_AT: Final = 13
-_TAG_AND_FLAG_SIZE: Final = 9
+# Where a get-ok's names begin.
+_GET_OK_NAMES_AT: Final = 4 + TAG_AND_FLAG_SIZE
 
 NO_PROPERTIES: Final = BasicProperties()
 
@@ -271,8 +270,8 @@ class Conversation(ConnectionListener):
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
         kind = method[_METHOD_ID_AT]
         if kind == m.BasicDeliver.METHOD_ID:
-            names_at = _CONSUMER_TAG_AT + 1 + method[_CONSUMER_TAG_AT] + _TAG_AND_FLAG_SIZE
-            octets = method[_CONSUMER_TAG_AT + 1 : names_at - _TAG_AND_FLAG_SIZE]
+            names_at = CONSUMER_TAG_AT + 1 + method[CONSUMER_TAG_AT] + TAG_AND_FLAG_SIZE
+            octets = method[CONSUMER_TAG_AT + 1 : names_at - TAG_AND_FLAG_SIZE]
             tag = self._tags.get(octets)
             if tag is None:
                 tag = self._keep_tag(octets)

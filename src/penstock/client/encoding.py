@@ -1,7 +1,7 @@
 """A publish as the frames that go over the line, for those who send many alike."""
 
+from penstock.formats.amqp091_frames import FRAME_OVERHEAD, encode_content, encode_split_content
 from penstock.wire.amqp091.content import BasicProperties, encode_header
-from penstock.wire.amqp091.framing import FRAME_OVERHEAD, encode_content, encode_split_content
 from penstock.wire.amqp091.methods_generated import BasicPublish
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from penstock.client.confirms import Settled
 from penstock.client.errors import ReplyError
+from penstock.formats.amqp091_delivery import TAG_AND_FLAG_SIZE
+from penstock.formats.octets import read_short_string, read_u64
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties, decode_properties
-from penstock.wire.octets import read_short_string
 
 
 class Delivered:
@@ -42,7 +43,7 @@ class Delivered:
         self.epoch: int = epoch
         self.channel: int = channel
         self.consumer_tag: str = consumer_tag
-        self.delivery_tag: int = int.from_bytes(method[names_at - 9 : names_at - 1], "big")
+        self.delivery_tag: int = read_u64(method, names_at - TAG_AND_FLAG_SIZE)
         self.redelivered: bool = method[names_at - 1] & 1 == 1
         self.method: bytes = method
         self.header: bytes = header

@@ -25,7 +25,6 @@ from penstock.dialects.amqp10.messages.message_head import section_code, skip_se
 from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 from penstock.dialects.crossing.labels import ENCODED_TYPE
 from penstock.dialects.crossing.parts import (
-    FLAGS_START,
     BasicParts,
     content_header,
     take_apart_basic,
@@ -34,11 +33,12 @@ from penstock.dialects.crossing.round_trip import bare_head, basic_octets
 from penstock.dialects.crossing.to_amqp10 import is_encoded
 from penstock.dialects.crossing.typed_table import read_typed_table
 from penstock.dialects.translator import Translator
+from penstock.formats.amqp091_frames import CONTENT_HEADER_FIXED_SIZE
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 from penstock.wire.amqp10.decoding import Reader
 from penstock.wire.amqp10.encoding import write_binary
 from penstock.wire.amqp10.performatives_generated import DATA, FOOTER
-from penstock.wire.octets import Malformed
 
 # Translated attributes that are kept. Applications use few different ones, or a new one per
 # message; above the number all are dropped. Longer ones are not kept at all.
@@ -78,7 +78,7 @@ class DialectTranslator(Translator):
         properties = message.properties
         if not isinstance(properties, MessageProperties):
             return message
-        octets = properties.header[FLAGS_START:]
+        octets = properties.header[CONTENT_HEADER_FIXED_SIZE:]
         known = self._bare.get(octets)
         if known is not None:
             body = _DATA + write_binary(message.body)
@@ -131,7 +131,7 @@ def open_body(body: bytes) -> OpenedBody:
 def _parts_of(properties: MessageProperties) -> BasicParts:
     """What consumers may see of it."""
     try:
-        parts = take_apart_basic(properties.header[FLAGS_START:])
+        parts = take_apart_basic(properties.header[CONTENT_HEADER_FIXED_SIZE:])
     except Malformed:
         # Nobody looked at texts that the broker passes on; AMQP 1.0 has none that are not UTF-8.
         basic = BasicProperties(

@@ -4,8 +4,8 @@ from typing import Final
 
 from penstock.broker.internal_queues import STAGE_OF
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.staged_rows import BlockRows
 from penstock.broker.state import DEFAULT_VHOST
+from penstock.formats.stage_block import BlockRows
 from penstock.node.node import Node
 from penstock.simulation.checkers import BROWSE_MAX, queues_of
 from penstock.simulation.copies import body_of, name_in

@@ -5,9 +5,9 @@ from typing import Final
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.message import NOBODY, Address, Message
+from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.sinks.sinks import commit, is_committed, stage_from
 from penstock.broker.sinks.stages import StageKey
-from penstock.broker.staged_rows import rows_of
 from penstock.broker.vhost import VirtualHost
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice

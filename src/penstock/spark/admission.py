@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.formats.stream_index import ENTRY_SIZE
 from penstock.spark.broker_streams import segment_path, segment_tag, segments_of
 from penstock.spark.progress import begin_of
-from penstock.spark.segments import ENTRY_SIZE, read_index
+from penstock.spark.segments import read_index
 
 if TYPE_CHECKING:
     from penstock.spark.broker_streams import Segment, Stream

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.errors import ChannelFault
-from penstock.wire.octets import Malformed
 
 # Class, weight and the size of the body, which no column tells.
 _FIXED: Final = b"\x00\x3c" + bytes(10)

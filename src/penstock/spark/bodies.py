@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.functions import col, udf, when
 from pyspark.sql.types import BinaryType
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.decoding import Reader
 from penstock.wire.amqp10.performatives_generated import AMQP_VALUE
 from penstock.wire.amqp10.sections import Sections
-from penstock.wire.octets import Malformed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

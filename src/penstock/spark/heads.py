@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.formats.amqp091_frames import (
+    CLASS_BASIC,
+    CONTENT_HEADER_FIXED_SIZE,
+    CONTENT_HEADER_START,
+)
+from penstock.formats.octets import Malformed
 from penstock.spark.bare_messages import basic_head
 from penstock.spark.header_values import text_of
 from penstock.wire.amqp091.content import decode_properties
-from penstock.wire.octets import Malformed
 
 if TYPE_CHECKING:
     from penstock.spark.bare_messages import Body
 
-AMQP091_CLASS: Final = b"\x00\x3c"
-# Class, weight and body size; what follows is the same for messages that differ only in size.
-AMQP091_FIXED_SIZE: Final = 12
-_FIXED: Final = AMQP091_CLASS + bytes(AMQP091_FIXED_SIZE - 2)
+# What precedes the property flags; what follows is the same for messages that differ only in size.
+_FIXED: Final = CONTENT_HEADER_START + bytes(CONTENT_HEADER_FIXED_SIZE - len(CONTENT_HEADER_START))
 _MICROSECONDS: Final = 1_000_000
 # Where a timestamp of Spark ends, year 9999; a publisher may write anything.
 _SECONDS_MAX: Final = 253_402_300_799
@@ -52,14 +55,14 @@ UNREADABLE: Final = Head(None, None, None)
 
 
 def decode_property_list(octets: bytes) -> Head:
-    """An AMQP 0-9-1 head without its first `AMQP091_FIXED_SIZE` octets."""
+    """An AMQP 0-9-1 head without its first `CONTENT_HEADER_FIXED_SIZE` octets."""
     return decode_head(_FIXED + octets)
 
 
 def decode_head(octets: bytes, body: Body | None = None) -> Head:
     """Of either dialect. `body` is that of an AMQP 1.0 message, unless it is one data section."""
     try:
-        if octets[:2] != AMQP091_CLASS:
+        if octets[:2] != CLASS_BASIC:
             octets = basic_head(octets, body)
         return _decode_091(octets)
     except (Malformed, ValueError):

@@ -18,17 +18,18 @@ flagged as redelivered: they may then be seen twice. Without it leases wait for 
 from __future__ import annotations
 
 import logging
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from penstock.formats.row_block import BLOCK_HEAD
+from penstock.formats.stream_index import ENTRY_SIZE
 from penstock.spark.columns import LEASE_OFFSET_STEP
 from penstock.spark.errors import BrokerRefused, OptionError, PipelineError, SegmentDamaged
 from penstock.spark.http_client import BrokerClient, client_for
 from penstock.spark.read_limits import AvailableNow, default_limit, is_unlimited
-from penstock.spark.segments import ENTRY_SIZE, SPARE_BYTES, RowDecoder, read_index
+from penstock.spark.segments import SPARE_BYTES, RowDecoder, read_index
 from penstock.spark.worker_memory import settle_worker
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ LEASE_BYTES_MAX: Final = 16 * 1024 * 1024
 # Of one micro-batch without a limit of its own: a million messages, and far from the number of
 # leases that the broker allows an owner.
 LEASES_PER_TRIGGER: Final = 50
-_HEAD: Final = struct.Struct("<II")
 
 
 @dataclass
@@ -128,8 +128,8 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
         client = self._client()
         path = self._path(client, partition.number, **{"from": 0, "to": partition.messages})
         rows = client.ask("GET", path).body
-        count, log_size = _HEAD.unpack_from(rows, 0)
-        log_at = _HEAD.size + count * ENTRY_SIZE
+        count, log_size = BLOCK_HEAD.unpack_from(rows, 0)
+        log_at = BLOCK_HEAD.size + count * ENTRY_SIZE
         if count != partition.messages or len(rows) != log_at + log_size:
             raise SegmentDamaged(
                 f"lease {partition.number} came with {count} of {partition.messages} messages"
@@ -139,7 +139,7 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
         )
         octets = bytearray(log_size + SPARE_BYTES)
         octets[:log_size] = memoryview(rows)[log_at:]
-        index = read_index(memoryview(rows)[_HEAD.size : log_at])
+        index = read_index(memoryview(rows)[BLOCK_HEAD.size : log_at])
         first = partition.number * LEASE_OFFSET_STEP
         yield from decoder.batches(index, octets, log_size, 0, first)
 

@@ -7,7 +7,6 @@ routing key as short strings), its content header and its body.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.amqp091_frames import (
+    BODY,
+    CONTENT_HEADER_START,
+    END,
+    HEADER,
+    METHOD,
+    PUBLISH_FIXED_SIZE,
+    PUBLISH_START,
+)
+from penstock.formats.octets import SHORT_STRING_BYTES_MAX
+from penstock.formats.row_block import BLOCK_HEAD, BLOCK_HEAD_SIZE
+from penstock.formats.stream_index import ENTRY_FIELDS
 from penstock.spark.errors import PipelineError
 from penstock.spark.header_values import STRING, value_of
 from penstock.spark.octet_pieces import (
@@ -35,28 +46,9 @@ from penstock.wire.amqp091.field_table import encode_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHORT_STRING_MAX: Final = 255
 PERSISTENT: Final = 2
-# Class basic and weight 0, as a content header begins.
-_HEADER_START: Final = b"\x00\x3c\x00\x00"
-# Class basic, method publish, and a word that is not used any more.
-_PUBLISH: Final = b"\x00\x3c\x00\x28\x00\x00"
 _TABLE_SIZE_BYTES: Final = 4
-_PUBLISH_BYTES: Final = 7  # with the octet of flags
-_HEAD: Final = struct.Struct("<II")
-_ENTRY: Final = np.dtype(
-    [
-        ("timestamp", "<u8"),
-        ("header_size", "<u4"),
-        ("body_size", "<u4"),
-        ("exchange_size", "u1"),
-        ("key_size", "u1"),
-        ("flags", "<u2"),
-        ("position", "<u4"),
-        ("crc", "<u4"),
-        ("unsynced", "<u4"),
-    ]
-)
+_ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
 
 # In the order of the protocol, each with its flag.
 TEXT_PROPERTIES: Final = {
@@ -120,14 +112,14 @@ class EncodedRows:
         weights = ends[1:] - ends[0] + _ENTRY.itemsize * np.arange(1, self.count + 1)
         first, used = 0, 0
         while first < self.count:
-            last = int(np.searchsorted(weights, used + bytes_max - _HEAD.size, "right"))
+            last = int(np.searchsorted(weights, used + bytes_max - BLOCK_HEAD_SIZE, "right"))
             last = min(max(last, first + 1), first + rows_max)
             entries = index[first:last]
             entries["position"] = ends[first:last] - ends[first]
             octets = log[ends[first] : ends[last]]
             yield (
                 last - first,
-                b"".join([_HEAD.pack(last - first, len(octets)), entries.tobytes(), octets]),
+                b"".join([BLOCK_HEAD.pack(last - first, len(octets)), entries.tobytes(), octets]),
             )
             first, used = last, int(weights[last - 1])
 
@@ -135,7 +127,7 @@ class EncodedRows:
         """Of a publish of each message, and where each begins; a body must fit into one frame."""
         number = channel.to_bytes(2, "big")
         body_sizes = sizes_of(self.body)
-        body_frame: tuple[Piece, ...] = (b"\x03" + number, big(body_sizes, 4), self.body, b"\xce")
+        body_frame: tuple[Piece, ...] = (BODY + number, big(body_sizes, 4), self.body, END)
         if not body_sizes.all():
             # A message without a body has no such frame.
             whole = as_array(join(self.count, *body_frame))
@@ -143,14 +135,14 @@ class EncodedRows:
         return flat(
             join(
                 self.count,
-                b"\x01" + number,
-                big(_PUBLISH_BYTES + sizes_of(self.address), 4),
-                _PUBLISH,
+                METHOD + number,
+                big(PUBLISH_FIXED_SIZE + sizes_of(self.address), 4),
+                PUBLISH_START,
                 self.address,
-                bytes([mandatory]) + b"\xce\x02" + number,
+                bytes([mandatory]) + END + HEADER + number,
                 big(sizes_of(self.header), 4),
                 self.header,
-                b"\xce",
+                END,
                 *body_frame,
             )
         )
@@ -218,7 +210,7 @@ def _header(columns: dict[str, pa.Array], body_sizes: Any) -> Piece:
             else:
                 words |= flag
             pieces.append(piece)
-    return join(count, _HEADER_START, big(body_sizes, 8), big(words, 2), *pieces)
+    return join(count, CONTENT_HEADER_START, big(body_sizes, 8), big(words, 2), *pieces)
 
 
 def _property(name: str, array: pa.Array, types: pa.MapArray | None) -> tuple[int, Piece]:
@@ -289,16 +281,16 @@ def _typed_values(texts: pa.Array, kinds: list[str]) -> pa.Array:
 def _short_strings(array: pa.Array, name: str) -> Piece:
     octets = pc.fill_null(_octets(array), b"")
     sizes = sizes_of(octets)
-    if len(sizes) and sizes.max() > SHORT_STRING_MAX:
+    if len(sizes) and sizes.max() > SHORT_STRING_BYTES_MAX:
         raise PipelineError(
-            f"column '{name}' has a value of {sizes.max()} octets; AMQP takes {SHORT_STRING_MAX}"
+            f"column '{name}' has a value of {sizes.max()} octets; AMQP takes {SHORT_STRING_BYTES_MAX}"
         )
     return join(len(octets), big(sizes, 1), octets)
 
 
 def _numbers(array: pa.Array, name: str, default: int) -> Any:
     numbers = pc.fill_null(array.cast(pa.int64()), default).to_numpy()
-    if len(numbers) and (numbers.min() < 0 or numbers.max() > SHORT_STRING_MAX):
+    if len(numbers) and (numbers.min() < 0 or numbers.max() > SHORT_STRING_BYTES_MAX):
         raise PipelineError(f"column '{name}' has a value that is not within 0 and 255")
     return numbers
 

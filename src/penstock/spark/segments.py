@@ -1,6 +1,6 @@
 """Octets of a stream's index and log into Arrow record batches, without a loop over messages.
 
-An entry of the index has a fixed width (`storage/stream_index.py` draws it), so numpy reads a
+An entry of the index has a fixed width (`formats/stream_index.py` draws it), so numpy reads a
 whole range of it as columns and computes from them where exchange, routing key, head and body of
 each message lie. Arrow then copies them out of the log. Leased rows have the same form.
 
@@ -20,12 +20,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.amqp091_frames import CLASS_BASIC, CONTENT_HEADER_FIXED_SIZE
+from penstock.formats.octets import read_u16
+from penstock.formats.stream_index import (
+    BODY_SIZE_AT,
+    ENTRY_FIELDS,
+    ENTRY_SIZE,
+    EXCHANGE_SIZE_AT,
+    FIXED_SIZE,
+    HEADER_SIZE_AT,
+    KEY_SIZE_AT,
+    WAS_DELIVERED,
+)
+from penstock.formats.stream_payload import FRAMING_SIZE, SIZE_WIDTH
 from penstock.spark.bare_messages import Body, opened
 from penstock.spark.columns import COLUMNS, PROPERTIES_ARROW, arrow_schema
 from penstock.spark.errors import SegmentDamaged
 from penstock.spark.heads import (
-    AMQP091_CLASS,
-    AMQP091_FIXED_SIZE,
     Head,
     decode_head,
     decode_property_list,
@@ -38,29 +49,7 @@ if TYPE_CHECKING:
 Octets = Any  # bytes, bytearray or memoryview: mypy's Buffer needs Python 3.12
 Column = np.ndarray[Any, Any]
 
-ENTRY: Final = np.dtype(
-    [
-        ("timestamp", "<u8"),
-        ("header_size", "<u4"),
-        ("body_size", "<u4"),
-        ("exchange_size", "u1"),
-        ("key_size", "u1"),
-        ("flags", "<u2"),
-        ("position", "<u4"),
-        ("crc", "<u4"),
-        ("unsynced", "<u4"),
-    ]
-)
-ENTRY_SIZE: Final = 32
-_HEAD_SIZE_AT: Final = 8
-_BODY_SIZE_AT: Final = 12
-_EXCHANGE_SIZE_AT: Final = 16
-_KEY_SIZE_AT: Final = 17
-# Of a payload, beside its four parts.
-FRAMING_SIZE: Final = 10
-# What the CRC covers of an entry.
-_FIXED_SIZE: Final = 20
-_WAS_DELIVERED: Final = 4
+ENTRY: Final = np.dtype(list(ENTRY_FIELDS))
 
 # Batches of 1 k to 16 k rows go to Spark equally fast, larger ones more slowly.
 BATCH_ROWS: Final = 10000
@@ -74,7 +63,7 @@ _WINDOW_MAX: Final = 256
 SPARE_BYTES: Final = _WINDOW_MAX
 # The first octets of a head of AMQP 0-9-1, as one number.
 _CLASS: Final = np.dtype(">u2")
-_CLASS_BASIC: Final = int.from_bytes(AMQP091_CLASS, "big")
+_CLASS_BASIC: Final = read_u16(CLASS_BASIC, 0)
 _NOT_ASCII: Final = 0x80
 # Distinct heads that are remembered between batches; heads that never repeat must not pile up.
 _HEADS_MAX: Final = 4096
@@ -119,9 +108,9 @@ class Places:
         self.key = self.exchange + self.exchange_size
         self.key += 1
         self.head = self.key + self.key_size
-        self.head += 4
+        self.head += SIZE_WIDTH
         self.body = self.head + self.head_size
-        self.body += 4
+        self.body += SIZE_WIDTH
 
     def check(self, log: Column, log_size: int) -> None:
         """Raises `SegmentDamaged` when index and log do not belong together."""
@@ -130,10 +119,10 @@ class Places:
             raise SegmentDamaged("the index points outside the log that it belongs to")
         # Of each size the lowest octet.
         entries = self.index.view(np.uint8).reshape(len(end), ENTRY_SIZE)
-        agree = log[self.start] == entries[:, _EXCHANGE_SIZE_AT]
-        agree &= log[self.key - 1] == entries[:, _KEY_SIZE_AT]
-        agree &= log[self.head - 4] == entries[:, _HEAD_SIZE_AT]
-        agree &= log[self.body - 4] == entries[:, _BODY_SIZE_AT]
+        agree = log[self.start] == entries[:, EXCHANGE_SIZE_AT]
+        agree &= log[self.key - 1] == entries[:, KEY_SIZE_AT]
+        agree &= log[self.head - SIZE_WIDTH] == entries[:, HEADER_SIZE_AT]
+        agree &= log[self.body - SIZE_WIDTH] == entries[:, BODY_SIZE_AT]
         if not agree.all():
             raise SegmentDamaged(f"index and log disagree about message {int(agree.argmin())}")
 
@@ -255,7 +244,7 @@ class Rows:
         return self._key
 
     def redelivered(self) -> pa.Array:
-        return pa.array((self._places.index["flags"] & _WAS_DELIVERED) != 0)
+        return pa.array((self._places.index["flags"] & WAS_DELIVERED) != 0)
 
     def headers(self) -> pa.Array:
         return self.spread([head.headers for head in self.heads()], COLUMNS["headers"][1])
@@ -315,8 +304,8 @@ class Rows:
             # Without the size of the body in it, many heads are the same.
             is_cut = bool(self._is_091().all())
             if is_cut:
-                starts = starts + AMQP091_FIXED_SIZE
-                sizes = sizes - AMQP091_FIXED_SIZE
+                starts = starts + CONTENT_HEADER_FIXED_SIZE
+                sizes = sizes - CONTENT_HEADER_FIXED_SIZE
             encoded = pc.dictionary_encode(self._octets(starts, sizes))
             found = encoded.dictionary.to_pylist()
             indices = encoded.indices
@@ -359,7 +348,7 @@ class Rows:
     def _is_091(self) -> Column:
         if self._class_basic is None:
             is_class = _windows(self._log, _CLASS)[self._places.head] == _CLASS_BASIC
-            is_class &= self._places.head_size >= AMQP091_FIXED_SIZE
+            is_class &= self._places.head_size >= CONTENT_HEADER_FIXED_SIZE
             self._class_basic = is_class
         return self._class_basic
 
@@ -466,7 +455,7 @@ def _verify(index: Column, log: Octets, places: Places, first_offset: int) -> No
     extents = zip(places.start.tolist(), ends.tolist(), index["crc"].tolist(), strict=True)
     for row, (start, end, crc) in enumerate(extents):
         at = row * ENTRY_SIZE
-        if zlib.crc32(view[start:end], zlib.crc32(fixed[at : at + _FIXED_SIZE])) != crc:
+        if zlib.crc32(view[start:end], zlib.crc32(fixed[at : at + FIXED_SIZE])) != crc:
             raise SegmentDamaged(
                 f"the checksum of the message at offset {first_offset + row} is wrong"
             )

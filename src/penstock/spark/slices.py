@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 from pyspark.sql.datasource import InputPartition
 
+from penstock.formats.stream_index import ENTRY_SIZE
 from penstock.spark.broker_streams import (
     Segment,
     segment_path,
@@ -23,7 +24,6 @@ from penstock.spark.errors import BrokerRefused, DataLost, StreamReplaced
 from penstock.spark.http_client import BrokerClient, client_for
 from penstock.spark.progress import lose, lost_range
 from penstock.spark.segments import (
-    ENTRY_SIZE,
     SPARE_BYTES,
     RowDecoder,
     batch_extents,

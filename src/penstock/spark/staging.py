@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from penstock.formats.row_block import NO_ROWS
 from penstock.spark.errors import PipelineError
 from penstock.spark.http_client import BrokerClient, client_for
 from penstock.spark.rows_encoding import encode_rows
@@ -36,7 +37,6 @@ REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
 # Arrow's octets that are encoded at once.
 GATHERED_BYTES: Final = 2 * 1024 * 1024
 _ATTEMPT_BITS: Final = 62
-_NO_ROWS: Final = bytes(8)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def check_target(options: WriteOptions, is_first_contact: bool) -> None:
         "sinks", client.access.vhost, options.sink or "spark", "batches", 0,
         "partitions", 0, "attempts", 0, **query,
     )  # fmt: skip
-    client.ask("POST", path, _NO_ROWS)
+    client.ask("POST", path, NO_ROWS)
 
 
 def stage_rows(

@@ -17,9 +17,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.formats.octets import SHORT_STRING_BYTES_MAX
 from penstock.spark.errors import OptionError
 from penstock.spark.options import ACCESS_OPTIONS, UserOptions, access_of
-from penstock.spark.rows_encoding import PROPERTY_NAMES, SHORT_STRING_MAX
+from penstock.spark.rows_encoding import PROPERTY_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,9 +131,9 @@ def _when_full(given: UserOptions) -> str:
 def _constant(options: Mapping[str, str], name: str) -> str | None:
     for given, value in options.items():
         if given.lower() == name.lower():
-            if len(value.encode()) > SHORT_STRING_MAX:
+            if len(value.encode()) > SHORT_STRING_BYTES_MAX:
                 raise OptionError(
-                    name, "it is too long", f"It has at most {SHORT_STRING_MAX} octets."
+                    name, "it is too long", f"It has at most {SHORT_STRING_BYTES_MAX} octets."
                 )
             return value
     return None

@@ -20,8 +20,8 @@ import zlib
 from struct import Struct
 from typing import Final
 
+from penstock.formats.stream_index import ENTRY_SIZE, FLAGS_AT, NOTED
 from penstock.storage.number_table import encode_record
-from penstock.storage.stream_index import ENTRY_SIZE, FLAGS_AT, NOTED
 from penstock.storage.stream_segment import StreamSegment, publishers_name
 from penstock.world.disk import AppendFile, Disk
 

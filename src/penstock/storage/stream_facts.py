@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.storage.stream_index import ENTRY_SIZE
+from penstock.formats.stream_index import ENTRY_SIZE
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_segment import StreamSegment
 

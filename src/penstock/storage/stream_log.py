@@ -14,16 +14,15 @@ Invariants
 import zlib
 from typing import Final
 
-from penstock.storage.errors import Damaged
-from penstock.storage.publisher_notes import entries_crc
-from penstock.storage.stream_index import (
+from penstock.formats.stream_index import (
     FIXED,
-    FRAMING_SIZE,
-    SIZE,
     STARTS_BATCH,
     UNSYNCED_MAX,
     VARIED,
 )
+from penstock.formats.stream_payload import FRAMING_SIZE, encode_opening
+from penstock.storage.errors import Damaged
+from penstock.storage.publisher_notes import entries_crc
 from penstock.storage.stream_recovery import recover_segments
 from penstock.storage.stream_segment import StoredEntry, StreamSegment
 from penstock.world.disk import AppendFile, Disk
@@ -187,7 +186,7 @@ class StreamLog:
         key_size = address[1 + exchange_size]
         assert len(address) == 2 + exchange_size + key_size, "two names with their lengths"
         self._fixed = FIXED.pack(timestamp, len(header), body_size, exchange_size, key_size, flags)
-        self._head = b"".join([address, SIZE.pack(len(header)), header, SIZE.pack(body_size)])
+        self._head = encode_opening(address, header, body_size)
         assert len(self._head) == FRAMING_SIZE + exchange_size + key_size + len(header)
         self._head_crc = zlib.crc32(self._head, zlib.crc32(self._fixed))
         self._address = address

@@ -9,17 +9,17 @@ nothing is changed.
 
 from typing import Final
 
-from penstock.storage.errors import Damaged
-from penstock.storage.publisher_notes import read_note
-from penstock.storage.stream_index import (
+from penstock.formats.stream_index import (
     ENTRY_SIZE,
     INDEX_MAGIC,
     LOG_MAGIC,
     IndexEntry,
-    is_preamble,
 )
+from penstock.storage.errors import Damaged
+from penstock.storage.publisher_notes import read_note
 from penstock.storage.stream_segment import (
     StreamSegment,
+    is_preamble,
     is_whole,
     publishers_name,
     segment_number,

@@ -7,15 +7,18 @@ say what was appended, flushed or not.
 import zlib
 from typing import Final
 
-from penstock.storage.stream_index import (
+from penstock.formats.stream_index import (
     ENTRY_SIZE,
     FIXED_SIZE,
     FLAGS_AT,
+    FORMAT_VERSION,
     INDEX_MAGIC,
     LOG_MAGIC,
     IndexEntry,
+    decode_preamble,
     encode_preamble,
 )
+from penstock.storage.errors import NotAStore, WrongVersion
 from penstock.world.disk import AppendFile, Disk
 
 # Enough digits for 63 bits, so that names sort as their numbers do.
@@ -38,6 +41,18 @@ def segment_number(folder: str, name: str) -> int:
     """The first offset of the segment that a file belongs to; -1 for any other file."""
     stem, _, kind = name.removeprefix(folder + "/").partition(".")
     return int(stem) if kind in {"log", "idx", "pub"} and stem.isdigit() else -1
+
+
+def is_preamble(name: str, octets: bytes, magic: bytes, first_offset: int) -> bool:
+    """False for one that is torn; raises for one that is whole and not ours to read."""
+    found = decode_preamble(octets)
+    if found is None:
+        return False
+    if found.magic != magic or found.first_offset != first_offset:
+        raise NotAStore(name, "is not the stream segment that its name says")
+    if found.version != FORMAT_VERSION:
+        raise WrongVersion(name, found.version, FORMAT_VERSION)
+    return True
 
 
 class StoredEntry:

@@ -5,9 +5,9 @@ else it is a torn tail, which a start cuts off with all that comes behind it. Re
 again what is known to have been safe; a survey reads everything.
 """
 
+from penstock.formats.stream_index import ENTRY_SIZE
 from penstock.storage.number_table import ReadNumbers, read_newest
 from penstock.storage.publisher_notes import PublisherNote, read_note
-from penstock.storage.stream_index import ENTRY_SIZE
 from penstock.storage.stream_recovery import segment_numbers
 from penstock.storage.stream_segment import StreamSegment, publishers_name, segment_number
 from penstock.storage.stream_walk import MISSING, MessageSink, Problem, SegmentWalk

@@ -10,22 +10,22 @@ lead exactly from one to the other it is known where each message lies, whatever
 - else the entry is damaged beyond use: the message is kept, but nothing vouches for its octets.
 """
 
-import zlib
 from abc import ABC, abstractmethod
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.storage.stream_index import (
+from penstock.formats.octets import Truncated, read_u32_le
+from penstock.formats.stream_index import (
     ENTRY_SIZE,
     FIXED,
-    FRAMING_SIZE,
     INDEX_MAGIC,
     LOG_MAGIC,
     IndexEntry,
-    is_preamble,
+    entry_crc,
 )
-from penstock.storage.stream_segment import StreamSegment, is_whole
+from penstock.formats.stream_payload import ADDRESS_SIZE_MAX, SIZE_WIDTH, PayloadParts, address_size
+from penstock.storage.stream_segment import StreamSegment, is_preamble, is_whole
 from penstock.world.disk import AppendFile
 
 # Read at once from either file, or one message when that is larger.
@@ -191,19 +191,16 @@ class SegmentWalk:
 
     def _own_size(self, position: int) -> int:
         """Of the payload at a position of the log; 0 when there can be none."""
-        names = self._log.read(position, 2 + 2 * 255 + 4)
-        if not names:
+        # The header may be large, so it is not read; the size of the body stands behind it.
+        names = self._log.read(position, ADDRESS_SIZE_MAX + SIZE_WIDTH)
+        try:
+            header_at = address_size(names) + SIZE_WIDTH
+            header_size = read_u32_le(names, header_at - SIZE_WIDTH)
+            body_at = header_at + header_size + SIZE_WIDTH
+            body = self._log.read(position + body_at - SIZE_WIDTH, SIZE_WIDTH)
+            size = body_at + read_u32_le(body, 0)
+        except Truncated:
             return 0
-        key_at = 1 + names[0]
-        if key_at >= len(names):
-            return 0
-        header_at = key_at + 1 + names[key_at]
-        header = self._log.read(position + header_at, 4)
-        body_at = header_at + 4 + int.from_bytes(header, "little")
-        body = self._log.read(position + body_at, 4)
-        if len(header) < 4 or len(body) < 4:
-            return 0
-        size = body_at + 4 + int.from_bytes(body, "little")
         return size if position + size <= self._log.size else 0
 
     def _judge(self, place: int, position: int, size: int) -> None:
@@ -257,12 +254,13 @@ class WholeEntry:
 
 def _fits(entry: IndexEntry, payload: bytes) -> bool:
     """Whether the checksum is right once the payload's own lengths stand in the entry."""
-    exchange_size = payload[0]
-    key_size = payload[1 + exchange_size]
-    header_at = 2 + exchange_size + key_size
-    header_size = int.from_bytes(payload[header_at : header_at + 4], "little")
-    body_size = len(payload) - FRAMING_SIZE - exchange_size - key_size - header_size
+    parts = PayloadParts(payload, 0)
     fixed = FIXED.pack(
-        entry.timestamp, header_size, body_size, exchange_size, key_size, entry.flags
+        entry.timestamp,
+        parts.header_size,
+        parts.body_size,
+        payload[0],
+        payload[parts.key],
+        entry.flags,
     )
-    return zlib.crc32(payload, zlib.crc32(fixed)) == entry.crc
+    return entry_crc(fixed, payload) == entry.crc

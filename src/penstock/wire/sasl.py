@@ -1,6 +1,6 @@
 """SASL PLAIN (RFC 4616): an authorisation identity, a user and a password, divided by NUL."""
 
-from penstock.wire.octets import Malformed
+from penstock.formats.octets import Malformed
 
 
 def parse_plain(response: bytes) -> tuple[str, str]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.broker.carried_rows import encode_rows
 from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.leases.lease_rows import encode_lease
 from penstock.broker.leases.leases import (
     FULL_POLL_MS,
     MESSAGES_MAX,
@@ -99,7 +99,7 @@ def test_a_lease_is_read_alike_every_time_also_after_a_restart() -> None:
     def rows(broker: Broker) -> bytes:
         lease = find_lease(broker.vhost, "q", "job", 1)
         assert taken_at(lease) == taken
-        return encode_rows(leased(lease, 0, MESSAGES_MAX), taken_at(lease))
+        return encode_lease(leased(lease, 0, MESSAGES_MAX), taken_at(lease))
 
     first = rows(broker)
     broker.tick(60_000)

@@ -3,12 +3,12 @@
 import struct
 
 from penstock.broker.leases.leases import LeaseRequest, take_lease
-from penstock.broker.ledger import records
 from penstock.broker.ledger.ledger import FOLDER, Ledger, is_ledger
 from penstock.broker.ledger.queue_ledger import SEQUENCES_MAX
 from penstock.broker.ledger.routes import RENEWED_MS
 from penstock.broker.message import Publisher
 from penstock.broker.topology import PurgeQueue
+from penstock.formats import ledger_records as records
 from penstock.storage.memory_disk import MemoryDisk
 from tests.broker.store.doubles import ROOMY, WALL, Broker, message
 
@@ -19,7 +19,7 @@ Published = tuple[str, int, list[int]]
 
 def read(octets: bytes) -> list[Run]:
     """Queue, event, detail, first position, count of every record that speaks of messages."""
-    assert octets[: len(records.MAGIC)] == records.MAGIC
+    assert octets[: len(records.BROKER_MAGIC)] == records.BROKER_MAGIC
     names: dict[int, str] = {}
     found: list[Run] = []
     at = records.RECORD_SIZE

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.carried_rows import encode_rows
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
+from penstock.broker.leases.lease_rows import encode_lease
 from penstock.broker.message import Address, Message
+from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.sinks.row_check import NOT_SAID, RowCheck, RowJudge
-from penstock.broker.staged_rows import (
+from penstock.dialects.amqp10.messages.properties import read_head
+from penstock.formats.stage_block import (
     BLOCK_BYTES_MAX,
     BLOCK_ROWS_MAX,
     BlockRows,
     StagedRows,
     block_of,
-    rows_of,
 )
-from penstock.dialects.amqp10.messages.properties import read_head
 from tests.broker.store.doubles import message
 
 
@@ -38,7 +38,7 @@ class Listener(RowJudge):
 
 
 def carried(*messages: Message) -> bytes:
-    return encode_rows([QueueEntry(sent, 1) for sent in messages], wall=1_700_000_000_000)
+    return encode_lease([QueueEntry(sent, 1) for sent in messages], wall=1_700_000_000_000)
 
 
 def checked(
@@ -87,7 +87,7 @@ def test_every_damaged_octet_is_noticed() -> None:
             continue
         damaged = bytearray(rows)
         damaged[at] ^= 0x41
-        with pytest.raises(PreconditionFailed, match="these are no rows"):
+        with pytest.raises(PreconditionFailed, match="malformed row block"):
             checked(bytes(damaged))
 
 
@@ -97,14 +97,14 @@ def test_every_size_that_is_wrong_is_noticed_without_checksums_too() -> None:
     for at in [*range(8), *sizes]:
         damaged = bytearray(rows)
         damaged[at] ^= 0x41
-        with pytest.raises(PreconditionFailed, match="these are no rows"):
+        with pytest.raises(PreconditionFailed, match="malformed row block"):
             checked(bytes(damaged), has_checksums=False)
 
 
 def test_every_cut_is_noticed() -> None:
     rows = carried(message(b"one"))
     for size in range(len(rows)):
-        with pytest.raises(PreconditionFailed, match="these are no rows"):
+        with pytest.raises(PreconditionFailed, match="malformed row block"):
             checked(rows[:size])
 
 

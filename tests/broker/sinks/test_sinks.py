@@ -4,6 +4,7 @@ import pytest
 
 from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.sinks.expiry import IDLE_MS_MAX
+from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.sinks.sinks import (
     census_of,
     check_owner,
@@ -14,8 +15,8 @@ from penstock.broker.sinks.sinks import (
 )
 from penstock.broker.sinks.staged_publish import ROOM_POLL_MS
 from penstock.broker.sinks.stages import StageKey
-from penstock.broker.staged_rows import StagedRows, rows_of
 from penstock.broker.topology import BindExchange, BindQueue, DeclareExchange, DeclareQueue
+from penstock.formats.stage_block import StagedRows
 from tests.broker.store.doubles import Broker, message
 
 SINK = "job"

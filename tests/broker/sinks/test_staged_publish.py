@@ -1,10 +1,10 @@
 """Publishing staged blocks: what streams know of them, and how far a step goes ahead."""
 
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
+from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.sinks.sinks import commit, forget_sink, stage
 from penstock.broker.sinks.staged_publish import BLOCKS_AHEAD_MAX
 from penstock.broker.sinks.stages import StageKey
-from penstock.broker.staged_rows import rows_of
 from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import DeclareQueue
 from penstock.storage.memory_disk import MemoryDisk

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.broker.store import records
 from penstock.broker.topology import DeclareExchange, DeleteQueue, PurgeQueue
+from penstock.formats.octets import read_u32, read_u64
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.recovery import BatchSink, recover
 from tests.broker.store.doubles import ROOMY, SMALL, Broker, audit, copied, message
@@ -40,11 +41,11 @@ def told(payload: bytes) -> list[tuple[object, ...]]:
             ]
             found.append(("message", record.body(), pairs))
         elif payload[at] == records.DEQUEUED:
-            number = records.read_u32(payload, at + records.HEAD_SIZE)
+            number = read_u32(payload, at + records.HEAD_SIZE)
             ranges = []
             for place in range(at + records.HEAD_SIZE + 4, at + size, records.RANGE_SIZE):
-                first = records.read_u64(payload, place)
-                ranges.append((first, records.read_u32(payload, place + 8)))
+                first = read_u64(payload, place)
+                ranges.append((first, read_u32(payload, place + 8)))
             found.append(("dequeued", number, ranges))
         else:
             found.append(("definitions",))

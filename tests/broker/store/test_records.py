@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message
 from penstock.broker.store import records
+from penstock.formats.octets import read_u32, read_u64
 from tests.broker.doubles import PlainProperties
 
 POSITIONS = st.integers(1, 2**64 - 1)
@@ -99,11 +100,11 @@ def test_what_left_a_queue_is_written_as_ranges(positions: list[int], number: in
     data = b"".join(pieces)
     assert size == len(data) == records.size_at(data, 0)
     assert data[0] == records.DEQUEUED
-    assert records.read_u32(data, records.HEAD_SIZE) == number
+    assert read_u32(data, records.HEAD_SIZE) == number
     found: list[int] = []
     for at in range(records.HEAD_SIZE + 4, len(data), records.RANGE_SIZE):
-        first = records.read_u64(data, at)
-        found.extend(range(first, first + records.read_u32(data, at + 8)))
+        first = read_u64(data, at)
+        found.extend(range(first, first + read_u32(data, at + 8)))
     assert found == positions
 
 

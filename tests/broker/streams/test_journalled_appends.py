@@ -6,9 +6,9 @@ from penstock.broker.message import Message, Publisher
 from penstock.broker.publishing.publish import hold_back
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
+from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.sinks.sinks import commit, stage
 from penstock.broker.sinks.stages import StageKey
-from penstock.broker.staged_rows import rows_of
 from penstock.broker.streams.folders import ROOT
 from penstock.broker.streams.journalled_appends import OFFSET_BITS, offset_of
 from penstock.broker.streams.stream import Stream

@@ -6,14 +6,15 @@ import pytest
 
 from penstock.broker.message import Address
 from penstock.broker.sent import Sent
-from penstock.broker.staged_rows import BlockRows, block_of, rows_of
+from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.files import StreamFiles
 from penstock.broker.streams.journalled_appends import JournalledAppends
 from penstock.broker.streams.rows import StreamRows
+from penstock.formats.stage_block import BlockRows, block_of
+from penstock.formats.stream_index import HAS_PUBLISHER
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.disk import SimulatedDisk
-from penstock.storage.stream_index import HAS_PUBLISHER
 from penstock.world.disk import FlushListener
 from tests.broker.streams.doubles import TextDecoder, message
 from tests.simulation.doubles import dice_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.loading.client_ledger import ClientLedger, WrittenLedger
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 
 Run = tuple[int, int, int, int, int]
 

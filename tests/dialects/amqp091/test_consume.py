@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.client.events import Delivered
+from penstock.formats.amqp091_frames import encode_content
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
-from penstock.wire.amqp091.framing import encode_content
 from penstock.wire.amqp091.methods_generated import BasicPublish
 from tests.seeds.doubles import NOW, House, Peer
 

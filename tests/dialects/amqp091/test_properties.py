@@ -18,12 +18,12 @@ from penstock.dialects.amqp091.properties import (
 )
 from penstock.dialects.amqp10.messages.properties import TransferProperties, composed_head
 from penstock.dialects.translate import DialectTranslator
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.field_table import Long as WireLong
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
 from penstock.wire.amqp091.field_table import encode_table
-from penstock.wire.octets import Malformed
 
 ADDRESS = Address("", "q", b"")
 NAMES = ("x-death", "CC", "BCC", "x-delay", "count", "queue", "x-amqp-1.0-head", "\udca1", "a", "")

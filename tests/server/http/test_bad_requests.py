@@ -56,7 +56,7 @@ BAD: dict[str, tuple[bytes, int, str]] = {
         400,
         "attempts",
     ),
-    "rows that are none": (request(STAGE, LOGIN, os.urandom(1000)), 400, "no rows"),
+    "rows that are none": (request(STAGE, LOGIN, os.urandom(1000)), 400, "malformed row block"),
     "a long path": (request(b"GET /" + b"a" * 100_000), 431, "more than 32768 octets"),
     "a path of nothing": (request(b"GET /" + b"a" * 20_000), 404, "there is nothing at /aaa"),
     "many headers": (request(b"GET /", b"a:\r\n" * 60_000), 431, "more than 256 lines"),

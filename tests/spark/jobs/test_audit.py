@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.spark.jobs import ledger_form as form
+from bench.synthetic_ledger import Fault, Traffic, write_server
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs.audit import audit
 from penstock.spark.jobs.ledger_reading import FrameRuns, open_ledgers
 from penstock.spark.jobs.ledger_survey import LedgerDamaged
-from penstock.spark.jobs.synthetic import Fault, Traffic, write_server
 from tests.spark.jobs.written import Book
 
 if TYPE_CHECKING:

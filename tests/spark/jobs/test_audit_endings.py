@@ -26,7 +26,7 @@ from penstock.client.calls import (
     rollback,
     select_transactions,
 )
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs.audit import audit
 from penstock.spark.jobs.ledger_reading import open_ledgers
 from penstock.wire.amqp091.content import BasicProperties

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.ledger import records
+from bench.synthetic_ledger import Fault, Traffic, write_server
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
-from penstock.spark.jobs.synthetic import Fault, Traffic, write_server
+from penstock.formats import ledger_records as records
 
 SECONDS_MAX = 300
 

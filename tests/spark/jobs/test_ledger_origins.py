@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs import kinds as k
-from penstock.spark.jobs import ledger_form as form
 from penstock.spark.jobs.audit import circumstances
 from penstock.spark.jobs.audit_steps import (
     BLOCK_NUMBER_BITS,

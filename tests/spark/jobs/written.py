@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.broker.ledger import records
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
+from penstock.formats import ledger_records as records
 
 
 class Book:

@@ -4,9 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.wire.amqp091.content import BasicProperties, encode_header
-from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
-from penstock.wire.amqp091.framing import (
+from penstock.formats.amqp091_frames import (
     BODY_FRAME,
     HEADER_FRAME,
     HEARTBEAT,
@@ -15,6 +13,9 @@ from penstock.wire.amqp091.framing import (
     encode_content,
     encode_frame,
 )
+from penstock.formats.octets import Malformed
+from penstock.wire.amqp091.content import BasicProperties, encode_header
+from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.methods_generated import (
     BasicAck,
@@ -40,7 +41,6 @@ from penstock.wire.amqp091.methods_generated import (
     QueueDeclare,
 )
 from penstock.wire.amqp091.states import ConnectionState, Role
-from penstock.wire.octets import Malformed
 from tests.wire.doubles import KeepingListener, Machine, Pair, handshake, method_frame, open_server
 
 PUBLISH = BasicPublish("amq.direct", "key").encode()

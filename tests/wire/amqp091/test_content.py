@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.content import (
     BasicProperties,
     body_size_of,
@@ -12,7 +13,6 @@ from penstock.wire.amqp091.content import (
     scan_properties,
 )
 from penstock.wire.amqp091.field_table import decode_table
-from penstock.wire.octets import Malformed
 
 text = st.none() | st.text(max_size=60)
 octet = st.none() | st.integers(0, 255)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed, Truncated
 from penstock.wire.amqp091.field_table import (
     DEPTH_MAX,
     Timestamp,
@@ -15,7 +16,6 @@ from penstock.wire.amqp091.field_table import (
     decode_table,
     encode_table,
 )
-from penstock.wire.octets import Malformed, Truncated
 
 scalars = st.one_of(
     st.none(),

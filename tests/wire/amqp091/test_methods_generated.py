@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091 import methods_generated
 from penstock.wire.amqp091.methods_generated import (
     ANSWERS,
@@ -24,7 +25,6 @@ from penstock.wire.amqp091.methods_generated import (
     decode_method,
 )
 from penstock.wire.amqp091.reply_codes_generated import CONNECTION_LEVEL, REPLY_NAMES
-from penstock.wire.octets import Malformed
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = tomllib.loads((ROOT / "spec" / "amqp091.toml").read_text(encoding="utf-8"))

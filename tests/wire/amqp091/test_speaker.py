@@ -2,9 +2,9 @@
 
 import pytest
 
+from penstock.formats.amqp091_frames import HEARTBEAT, PROTOCOL_HEADER
 from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
-from penstock.wire.amqp091.framing import HEARTBEAT, PROTOCOL_HEADER
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.methods_generated import (
     BasicPublish,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.wire.amqp091.content import BasicProperties, encode_header
-from penstock.wire.amqp091.framing import (
+from penstock.formats.amqp091_frames import (
     BODY_FRAME,
     HEADER_FRAME,
     HEARTBEAT_FRAME,
@@ -11,6 +10,7 @@ from penstock.wire.amqp091.framing import (
     PROTOCOL_HEADER,
     encode_frame,
 )
+from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.methods_generated import (
     BasicConsumeOk,

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.decoding import (
     DEPTH_MAX,
     ZERO_WIDTH_MAX,
@@ -13,7 +14,6 @@ from penstock.wire.amqp10.decoding import (
 )
 from penstock.wire.amqp10.encoding import encode_value
 from penstock.wire.amqp10.values import Array
-from penstock.wire.octets import Malformed
 from tests.wire.amqp10.strategies import VALUE
 
 

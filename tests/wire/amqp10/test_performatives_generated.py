@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10 import conditions_generated, performatives_generated
 from penstock.wire.amqp10.decoding import Reader
 from penstock.wire.amqp10.encoding import encode_value
@@ -30,7 +31,6 @@ from penstock.wire.amqp10.performatives_generated import (
     decode_composite,
 )
 from penstock.wire.amqp10.values import Composite, Described, Symbol, Timestamp, ULong
-from penstock.wire.octets import Malformed
 from tests.wire.amqp10.strategies import ASCII, SCALARS, VALUE, unsigned
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.scram import Credentials, ScramClient, ScramServer, derive
-from penstock.wire.octets import Malformed
 
 # RFC 7677, section 3.
 CLIENT_FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.encoding import encode_value
 from penstock.wire.amqp10.performatives_generated import (
     DATA,
@@ -21,7 +22,6 @@ from penstock.wire.amqp10.performatives_generated import (
 )
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.values import Composite, Described, Symbol
-from penstock.wire.octets import Malformed
 
 FRONT: list[Composite] = [
     Header(durable=True),

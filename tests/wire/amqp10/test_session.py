@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.errors import ConnectionFault, LinkFault, SessionFault
 from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.performatives_generated import (
@@ -23,7 +24,6 @@ from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.sending import SendingLink, SentDelivery
 from penstock.wire.amqp10.states import ConnectionState, LinkState, Role, SessionState
 from penstock.wire.amqp10.values import Composite
-from penstock.wire.octets import Malformed
 from tests.wire.amqp10.doubles import (
     KeepingReceiver,
     Pair,

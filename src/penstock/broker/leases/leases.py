@@ -24,7 +24,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound, PreconditionFailed, Refusal
 from penstock.broker.internal_queues import LEASE_OF, LEASE_PREFIX
 from penstock.broker.message import Message
-from penstock.broker.names import described
+from penstock.broker.names import NAME_OCTETS_MAX, described
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer
 from penstock.broker.topology import DeclareQueue, DeleteQueue
@@ -42,7 +42,6 @@ SEEN: Final = "x-lease-seen"
 MESSAGES_MAX: Final = 20_000
 # And in one batch of the journal, which must fit well into a segment.
 BYTES_MAX: Final = 16 * 1024 * 1024
-OWNER_OCTETS_MAX: Final = 255
 # As many as a job that lags behind may want at once.
 LEASES_PER_OWNER_MAX: Final = 1_000
 # How soon is tried again to give back to a queue that was full.
@@ -284,8 +283,8 @@ def _integer(lease: MessageQueue, name: str) -> int:
 
 def _check(request: LeaseRequest) -> None:
     size = len(request.owner.encode(errors="surrogateescape"))
-    if not 0 < size <= OWNER_OCTETS_MAX:
-        raise PreconditionFailed(f"the owner of a lease has 1 to {OWNER_OCTETS_MAX} octets")
+    if not 0 < size <= NAME_OCTETS_MAX:
+        raise PreconditionFailed(f"the owner of a lease has 1 to {NAME_OCTETS_MAX} octets")
     if request.number < 1:
         raise PreconditionFailed(f"leases are numbered from 1, not {request.number}")
     if request.messages < 1 or request.octets < 1 or request.expires_ms < 0:

@@ -12,12 +12,12 @@ Invariants
 from typing import Final
 
 from penstock.broker.arguments import STREAM
-from penstock.broker.ledger import records
 from penstock.broker.ledger.queue_ledger import PUBLISHERS_MAX, LedgerPages, QueueLedger
 from penstock.broker.ledger.routes import ROUTES_MAX, Routes
 from penstock.broker.queue_watcher import QueueWatcher, RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import BrokerState
+from penstock.formats import ledger_records as records
 from penstock.world.disk import AppendFile, Disk
 
 FOLDER: Final = "ledger"
@@ -132,13 +132,12 @@ class Ledger(QueueWatcher):
         flags = records.IS_STREAM if queue.queue_type is STREAM else 0
         if queue.durable:
             flags |= records.IS_DURABLE
-        text = f"{queue.vhost.name}\0{queue.name}"
-        return self._next_name(flags, text.encode(errors="surrogateescape"))
+        return self._next_name(flags, records.broker_name(queue.vhost.name, queue.name))
 
     def _next_name(self, flags: int, text: bytes) -> int:
         number = self._name_count
         self._name_count += 1
-        self._pages.add_name(records.name_record(self._pages.time, number, flags, text))
+        self._pages.add_name(records.name_record(self._pages.time, number, text, flags))
         return number
 
     def _note_restored(self, queue: MessageQueue) -> None:
@@ -152,8 +151,8 @@ class Ledger(QueueWatcher):
             self._file.close()
         number = self._numbers[-1] + 1 if self._numbers else 1
         self._numbers.append(number)
-        self._file = self._disk.open(f"{FOLDER}/{number:0{_DIGITS}d}.led")
-        head = records.head()
+        self._file = self._disk.open(f"{FOLDER}/{number:0{_DIGITS}d}{records.SUFFIX}")
+        head = records.head(records.BROKER_MAGIC)
         self._file.append(head)
         self._size = len(head)
         self._name_count = 0
@@ -162,8 +161,8 @@ class Ledger(QueueWatcher):
         for queue, ledger in self._queues.items():
             ledger.name = self._named(queue)
         while len(self._numbers) > self._files_max:
-            self._disk.remove(f"{FOLDER}/{self._numbers.pop(0):0{_DIGITS}d}.led")
+            self._disk.remove(f"{FOLDER}/{self._numbers.pop(0):0{_DIGITS}d}{records.SUFFIX}")
 
 
 def is_ledger(name: str) -> bool:
-    return name.startswith(FOLDER + "/") and name.endswith(".led")
+    return name.startswith(FOLDER + "/") and name.endswith(records.SUFFIX)

@@ -9,12 +9,12 @@ from array import array
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.ledger import records
 from penstock.broker.message import Publisher
 from penstock.broker.observers import QueueObserver
+from penstock.formats import ledger_records as records
 
 # Sequences that one run lists, so that who reads a part of a file need not look far behind it.
-SEQUENCES_MAX: Final = 64 * records.SEQUENCES_PER_RECORD
+SEQUENCES_MAX: Final = records.SEQUENCE_RECORDS_MAX * records.SEQUENCES_PER_RECORD
 # How far a sequence may be ahead of the first of its run; one that was delayed may be behind it.
 AHEAD_MAX: Final = 0xFFFF
 # Publishers have 16 bits in a record, and 0 is nobody.
@@ -78,7 +78,7 @@ class LedgerPages:
         publisher.ledger_page = page
         text = f"{identity}\0{publisher.ledger_serial}".encode(errors="surrogateescape")
         self.add_name(
-            records.name_record(self.time, self.publisher_count, records.IS_PUBLISHER, text, high)
+            records.name_record(self.time, self.publisher_count, text, records.IS_PUBLISHER, high)
         )
         return self.publisher_count
 

@@ -1,7 +1,7 @@
 """Rows that came in from outside, looked at entirely before anything is staged of them.
 
 Whether a publisher may publish them is a judge's to say, who is asked once for each exchange, key
-and header that differs: rows of a job are mostly alike.
+and header that differs. A row that repeats the one before it is not looked into.
 """
 
 import zlib
@@ -9,16 +9,26 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.carried_rows import HEAD_SIZE, count_rows, wrong_rows
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.staged_rows import BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, StagedRows, read_size
-from penstock.storage.stream_index import ENTRY_SIZE, FIXED_SIZE, FRAMING_SIZE
+from penstock.formats.octets import read_u32_le
+from penstock.formats.row_block import BLOCK_HEAD, BLOCK_HEAD_SIZE
+from penstock.formats.stage_block import BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, StagedRows
+from penstock.formats.stream_index import (
+    BODY_SIZE_AT,
+    CRC_AT,
+    ENTRY_SIZE,
+    EXCHANGE_SIZE_AT,
+    FIXED_SIZE,
+    FLAGS_AT,
+    HEADER_SIZE_AT,
+    KEY_SIZE_AT,
+    POSITION_AT,
+    SIZES_AT,
+)
+from penstock.formats.stream_payload import FRAMING_SIZE
 
 # What a header may say of its body: nothing.
 NOT_SAID: Final = -1
-# Where an index entry has the sizes of its row: header, body, exchange, key.
-SIZES_START: Final = 8
-SIZES_END: Final = 18
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -38,13 +48,13 @@ class RowCheck:
 
     def __init__(self, rows: bytes, judge: RowJudge, has_checksums: bool = True) -> None:
         """Raises a `Refusal`, as `step` does."""
-        self.count: int = count_rows(rows)
+        self.count: int = _count_rows(rows)
         self._rows: bytes = rows
         self._view: memoryview = memoryview(rows)
         self._judge: RowJudge = judge
         # False when a checksum of the whole was looked at instead.
         self._has_checksums: bool = has_checksums
-        self._log: int = HEAD_SIZE + self.count * ENTRY_SIZE
+        self._log: int = BLOCK_HEAD_SIZE + self.count * ENTRY_SIZE
         self._log_size: int = len(rows) - self._log
         self._next: int = 0
         self._position: int = 0
@@ -76,23 +86,23 @@ class RowCheck:
         """All rows, once all were seen."""
         assert self._next == self.count, "looked at entirely"
         if self._position != self._log_size:
-            raise wrong_rows("octets are left in the log")
+            raise _malformed("octets are left in the log")
         return self._found
 
     def _look_at(self, number: int, expected: int) -> int:
         """Returns the size of the row's payload."""
         rows = self._rows
-        entry = HEAD_SIZE + number * ENTRY_SIZE
-        if read_size(rows, entry + FIXED_SIZE) != expected:
-            raise wrong_rows(f"row {number} does not follow the one before it in the log")
+        entry = BLOCK_HEAD_SIZE + number * ENTRY_SIZE
+        if read_u32_le(rows, entry + POSITION_AT) != expected:
+            raise _malformed(f"row {number} does not follow the one before it in the log")
         start = self._log + expected
         opening = self._opening
         if (
             opening
-            and rows[entry + SIZES_START : entry + SIZES_END] == self._entry_sizes
+            and rows[entry + SIZES_AT : entry + FLAGS_AT] == self._entry_sizes
             and rows[start : start + len(opening)] == opening
         ):
-            # But for its body it is the row before.
+            # It repeats the row before.
             size = self._size
             self._check_whole(number, expected, size)
             return size
@@ -100,11 +110,11 @@ class RowCheck:
 
     def _look_into(self, number: int, expected: int) -> int:
         rows = self._rows
-        entry = HEAD_SIZE + number * ENTRY_SIZE
-        header_size = read_size(rows, entry + SIZES_START)
-        body_size = read_size(rows, entry + SIZES_START + 4)
-        exchange_size = rows[entry + SIZES_START + 8]
-        key_size = rows[entry + SIZES_START + 9]
+        entry = BLOCK_HEAD_SIZE + number * ENTRY_SIZE
+        header_size = read_u32_le(rows, entry + HEADER_SIZE_AT)
+        body_size = read_u32_le(rows, entry + BODY_SIZE_AT)
+        exchange_size = rows[entry + EXCHANGE_SIZE_AT]
+        key_size = rows[entry + KEY_SIZE_AT]
         size = FRAMING_SIZE + exchange_size + key_size + header_size + body_size
         self._check_whole(number, expected, size)
         start = self._log + expected
@@ -114,12 +124,12 @@ class RowCheck:
         if (
             rows[start] != exchange_size
             or rows[key] != key_size
-            or read_size(rows, header - 4) != header_size
-            or read_size(rows, body - 4) != body_size
+            or read_u32_le(rows, header - 4) != header_size
+            or read_u32_le(rows, body - 4) != body_size
         ):
-            raise wrong_rows(f"sizes of row {number} differ between index and log")
+            raise _malformed(f"sizes of row {number} differ between index and log")
         self._ask(rows[start : header - 4], rows[header : body - 4], body_size)
-        self._entry_sizes = rows[entry + SIZES_START : entry + SIZES_END]
+        self._entry_sizes = rows[entry + SIZES_AT : entry + FLAGS_AT]
         self._opening = rows[start:body]
         self._size = size
         return size
@@ -127,16 +137,14 @@ class RowCheck:
     def _check_whole(self, number: int, expected: int, size: int) -> None:
         """Whether all of the row is there, as it was sent."""
         if expected + size > self._log_size:
-            raise wrong_rows(f"row {number} reaches behind the log")
+            raise _malformed(f"row {number} reaches behind the log")
         if self._has_checksums:
             rows = self._rows
-            entry = HEAD_SIZE + number * ENTRY_SIZE
+            entry = BLOCK_HEAD_SIZE + number * ENTRY_SIZE
             start = self._log + expected
             fixed = zlib.crc32(rows[entry : entry + FIXED_SIZE])
-            if zlib.crc32(rows[start : start + size], fixed) != read_size(
-                rows, entry + FIXED_SIZE + 4
-            ):
-                raise wrong_rows(f"the checksum of row {number} is wrong")
+            if zlib.crc32(rows[start : start + size], fixed) != read_u32_le(rows, entry + CRC_AT):
+                raise _malformed(f"the checksum of row {number} is wrong")
 
     def _ask(self, address: bytes, header: bytes, body_size: int) -> None:
         if address not in self._addresses:
@@ -162,3 +170,17 @@ class RowCheck:
             said = self._judge.see_header(header)
             self._sizes[header] = said
         return said
+
+
+def _count_rows(rows: bytes) -> int:
+    """Raises `PreconditionFailed` when the whole has not the size that its head says."""
+    if len(rows) < BLOCK_HEAD_SIZE:
+        raise _malformed("it ends within its head")
+    count, log_size = BLOCK_HEAD.unpack_from(rows, 0)
+    if len(rows) != BLOCK_HEAD_SIZE + count * ENTRY_SIZE + log_size:
+        raise _malformed(f"{count} rows with a log of {log_size} octets are not {len(rows)} octets")
+    return int(count)
+
+
+def _malformed(what: str) -> PreconditionFailed:
+    return PreconditionFailed(f"malformed row block: {what}")

@@ -9,8 +9,8 @@ from typing import Final
 from penstock.broker.message import Address, MessageDecoder, Properties
 from penstock.broker.publishing.target import Target, resolve_target, target_of
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.staged_rows import RowRun
 from penstock.broker.vhost import VirtualHost
+from penstock.formats.stage_block import RepeatedRows
 
 # Addresses and headers that are kept; above the number all are dropped. Longer headers are not
 # kept: most of them come once.
@@ -27,7 +27,7 @@ class RowTargets:
         self._targets: dict[bytes, Target] = {}
         self._properties: dict[bytes, Properties] = {}
 
-    def properties_of(self, row: RowRun) -> Properties:
+    def properties_of(self, row: RepeatedRows) -> Properties:
         known = self._properties.get(row.header)
         return self._read_properties(row.header) if known is None else known
 
@@ -39,7 +39,7 @@ class RowTargets:
             self._properties[header] = read
         return read
 
-    def target_of(self, row: RowRun, properties: Properties) -> Target:
+    def target_of(self, row: RepeatedRows, properties: Properties) -> Target:
         """Where a row goes, divided into streams and other queues."""
         kept = self._targets.get(row.address)
         if kept is None or kept.generation != self._vhost.generation:
@@ -49,7 +49,7 @@ class RowTargets:
             target.divide()
         return target
 
-    def _resolve(self, row: RowRun) -> Target:
+    def _resolve(self, row: RepeatedRows) -> Target:
         vhost = self._vhost
         address = Address(row.exchange(), row.routing_key(), row.address)
         target = resolve_target(vhost.routing, vhost.exchanges.get(address.exchange), address)

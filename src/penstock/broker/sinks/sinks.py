@@ -34,10 +34,10 @@ from penstock.broker.sinks.stages import (
     rows_in,
     stage_name,
 )
-from penstock.broker.staged_rows import StagedRows, block_of
 from penstock.broker.streams.opening import streams_of
 from penstock.broker.topology import CommitSink, OpenSink
 from penstock.broker.vhost import VirtualHost
+from penstock.formats.stage_block import StagedRows, block_of
 
 # Sinks of one virtual host; each is a few hundred octets, kept until it is forgotten.
 SINKS_MAX: Final = 10_000

@@ -9,8 +9,8 @@ from penstock.broker.message import Address
 from penstock.broker.publishing.target import Target, refuses
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sinks.row_targets import RowTargets
-from penstock.broker.staged_rows import BlockRows, RowRun
 from penstock.broker.vhost import VirtualHost
+from penstock.formats.stage_block import BlockRows, RepeatedRows
 
 
 class RefusingQueue:
@@ -85,7 +85,7 @@ class StagedCensus:
             self._add_run(run)
         self.count += rows.count
 
-    def _add_run(self, run: RowRun) -> None:
+    def _add_run(self, run: RepeatedRows) -> None:
         properties = self._targets.properties_of(run)
         target = self._targets.target_of(run, properties)
         if target.is_fixed and target.reaches_any and not target.refusing:

@@ -23,12 +23,12 @@ from penstock.broker.sink_table import Sink, TakenBlock
 from penstock.broker.sinks.expiry import rest_sink
 from penstock.broker.sinks.row_targets import RowTargets, first_full
 from penstock.broker.sinks.stages import first_sequence, lasting_name
-from penstock.broker.staged_rows import BlockRows, RowRun
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.stream import DURABLE_POLL_MS, Stream, are_durable
 from penstock.broker.timers import Timer
 from penstock.broker.topology import AdvanceSink, DeleteQueue
 from penstock.broker.vhost import VirtualHost
+from penstock.formats.stage_block import BlockRows, RepeatedRows
 from penstock.storage.flush_waiter import FlushWaiter
 
 # How soon a full queue is looked at again: consumers that empty it do so in batches.
@@ -47,7 +47,7 @@ class BlockAhead(TakenBlock):
     def __init__(self, stage: MessageQueue, entry: QueueEntry) -> None:
         super().__init__(stage, entry)
         self.rows: BlockRows = BlockRows(entry.message.body)
-        self.runs: list[RowRun] = self.rows.runs()
+        self.runs: list[RepeatedRows] = self.rows.runs()
         # Ends of streams that must be safe before it is settled.
         self.awaited: dict[Stream, int] = {}
 
@@ -138,7 +138,7 @@ class PublishStep(Timer):
             reached[stream] = None
 
     def _find_streams(
-        self, run: RowRun, sequence: int, found: dict[Stream, StreamRows], name: str, end: int
+        self, run: RepeatedRows, sequence: int, found: dict[Stream, StreamRows], name: str, end: int
     ) -> None:
         """Which rows of a run go to which streams."""
         properties = self._targets.properties_of(run)
@@ -205,7 +205,7 @@ class PublishStep(Timer):
             skipped = 0
         return published
 
-    def _publish_run(self, run: RowRun, skipped: int, now: int) -> int:
+    def _publish_run(self, run: RepeatedRows, skipped: int, now: int) -> int:
         vhost = self._vhost
         sink = self._sink
         properties = self._targets.properties_of(run)

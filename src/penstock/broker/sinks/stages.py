@@ -1,7 +1,7 @@
 """The stages of sinks: queues that the broker makes for itself, and what lies in them.
 
 A stage holds what one attempt at one partition of one batch has sent, as blocks of rows
-(`staged_rows`), until a commit publishes it or drops it.
+(`formats.stage_block`), until a commit publishes it or drops it.
 """
 
 import hashlib
@@ -10,11 +10,12 @@ from typing import Final
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.internal_queues import STAGE_OF, STAGE_PREFIX
+from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sink_table import Sink
-from penstock.broker.staged_rows import BlockRows
 from penstock.broker.topology import DeclareQueue, DeleteQueue
 from penstock.broker.vhost import VirtualHost
+from penstock.formats.stage_block import BlockRows
 
 BATCH: Final = "x-stage-batch"
 PARTITION: Final = "x-stage-partition"
@@ -25,7 +26,6 @@ _PARTITION_BITS: Final = 16
 PARTITIONS_MAX: Final = 1 << _PARTITION_BITS
 BATCHES_MAX: Final = 1 << (63 - _ROW_BITS - _PARTITION_BITS)
 STAGE_MESSAGES_MAX: Final = (1 << _ROW_BITS) - 1
-NAME_OCTETS_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
+from penstock.formats.octets import read_u32, read_u64
 
 MESSAGE: Final = 1
 DEQUEUED: Final = 2
@@ -47,14 +48,6 @@ _SINGLE_REST: Final = _MESSAGE_START_SIZE + _PAIR_SIZE + 8
 # Of its record, without address, header and body.
 SINGLE_SIZE: Final = HEAD_SIZE + _SINGLE_REST
 _NEVER: Final = bytes(8)
-
-
-def read_u32(data: bytes, at: int) -> int:
-    return data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
-
-
-def read_u64(data: bytes, at: int) -> int:
-    return read_u32(data, at) << 32 | read_u32(data, at + 4)
 
 
 def append_message(

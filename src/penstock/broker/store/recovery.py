@@ -20,6 +20,7 @@ from penstock.broker.store.definition_records import Change, decode_change, deco
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.segments import RECORD_WEIGHT, SegmentLives
 from penstock.broker.topology import BrokerCommand, OpenDelayLine
+from penstock.formats.octets import read_u32, read_u64
 from penstock.storage.recovery import BatchSink
 from penstock.storage.segment import segment_of
 
@@ -86,11 +87,11 @@ class StoreRecovery(BatchSink):
             queue.highest_position = max(queue.highest_position, position)
 
     def _dequeued(self, payload: bytes, at: int, size: int) -> None:
-        queue = self._queue(records.read_u32(payload, at + records.HEAD_SIZE))
+        queue = self._queue(read_u32(payload, at + records.HEAD_SIZE))
         place = at + records.HEAD_SIZE + 4
         while place < at + size:
-            first = records.read_u64(payload, place)
-            count = records.read_u32(payload, place + 8)
+            first = read_u64(payload, place)
+            count = read_u32(payload, place + 8)
             queue.gone.append((first, first + count))
             queue.highest_position = max(queue.highest_position, first + count - 1)
             place += records.RANGE_SIZE

@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queues.reading import Reading, StartKind
 from penstock.broker.streams.files import FIRST_OFFSET, StreamFiles
 from penstock.broker.streams.reader import StreamReader
 from penstock.broker.timers import NEVER, Timer, Timers
 
-# As long as any other name.
-CURSOR_OCTETS_MAX: Final = 255
 # All of them are held in memory and written anew with each generation of their file: a few
 # megabytes with names of usual length. Who wants more of them keeps offsets elsewhere.
 CURSORS_MAX: Final = 50_000
@@ -94,9 +93,9 @@ class StreamCursors:
 
     def check_new(self, name: str) -> None:
         """Raises `PreconditionFailed` when there can be no such cursor."""
-        if not 0 < len(name.encode(errors="surrogateescape")) <= CURSOR_OCTETS_MAX:
+        if not 0 < len(name.encode(errors="surrogateescape")) <= NAME_OCTETS_MAX:
             raise PreconditionFailed(
-                f"invalid cursor of {self._stream}: a name has 1 to {CURSOR_OCTETS_MAX} octets"
+                f"invalid cursor of {self._stream}: a name has 1 to {NAME_OCTETS_MAX} octets"
             )
         if not self.knows(name) and len(self._files.cursors.numbers) >= CURSORS_MAX:
             raise PreconditionFailed(f"{self._stream} has no room for more cursors")

@@ -19,9 +19,9 @@ from penstock.broker.streams.notes import StreamNotes
 from penstock.broker.streams.publishers import Publishers
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.timers import NEVER, Timer, Timers, WallClock
+from penstock.formats.stream_index import HAS_PUBLISHER, NOTED
 from penstock.storage.flush_waiter import FlushWaiter
 from penstock.storage.number_table import NumberTable
-from penstock.storage.stream_index import HAS_PUBLISHER, NOTED
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_segment import StoredEntry, StreamSegment, segment_number
 from penstock.world.disk import AppendFile, DiskError, DiskFull

@@ -11,8 +11,8 @@ from typing import Final
 from penstock.broker.sent import ID_OCTETS, sent_of
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.publishers import PUBLISHERS_MAX, Publishers
+from penstock.formats.stream_index import ENTRY_SIZE, HAS_PUBLISHER
 from penstock.storage.publisher_notes import encode_group, encode_table, read_note
-from penstock.storage.stream_index import ENTRY_SIZE, HAS_PUBLISHER
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_recovery import segment_numbers
 from penstock.storage.stream_segment import (

@@ -1,14 +1,16 @@
 """Rows of a sink's block that go to one stream: appended as they lie in the block, all at once."""
 
 from penstock.broker.message import NOBODY, Address, Message, Properties
-from penstock.broker.staged_rows import RowRun
+from penstock.formats.stage_block import RepeatedRows
 
 
 class RowPiece:
     """Rows of one run that follow one another. Held by the rows of a stream."""
 
-    def __init__(self, run: RowRun, first: int, address: Address, properties: Properties) -> None:
-        self.run: RowRun = run
+    def __init__(
+        self, run: RepeatedRows, first: int, address: Address, properties: Properties
+    ) -> None:
+        self.run: RepeatedRows = run
         # Of the run's rows.
         self.first: int = first
         self.count: int = 1
@@ -31,7 +33,7 @@ class StreamRows:
         self.pieces: list[RowPiece] = []
 
     def add(
-        self, run: RowRun, first: int, count: int, address: Address, properties: Properties
+        self, run: RepeatedRows, first: int, count: int, address: Address, properties: Properties
     ) -> None:
         """Rows behind those that were added before."""
         self.count += count

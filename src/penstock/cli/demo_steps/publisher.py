@@ -18,7 +18,7 @@ from penstock.client import blocking
 from penstock.client.blocking import BlockingConnection
 from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.errors import ClientError
-from penstock.spark.jobs.ledger_form import CONFIRMED, PUBLISHED, REFUSED
+from penstock.formats.ledger_records import CONFIRMED, PUBLISHED, REFUSED
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 
 # Publishes without a confirm; also about as many as a kill leaves in doubt.

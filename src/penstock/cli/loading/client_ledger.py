@@ -1,6 +1,6 @@
 """The clients' side of an audit: what was published, confirmed, refused and received, on disk.
 
-Its form is that of the broker's ledger (`penstock.spark.jobs.ledger_form`), with sequence numbers
+Its form is that of the broker's ledger (`penstock.formats.ledger_records`), with sequence numbers
 of publishers in place of positions. Each process writes a file of its own. It is not flushed: it is
 whole when the process ends, and lacks its tail when the machine does.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.cli.loading.ledger import Ledger
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 
 # One write for two thousand runs.
 BUFFER_BYTES_MAX: Final = 65_536

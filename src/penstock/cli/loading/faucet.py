@@ -22,7 +22,7 @@ from penstock.client.encoding import encode_publish
 from penstock.client.errors import ClientError
 from penstock.client.events import Confirmed
 from penstock.client.uri import decode_uri
-from penstock.spark.jobs.ledger_form import CONFIRMED, PUBLISHED, REFUSED
+from penstock.formats.ledger_records import CONFIRMED, PUBLISHED, REFUSED
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 
 # One write of about this size keeps system calls rare and still fits a socket's buffer.

@@ -8,15 +8,11 @@ Invariants: every sequence number is acknowledged or refused exactly once, in or
 """
 
 from collections import deque
-from typing import Final
 
 from penstock.broker.durability import Durability
 from penstock.dialects.container import EndOfTickAnswer
+from penstock.formats.amqp091_frames import ACK_START, END, METHOD, NACK_START
 from penstock.wire.outgoing import Outgoing
-
-END: Final = b"\xce"
-ACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x50"
-NACK: Final = b"\x00\x00\x00\x0d\x00\x3c\x00\x78"
 
 
 class Confirms(EndOfTickAnswer):
@@ -35,7 +31,7 @@ class Confirms(EndOfTickAnswer):
         self._answer_list: list[EndOfTickAnswer] = answer_list
         self._is_listed: bool = False
         self._outgoing: Outgoing = outgoing
-        self._frame_start: bytes = b"\x01" + channel_number.to_bytes(2, "big")
+        self._frame_start: bytes = METHOD + channel_number.to_bytes(2, "big")
         # The last sequence number given to a publish, and the last one that was answered.
         self.sequence: int = 0
         self._answered: int = 0
@@ -113,7 +109,7 @@ class Confirms(EndOfTickAnswer):
         if self._refused:
             self._answer_refused(limit)
         if limit > self._answered:
-            self._answer(ACK, limit)
+            self._answer(ACK_START, limit)
 
     def _answer_refused(self, limit: int) -> None:
         kept: set[int] = set()
@@ -122,8 +118,8 @@ class Confirms(EndOfTickAnswer):
                 kept.add(sequence)
                 continue
             if sequence - 1 > self._answered:
-                self._answer(ACK, sequence - 1)
-            self._answer(NACK, sequence)
+                self._answer(ACK_START, sequence - 1)
+            self._answer(NACK_START, sequence)
         self._refused = kept
 
     def _answer(self, method: bytes, sequence: int) -> None:

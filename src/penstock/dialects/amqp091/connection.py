@@ -25,6 +25,7 @@ from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
 from penstock.dialects.reading import ALARM, LOGIN, Reading
 from penstock.dialects.turn import ConnectionTurn, PendingWork
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
 from penstock.wire.amqp091.listener import ConnectionListener
@@ -49,7 +50,6 @@ from penstock.wire.amqp091.reply_codes_generated import (
     RESOURCE_ERROR,
 )
 from penstock.wire.amqp091.states import Role
-from penstock.wire.octets import Malformed
 from penstock.wire.outgoing import DrainListener, Outgoing
 
 

@@ -1,15 +1,10 @@
 """Deliveries: a queue's entry becomes basic.deliver, content header and body frames.
 
-The frames of one delivery are
-
-    01 channel size | 60 60 tag' delivery-tag redelivered exchange key | CE
-    02 channel size | header payload                                  | CE
-    03 channel size | body                                            | CE
-
-and successive deliveries to one consumer mostly differ only in delivery tag and body. So the parts
-in between are kept: `_start` up to the delivery tag and `_middle` from behind it to the body (renewed
-when address or header change); for runs also `_head`, up to the last octet of the tag. A delivery then costs
-five or six list appends and copies nothing.
+`formats.amqp091_delivery` draws the frames. Successive deliveries to one consumer mostly repeat one
+another: they differ only in delivery tag and body. So the parts in between are kept: `_start` up to the
+delivery tag and `_middle` from behind it to the body (renewed when address or header change); for
+repeats also `_head`, up to the last octet of the tag. A delivery then costs five or six list appends
+and copies nothing.
 
 A message that is like no other (`properties.is_single`) would have these parts put together for itself
 alone. Its publisher has sent them already, all but the address between the same octets, so if it did on
@@ -27,22 +22,19 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.dialects.amqp091.unacknowledged import Receiver
-from penstock.wire.amqp091.framing import FRAME_HEAD_SIZE
-from penstock.wire.octets import SHORT_STRING_BYTES_MAX
+from penstock.formats.amqp091_delivery import (
+    DELIVER,
+    DELIVER_FIXED_SIZE,
+    DELIVER_SIZES,
+    LAST_OCTETS,
+    LAST_OCTETS_AND_FLAG,
+    deliver_method,
+    delivery_middle,
+    delivery_start,
+)
+from penstock.formats.amqp091_frames import END, FRAME_HEAD_SIZE, METHOD
 from penstock.wire.outgoing import Outgoing
 
-# Every possible last octet of a delivery tag, and the same with the flag of a first delivery.
-LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
-LAST_OCTETS_AND_FLAG: Final = [bytes([octet, 0]) for octet in range(256)]
-END: Final = b"\xce"
-DELIVER: Final = b"\x00\x3c\x00\x3c"
-# Octets of a deliver method beside consumer tag and address: ids, tag length, delivery tag, flag.
-DELIVER_FIXED_SIZE: Final = 4 + 1 + 8 + 1
-# Every possible size of a deliver method: consumer tag, exchange and key are short strings.
-DELIVER_SIZES: Final = [
-    size.to_bytes(4, "big")
-    for size in range(DELIVER_FIXED_SIZE + SHORT_STRING_BYTES_MAX * 3 + 2 + 1)
-]
 DELIVERY_COUNT: Final = "x-delivery-count"
 
 
@@ -79,7 +71,7 @@ class ChannelConsumer(Receiver):
         self._tag_octets: bytes = tag.encode()
         self._channel_octets: bytes = deliveries.number.to_bytes(2, "big")
         # What a deliver frame begins with, before and behind its size.
-        self._frame_start: bytes = b"\x01" + self._channel_octets
+        self._frame_start: bytes = METHOD + self._channel_octets
         self._method_start: bytes = DELIVER + bytes([len(self._tag_octets)]) + self._tag_octets
         # The same with all but the last octet of a delivery tag, and these as a number.
         self._tagged_start: bytes = b""
@@ -88,10 +80,10 @@ class ChannelConsumer(Receiver):
         self._properties: MessageProperties | None = None
         self._start: bytes = b""
         self._head: bytes = b""
-        self._method_size: int = -1
+        self._address_size: int = -1
         # All but the last octet of the delivery tags that `_head` is good for.
         self._upper: int = -1
-        # Whether messages like the last one have a body, and one that fits a frame.
+        # Whether repeats of the last message have a body, and one that fits a frame.
         self._is_repeatable: bool = False
         self._middle: bytes = b""
         self._size: int = 0
@@ -143,7 +135,7 @@ class ChannelConsumer(Receiver):
                 and pieces
                 and self._is_repeatable
             ):
-                # The same as `_write`, for all but the first of a run of like messages.
+                # It repeats the message before: the same as `_write`, in place.
                 if tag >> 8 != self._upper:
                     self._compose_head(tag)
                 pieces.append(self._head)
@@ -216,47 +208,26 @@ class ChannelConsumer(Receiver):
         """Keep the part of the frames from behind the delivery tag up to the body."""
         properties = properties_of(message)
         address = message.address.octets()
-        channel = self._channel_octets
-        header = properties.header
-        parts = [b"\x00", address, END]
-        parts += [b"\x02", channel, len(header).to_bytes(4, "big"), header, END]
-        if message.body:
-            parts += [b"\x03", channel, len(message.body).to_bytes(4, "big")]
-        self._middle = b"".join(parts)
+        self._middle = delivery_middle(
+            self._channel_octets, address, properties.header, len(message.body)
+        )
         self._address = message.address
         self._properties = properties
         self._is_repeatable = 0 < len(message.body) <= self._deliveries.body_size_max
-        method_size = DELIVER_FIXED_SIZE + len(self._tag_octets) + len(address)
-        if method_size != self._method_size:
-            self._method_size = method_size
-            self._compose_start()
+        if len(address) != self._address_size:
+            # The frame's size is in the start.
+            self._address_size = len(address)
+            self._start = delivery_start(self._channel_octets, self._tag_octets, len(address))
+            self._upper = -1
         self._size = len(self._start) + 8 + len(self._middle) + 1
 
-    def _compose_start(self) -> None:
-        """Keep the part of the frames up to the delivery tag."""
-        self._start = b"".join(
-            [
-                self._frame_start,
-                DELIVER_SIZES[self._method_size],
-                self._method_start,
-            ]
-        )
-        self._upper = -1
-
     def _compose_head(self, tag: int) -> None:
-        """Keep the part up to the last octet of the delivery tag, for a run of 256 tags."""
+        """Keep the part up to the last octet of the delivery tag, for 256 tags."""
         self._upper = tag >> 8
         self._head = self._start + self._deliveries.upper_octets(tag)
 
     def _method(self, message: Message, tag: int, redelivered: bool) -> bytes:
-        return b"".join(
-            [
-                self._method_start,
-                tag.to_bytes(8, "big"),
-                b"\x01" if redelivered else b"\x00",
-                message.address.octets(),
-            ]
-        )
+        return deliver_method(self._tag_octets, tag, redelivered, message.address.octets())
 
     def _write_in_pieces(self, message: Message, tag: int) -> None:
         """A body that does not fit one frame of this connection."""

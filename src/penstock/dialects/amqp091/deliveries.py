@@ -8,8 +8,8 @@ from penstock.broker.consumer import UNLIMITED
 from penstock.broker.entry import BROKER_ITSELF
 from penstock.dialects.amqp091.unacknowledged import Receiver, Unacknowledged
 from penstock.dialects.translator import Translator
+from penstock.formats.amqp091_frames import FRAME_OVERHEAD
 from penstock.wire.amqp091.connection import Connection as WireConnection
-from penstock.wire.amqp091.framing import FRAME_OVERHEAD
 from penstock.wire.outgoing import Outgoing
 
 NO_LIMIT: Final = 0

@@ -8,11 +8,11 @@ What happens between start-ok and tune is the same for both dialects: `dialects.
 from typing import Final
 
 from penstock.dialects.mechanisms import PLAIN, Claim, Mechanism, Plain
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.amqp091.errors import ConnectionFault
 from penstock.wire.amqp091.methods_generated import ConnectionStart
 from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_ERROR
-from penstock.wire.octets import Malformed
 
 AMQPLAIN: Final = "AMQPLAIN"
 MECHANISMS: Final = b"AMQPLAIN PLAIN"

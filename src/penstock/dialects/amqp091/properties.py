@@ -15,6 +15,8 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.message import NO_EXPIRATION, Message, Properties
 from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.formats.amqp091_frames import FRAME_HEAD_SIZE
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.content import (
     PERSISTENT,
     BasicProperties,
@@ -33,10 +35,8 @@ from penstock.wire.amqp091.field_table import (
 )
 from penstock.wire.amqp091.field_table import Long as WireLong
 from penstock.wire.amqp091.field_table import Timestamp as WireTimestamp
-from penstock.wire.amqp091.framing import FRAME_HEAD_SIZE
 from penstock.wire.amqp091.property_flags_generated import CORRELATION_ID, MESSAGE_ID
 from penstock.wire.amqp091.reply_codes_generated import PRECONDITION_FAILED
-from penstock.wire.octets import Malformed
 
 CARBON_COPY: Final = "CC"
 BLIND_CARBON_COPY: Final = "BCC"

@@ -2,7 +2,8 @@
 
 The offset is spliced into the content header's octets behind the other headers, so nothing is
 decoded and encoded again. Of the frames in `consume`, `_middle` reaches up to the offset here and
-`_rest` from behind it to the body; successive deliveries differ in delivery tag, offset and body.
+`_rest` from behind it to the body; deliveries that repeat one another differ in delivery
+tag, offset and body.
 """
 
 from typing import Final
@@ -11,12 +12,17 @@ from penstock.broker.consumer import UNLIMITED
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.dialects.amqp091.consume import END, LAST_OCTETS, CancelListener, ChannelConsumer
+from penstock.dialects.amqp091.consume import CancelListener, ChannelConsumer
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
-from penstock.wire.amqp091.framing import CONTENT_HEADER_FIXED_SIZE, CONTENT_HEADER_SIZE_MIN
+from penstock.formats.amqp091_delivery import (
+    LAST_OCTETS,
+    delivery_middle_after,
+    delivery_middle_before,
+)
+from penstock.formats.amqp091_frames import CONTENT_HEADER_FIXED_SIZE, CONTENT_HEADER_SIZE_MIN, END
+from penstock.formats.octets import read_u16, read_u32, write_u16, write_u32
 from penstock.wire.amqp091.property_flags_generated import CONTENT_ENCODING, CONTENT_TYPE, HEADERS
-from penstock.wire.octets import read_u16, read_u32, write_u16, write_u32
 
 OFFSET_HEADER: Final = "x-stream-offset"
 _NAME: Final = OFFSET_HEADER.encode()
@@ -75,7 +81,7 @@ class StreamConsumer(ChannelConsumer):
         assert 0 < prefetch < UNLIMITED, "a stream's consumer has a prefetch limit"
         self.credit = prefetch
         self._rest: bytes = b""
-        # Whether a message like the last one takes the short way: its body fits a frame, and no
+        # Whether a repeat of the last message takes the short way: its body fits a frame, and no
         # offset of another stream stands in its header.
         self._is_short: bool = False
 
@@ -128,13 +134,8 @@ class StreamConsumer(ChannelConsumer):
         spliced = splice(properties)
         channel = self._channel_octets
         size = len(spliced.before) + _OFFSET_SIZE + len(spliced.after)
-        self._middle = b"".join(
-            [b"\x00", address, END, b"\x02", channel, write_u32(size), spliced.before]
-        )
-        rest = [spliced.after, END]
-        if message.body:
-            rest += [b"\x03", channel, write_u32(len(message.body))]
-        self._rest = b"".join(rest)
+        self._middle = delivery_middle_before(channel, address, size, spliced.before)
+        self._rest = delivery_middle_after(channel, spliced.after, len(message.body))
 
     def _write_long(self, message: Message, offset: int, tag: int) -> None:
         """A body of several frames, or a header that has such an offset already."""

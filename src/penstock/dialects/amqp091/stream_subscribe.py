@@ -6,10 +6,9 @@ from penstock.broker.arguments import STREAM
 from penstock.broker.errors import NotImplementedHere, PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.header_values import Timestamp
-from penstock.broker.names import described
+from penstock.broker.names import NAME_OCTETS_MAX, described
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.reading import OFFSET_ARGUMENT, Reading, start_of
-from penstock.broker.streams.cursors import CURSOR_OCTETS_MAX
 from penstock.broker.streams.filters import filter_of
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.stream_consume import StreamConsumer
@@ -54,8 +53,8 @@ def _cursor_of(queue: str, arguments: dict[str, object]) -> str:
     cursor = arguments[CURSOR_ARGUMENT]
     if not isinstance(cursor, str):
         reason = f"expected longstr, got {type_name(cursor)}"
-    elif not 0 < len(cursor.encode(errors="surrogateescape")) <= CURSOR_OCTETS_MAX:
-        reason = f"a name has 1 to {CURSOR_OCTETS_MAX} octets"
+    elif not 0 < len(cursor.encode(errors="surrogateescape")) <= NAME_OCTETS_MAX:
+        reason = f"a name has 1 to {NAME_OCTETS_MAX} octets"
     else:
         return cursor
     raise PreconditionFailed(f"invalid arg '{CURSOR_ARGUMENT}' for {queue}: \"{reason}\"")

@@ -26,6 +26,7 @@ from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
 from penstock.dialects.reading import ALARM, LOGIN
 from penstock.dialects.turn import TOPOLOGY_UNITS
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FORCED,
     INTERNAL_ERROR,
@@ -47,7 +48,6 @@ from penstock.wire.amqp10.performatives_generated import (
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.states import Role
 from penstock.wire.amqp10.values import Composite
-from penstock.wire.octets import Malformed
 from penstock.wire.outgoing import DrainListener, Outgoing
 
 

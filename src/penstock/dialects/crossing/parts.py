@@ -4,8 +4,6 @@ Header values are AMQP 1.0's on both sides (`typed_table`). Facts are for compar
 with the same facts mean the same to every client, in whatever order their headers stand.
 """
 
-from typing import Final
-
 from penstock.broker.message import NO_EXPIRATION
 from penstock.dialects.amqp10.messages.properties import (
     EXCHANGE_ANNOTATION,
@@ -18,6 +16,8 @@ from penstock.dialects.crossing.typed_table import (
     read_typed_table,
     write_typed_table,
 )
+from penstock.formats.amqp091_frames import CONTENT_HEADER_FIXED_SIZE, CONTENT_HEADER_START
+from penstock.formats.octets import write_u64
 from penstock.wire.amqp091.content import (
     BasicProperties,
     decode_properties,
@@ -30,11 +30,6 @@ from penstock.wire.amqp10.performatives_generated import (
     MessageAnnotations,
 )
 from penstock.wire.amqp10.performatives_generated import Properties as PropertiesSection
-from penstock.wire.octets import write_u64
-
-# What stands before the property flags in a content header: class, weight, body size.
-FLAGS_START: Final = 12
-_CLASS: Final = b"\x00\x3c\x00\x00"
 
 
 class BasicParts:
@@ -112,7 +107,7 @@ def _sorted(pairs: dict[object, object]) -> list[bytes]:
 
 
 def content_header(body_size: int, octets: bytes) -> bytes:
-    return _CLASS + write_u64(body_size) + octets
+    return CONTENT_HEADER_START + write_u64(body_size) + octets
 
 
 def take_apart_basic(octets: bytes) -> BasicParts:
@@ -134,7 +129,7 @@ def basic_facts(octets: bytes) -> list[bytes]:
     start = found.headers_start
     if start == 0:
         return [octets]
-    facts = [header[FLAGS_START:start], header[found.headers_end :]]
+    facts = [header[CONTENT_HEADER_FIXED_SIZE:start], header[found.headers_end :]]
     facts.extend(sorted(fields_in(header, start)))
     return facts
 

@@ -18,7 +18,6 @@ from penstock.dialects.crossing.labels import (
     PROPERTIES_ANNOTATION,
 )
 from penstock.dialects.crossing.parts import (
-    FLAGS_START,
     BareParts,
     BasicParts,
     basic_facts,
@@ -29,12 +28,13 @@ from penstock.dialects.crossing.parts import (
 from penstock.dialects.crossing.to_amqp091 import basic_parts_of
 from penstock.dialects.crossing.to_amqp10 import bare_parts_of, is_footer
 from penstock.dialects.crossing.typed_table import write_field
+from penstock.formats.amqp091_frames import CONTENT_HEADER_FIXED_SIZE
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.errors import ChannelFault
-from penstock.wire.octets import Malformed
 
 # A content header cannot be cut into frames, and clients accept frames of 128 KiB. Headers are left
 # out, the largest first, until it fits.
-PROPERTIES_BYTES_MAX: Final = 128 * 1024 - FLAGS_START - 8
+PROPERTIES_BYTES_MAX: Final = 128 * 1024 - CONTENT_HEADER_FIXED_SIZE - 8
 
 
 def basic_octets(properties: TransferProperties, body_is_encoded: bool, footer: bytes) -> bytes:

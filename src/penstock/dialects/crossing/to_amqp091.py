@@ -24,10 +24,10 @@ from penstock.dialects.crossing import labels
 from penstock.dialects.crossing.parts import BareParts, BasicParts
 from penstock.dialects.crossing.reply_address import queue_of_address
 from penstock.dialects.crossing.to_amqp10 import is_texts
+from penstock.formats.octets import SHORT_STRING_BYTES_MAX
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 from penstock.wire.amqp10.performatives_generated import Properties as PropertiesSection
 from penstock.wire.amqp10.values import UInt, ULong
-from penstock.wire.octets import SHORT_STRING_BYTES_MAX
 
 _TRANSIENT: Final = 1
 # An expiration is at most 13 digits; a sign or zeros in front are allowed.

@@ -15,6 +15,7 @@ from penstock.dialects.amqp10.messages.properties import COPIES, COPIES_ANNOTATI
 from penstock.dialects.crossing import labels
 from penstock.dialects.crossing.parts import BareParts, BasicParts
 from penstock.dialects.crossing.reply_address import address_of_queue
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 from penstock.wire.amqp10.performatives_generated import (
     AMQP_SEQUENCE,
@@ -23,7 +24,6 @@ from penstock.wire.amqp10.performatives_generated import (
 )
 from penstock.wire.amqp10.performatives_generated import Properties as PropertiesSection
 from penstock.wire.amqp10.values import Symbol, UInt, ULong
-from penstock.wire.octets import Malformed
 
 _UINT_MAX: Final = 2**32 - 1
 _INT64_MAX: Final = 2**63 - 1

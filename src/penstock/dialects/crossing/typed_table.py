@@ -21,6 +21,21 @@ from penstock.dialects.amqp10.messages.neutral_values import (
     text_of_identifier,
     text_of_uuid,
 )
+from penstock.formats.octets import (
+    SHORT_STRING_BYTES_MAX,
+    read_f32,
+    read_f64,
+    read_i8,
+    read_i16,
+    read_i32,
+    read_i64,
+    read_u16,
+    read_u32,
+    read_u64,
+    write_f64,
+    write_long_string,
+    write_u64,
+)
 from penstock.wire.amqp091.field_table import decode_table
 from penstock.wire.amqp10.values import (
     Array,
@@ -37,21 +52,6 @@ from penstock.wire.amqp10.values import (
     ULong,
     UShort,
     Uuid,
-)
-from penstock.wire.octets import (
-    SHORT_STRING_BYTES_MAX,
-    read_f32,
-    read_f64,
-    read_i8,
-    read_i16,
-    read_i32,
-    read_i64,
-    read_u16,
-    read_u32,
-    read_u64,
-    write_f64,
-    write_long_string,
-    write_u64,
 )
 
 # The end of the year 9999, after which client libraries have no dates and fail to read the table.

@@ -13,8 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from penstock.broker.access.permissions import Permission, ResourceKind
-from penstock.broker.carried_rows import encode_rows
 from penstock.broker.internal_queues import LEASE_OF
+from penstock.broker.leases.lease_rows import encode_lease
 from penstock.broker.leases.leases import (
     BYTES_MAX,
     MESSAGES_MAX,
@@ -108,7 +108,7 @@ class LeasePages:
 
         entries, wall = await self._look(request, caller, look)
         # Off the broker's loop, and off ours: what stands in a lease does not change.
-        rows = await run_in_threadpool(encode_rows, entries, wall)
+        rows = await run_in_threadpool(encode_lease, entries, wall)
         return Response(rows, media_type="application/octet-stream")
 
     async def settle(self, request: Request) -> Response:

@@ -11,21 +11,21 @@ from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.sinks.row_check import NOT_SAID, RowCheck, RowJudge
 from penstock.broker.sinks.staged_census import StagedCensus
-from penstock.broker.staged_rows import block_of
 from penstock.dialects.amqp091.properties import MessageProperties
+from penstock.formats.octets import Malformed
+from penstock.formats.stage_block import block_of
 from penstock.server.http.problems import Problem
 from penstock.server.http.vhost_access import enter
 from penstock.wire.amqp091.content import body_size_of
 from penstock.wire.amqp091.errors import ChannelFault
-from penstock.wire.octets import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock.broker.access.permissions import Access
     from penstock.broker.message import MessageDecoder
-    from penstock.broker.staged_rows import StagedRows
     from penstock.broker.vhost import VirtualHost
+    from penstock.formats.stage_block import StagedRows
     from penstock.node.node import Node
 
 

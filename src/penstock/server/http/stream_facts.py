@@ -11,9 +11,9 @@ from penstock.broker.errors import NotFound
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
 from penstock.broker.streams.files import NO_LIMIT
 from penstock.broker.streams.opening import find_stream
+from penstock.formats.stream_index import FORMAT_VERSION
 from penstock.server.http.problems import Problem
 from penstock.server.http.vhost_access import enter
-from penstock.storage.stream_index import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from penstock.formats.ledger_records import IS_STREAM
 from penstock.spark.jobs import kinds as k
 from penstock.spark.jobs.audit_steps import (
     BLOCK_NUMBER_BITS,
@@ -29,7 +30,6 @@ from penstock.spark.jobs.audit_steps import (
 from penstock.spark.jobs.digests import COUNTS, DIGEST_SQL, KEYS, MARKED, SUMS, Digest
 from penstock.spark.jobs.findings import Circumstances
 from penstock.spark.jobs.ledger_catalog import Catalog, Role
-from penstock.spark.jobs.ledger_form import IS_STREAM
 from penstock.spark.jobs.runs import BLOCK
 from penstock.spark.jobs.verdict import Audit, Example, conclude
 

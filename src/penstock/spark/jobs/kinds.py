@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 
 RESTORED: Final = 0
 ENQUEUED_TRANSIENT: Final = 1

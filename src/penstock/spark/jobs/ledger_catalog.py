@@ -16,8 +16,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.formats import ledger_records as form
 from penstock.spark.errors import PipelineError
-from penstock.spark.jobs import ledger_form as form
 from penstock.spark.jobs.ledger_origins import FileOrigins
 from penstock.spark.jobs.ledger_sessions import Sessions
 from penstock.spark.jobs.ledger_survey import FileFacts, LedgerDamaged, Named

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs import kinds as k
-from penstock.spark.jobs import ledger_form as form
 from penstock.spark.jobs.runs import Runs, joined
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs.kinds import KIND_NAMES, ORIGIN, UNKNOWN
 from penstock.spark.jobs.ledger_catalog import (
     Catalog,

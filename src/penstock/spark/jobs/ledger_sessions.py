@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs.ledger_origins import FileOrigins, Session
 
 if TYPE_CHECKING:

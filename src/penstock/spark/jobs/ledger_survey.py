@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from penstock.formats import ledger_records as form
 from penstock.spark.errors import PipelineError
-from penstock.spark.jobs import ledger_form as form
 from penstock.spark.jobs.kinds import UNKNOWN, kind_table
 
 if TYPE_CHECKING:
@@ -21,18 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-RECORD_TYPE: Final = np.dtype(
-    [
-        ("time", "<u8"),
-        ("event", "u1"),
-        ("detail", "u1"),
-        ("publisher", "<u2"),
-        ("name", "<u4"),
-        ("first", "<u8"),
-        ("count", "<u4"),
-        ("sequence", "<u4"),
-    ]
-)
+RECORD_TYPE: Final = np.dtype(list(form.RECORD_FIELDS))
 KINDS: Final = np.array(kind_table(), dtype=np.uint8)
 # The same by the two octets of event and detail, read as one number.
 KINDS_OF_PAIRS: Final = KINDS.reshape(256, 8)[:, np.arange(256) & 7].T.reshape(-1).copy()

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from penstock.formats.ledger_records import REASONS
 from penstock.spark.jobs import kinds as k
 from penstock.spark.jobs.findings import NAMED, Finding
 from penstock.spark.jobs.ledger_catalog import Catalog, KnownQueue, Role
-from penstock.spark.jobs.ledger_form import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """AMQPLAIN: the older AMQP login, a field table without its size octets."""
 
+from penstock.formats.octets import Malformed, write_u32
 from penstock.wire.amqp091.field_table import decode_table, encode_table
-from penstock.wire.octets import Malformed, write_u32
 
 
 def parse_amqplain(response: bytes) -> tuple[str, str]:

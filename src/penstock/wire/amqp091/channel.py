@@ -1,6 +1,6 @@
 """One channel as the wire sees it: is it open, and which frame may come next."""
 
-from penstock.wire.amqp091.framing import BODY_FRAME, HEADER_FRAME, METHOD_FRAME
+from penstock.formats.amqp091_frames import BODY_FRAME, HEADER_FRAME, METHOD_FRAME
 from penstock.wire.amqp091.states import ChannelState
 
 

@@ -15,9 +15,7 @@ Invariants
 
 from typing import Final
 
-from penstock.wire.amqp091.channel import Channel
-from penstock.wire.amqp091.errors import ConnectionFault, Fault
-from penstock.wire.amqp091.framing import (
+from penstock.formats.amqp091_frames import (
     BODY_FRAME,
     CONTENT_HEADER_SIZE_MIN,
     FRAME_END,
@@ -27,13 +25,15 @@ from penstock.wire.amqp091.framing import (
     METHOD_FRAME,
     PROTOCOL_HEADER,
 )
+from penstock.formats.octets import Malformed, read_u32, read_u64
+from penstock.wire.amqp091.channel import Channel
+from penstock.wire.amqp091.errors import ConnectionFault, Fault
 from penstock.wire.amqp091.hearer import FRAME_NAMES, Hearer
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.listener import ConnectionListener
 from penstock.wire.amqp091.methods_generated import BASIC_ACK
 from penstock.wire.amqp091.reply_codes_generated import FRAME_ERROR
 from penstock.wire.amqp091.states import ChannelState, ConnectionState, Role
-from penstock.wire.octets import Malformed, read_u32, read_u64
 from penstock.wire.outgoing import Outgoing
 from penstock.wire.sniff import HEADER_SIZE, Announced, sniff
 

@@ -13,8 +13,26 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.formats.amqp091_frames import (
+    CONTENT_HEADER_FIXED_SIZE,
+    CONTENT_HEADER_SIZE_MIN,
+    CONTENT_HEADER_START,
+)
+from penstock.formats.octets import (
+    Malformed,
+    read_escaped_string,
+    read_short_string,
+    read_u8,
+    read_u16,
+    read_u32,
+    read_u64,
+    short_of,
+    write_short_string,
+    write_u8,
+    write_u16,
+    write_u64,
+)
 from penstock.wire.amqp091.field_table import decode_table, encode_table
-from penstock.wire.amqp091.framing import CONTENT_HEADER_FIXED_SIZE, CONTENT_HEADER_SIZE_MIN
 from penstock.wire.amqp091.property_flags_generated import (
     APP_ID,
     CLUSTER_ID,
@@ -30,20 +48,6 @@ from penstock.wire.amqp091.property_flags_generated import (
     TIMESTAMP,
     TYPE,
     USER_ID,
-)
-from penstock.wire.octets import (
-    Malformed,
-    read_escaped_string,
-    read_short_string,
-    read_u8,
-    read_u16,
-    read_u32,
-    read_u64,
-    short_of,
-    write_short_string,
-    write_u8,
-    write_u16,
-    write_u64,
 )
 
 PERSISTENT: Final = 2  # delivery mode
@@ -118,7 +122,7 @@ class ScannedProperties:
 
 def encode_header(body_size: int, properties: BasicProperties) -> bytes:
     """The payload of a content header frame."""
-    return b"\x00\x3c\x00\x00" + write_u64(body_size) + encode_properties(properties)
+    return CONTENT_HEADER_START + write_u64(body_size) + encode_properties(properties)
 
 
 def body_size_of(header: bytes) -> int:

@@ -6,8 +6,8 @@ answers with channel.close or connection.close.
 
 from typing import Final
 
+from penstock.formats.octets import SHORT_STRING_BYTES_MAX
 from penstock.wire.amqp091.reply_codes_generated import REPLY_NAMES
-from penstock.wire.octets import SHORT_STRING_BYTES_MAX
 
 _ELLIPSIS: Final = "..."
 

@@ -20,7 +20,8 @@ from decimal import Decimal
 from struct import Struct
 from typing import Final
 
-from penstock.wire.octets import (
+from penstock.formats.octets import (
+    SHORT_STRING_BYTES_MAX,
     Malformed,
     read_bytes,
     read_f32,
@@ -43,7 +44,6 @@ from penstock.wire.octets import (
 # a handful. Each level costs a few stack frames, thousands would end the process.
 DEPTH_MAX: Final = 32
 
-_KEY_BYTES_MAX: Final = 255
 _DECIMAL_SCALE_MAX: Final = 255
 # Octets of a value by its type letter: those of the values of one size, and two that stand for the
 # others.
@@ -257,7 +257,7 @@ def _write_table(pieces: list[bytes], table: dict[str, object], depth: int) -> N
     inner: list[bytes] = []
     for key, value in table.items():
         octets = key.encode("utf-8", "surrogateescape")
-        if len(octets) > _KEY_BYTES_MAX:
+        if len(octets) > SHORT_STRING_BYTES_MAX:
             raise ValueError(f"field name of {len(octets)} octets")
         inner.append(bytes((len(octets),)))
         inner.append(octets)

@@ -13,9 +13,7 @@ Invariants
 
 from typing import Final
 
-from penstock.wire.amqp091.channel import Channel
-from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
-from penstock.wire.amqp091.framing import (
+from penstock.formats.amqp091_frames import (
     BODY_FRAME,
     CONTENT_HEADER_SIZE_MIN,
     HEADER_FRAME,
@@ -23,6 +21,9 @@ from penstock.wire.amqp091.framing import (
     METHOD_FRAME,
     encode_frame,
 )
+from penstock.formats.octets import Malformed, read_u16, read_u32, read_u64
+from penstock.wire.amqp091.channel import Channel
+from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.listener import ConnectionListener
 from penstock.wire.amqp091.methods_generated import (
@@ -66,7 +67,6 @@ from penstock.wire.amqp091.states import (
     Role,
     expected_in,
 )
-from penstock.wire.octets import Malformed, read_u16, read_u32, read_u64
 from penstock.wire.outgoing import Outgoing
 
 FRAME_NAMES: Final = {

@@ -7,8 +7,7 @@ skipped when read. `decode` raises `Malformed` for anything but exactly one meth
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from penstock.wire.amqp091.field_table import decode_table, encode_table
-from penstock.wire.octets import (
+from penstock.formats.octets import (
     Malformed,
     read_long_string,
     read_short_string,
@@ -23,6 +22,7 @@ from penstock.wire.octets import (
     write_u32,
     write_u64,
 )
+from penstock.wire.amqp091.field_table import decode_table, encode_table
 
 
 class UnknownMethod(Malformed):

@@ -10,9 +10,7 @@ Invariants
 
 from typing import Final
 
-from penstock.wire.amqp091.channel import Channel
-from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
-from penstock.wire.amqp091.framing import (
+from penstock.formats.amqp091_frames import (
     FRAME_OVERHEAD,
     HEARTBEAT,
     METHOD_FRAME,
@@ -21,6 +19,8 @@ from penstock.wire.amqp091.framing import (
     encode_frame,
     encode_split_content,
 )
+from penstock.wire.amqp091.channel import Channel
+from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
 from penstock.wire.amqp091.limits import (
     CHANNEL_MAX_FLOOR,
     FRAME_MAX_BEFORE_TUNING,

@@ -17,6 +17,7 @@ Invariants
 from itertools import product
 from typing import Final
 
+from penstock.formats.octets import Malformed, read_u32
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FRAMING_ERROR,
     RESOURCE_LIMIT_EXCEEDED,
@@ -35,7 +36,6 @@ from penstock.wire.amqp10.states import (
     Role,
     SaslState,
 )
-from penstock.wire.octets import Malformed, read_u32
 from penstock.wire.outgoing import Outgoing
 from penstock.wire.sniff import HEADER_SIZE, Announced, sniff
 

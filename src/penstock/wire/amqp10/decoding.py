@@ -17,6 +17,20 @@ Invariants
 
 from typing import Final
 
+from penstock.formats.octets import (
+    Malformed,
+    read_f32,
+    read_f64,
+    read_i8,
+    read_i16,
+    read_i32,
+    read_i64,
+    read_u8,
+    read_u16,
+    read_u32,
+    read_u64,
+    short_of,
+)
 from penstock.wire.amqp10.values import (
     Array,
     Byte,
@@ -35,20 +49,6 @@ from penstock.wire.amqp10.values import (
     ULong,
     UShort,
     Uuid,
-)
-from penstock.wire.octets import (
-    Malformed,
-    read_f32,
-    read_f64,
-    read_i8,
-    read_i16,
-    read_i32,
-    read_i64,
-    read_u8,
-    read_u16,
-    read_u32,
-    read_u64,
-    short_of,
 )
 
 # The deepest that the specification itself makes is about 8 (an error's info in a rejected state

@@ -7,6 +7,7 @@ those that we know are skipped, so that a peer may have more of them. A field of
 
 from typing import Final
 
+from penstock.formats.octets import Malformed, read_u16, read_u32, read_u64
 from penstock.wire.amqp10.decoding import Reader, skip_value, symbol_of, text_of
 from penstock.wire.amqp10.encoding import (
     encode_value,
@@ -19,7 +20,6 @@ from penstock.wire.amqp10.encoding import (
     write_ulong,
 )
 from penstock.wire.amqp10.values import Array, Timestamp, ULong, Uuid
-from penstock.wire.octets import Malformed, read_u16, read_u32, read_u64
 
 _NULL: Final = b"\x40"
 _TRUE: Final = b"\x41"

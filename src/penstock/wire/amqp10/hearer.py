@@ -11,6 +11,7 @@ Invariants
   detach.
 """
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FRAMING_ERROR,
     DECODE_ERROR,
@@ -74,7 +75,6 @@ from penstock.wire.amqp10.states import (
     SessionState,
 )
 from penstock.wire.amqp10.values import Composite
-from penstock.wire.octets import Malformed
 
 
 class Hearer(Speaker):

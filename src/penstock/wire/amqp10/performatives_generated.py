@@ -8,6 +8,7 @@ out nulls at the end. `decode` is called behind the descriptor, see `decode_comp
 from collections.abc import Callable
 from typing import Final
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.decoding import Reader
 from penstock.wire.amqp10.encoding import encode_value, write_binary, write_list
 from penstock.wire.amqp10.fields import (
@@ -31,7 +32,6 @@ from penstock.wire.amqp10.fields import (
     ushort_field,
 )
 from penstock.wire.amqp10.values import Composite, Described, Symbol, ULong
-from penstock.wire.octets import Malformed
 
 NULL: Final = b"\x40"
 

@@ -19,7 +19,7 @@ from hashlib import pbkdf2_hmac, sha256
 from typing import Final
 from unicodedata import normalize
 
-from penstock.wire.octets import Malformed
+from penstock.formats.octets import Malformed
 
 MECHANISM: Final = "SCRAM-SHA-256"
 # RFC 7677's floor. A server may ask for more; we refuse to compute for longer than a login lasts.

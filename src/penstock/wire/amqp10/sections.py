@@ -10,6 +10,7 @@ message on as octets; a section is decoded only by who needs it.
 
 from typing import Final
 
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.decoding import Reader, skip_value
 from penstock.wire.amqp10.performatives_generated import (
     AMQP_SEQUENCE,
@@ -23,7 +24,6 @@ from penstock.wire.amqp10.performatives_generated import (
     decode_composite,
 )
 from penstock.wire.amqp10.values import Composite
-from penstock.wire.octets import Malformed
 
 _BODIES: Final = frozenset({DATA, AMQP_SEQUENCE, AMQP_VALUE})
 _ABSENT: Final = -1

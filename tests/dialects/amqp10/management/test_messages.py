@@ -9,9 +9,9 @@ from penstock.dialects.amqp10.management.messages import (
     encode_response,
     read_request,
 )
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.performatives_generated import AmqpValue, Data, Properties
 from penstock.wire.amqp10.values import ULong, Uuid
-from penstock.wire.octets import Malformed
 from tests.dialects.amqp10.management.conversation import Conversation, request_octets
 
 # What rabbitmq-amqp-python-client 1.0.1 sends: an empty header, and no body section for None.

@@ -20,6 +20,7 @@ from penstock.dialects.amqp10.messages.properties import (
     composed_head,
     read_head,
 )
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.decoding import DEPTH_MAX
 from penstock.wire.amqp10.performatives_generated import (
     APPLICATION_PROPERTIES,
@@ -47,7 +48,6 @@ from penstock.wire.amqp10.values import (
     ULong,
     Uuid,
 )
-from penstock.wire.octets import Malformed
 from tests.wire.amqp10.strategies import VALUE
 
 ADDRESS = Address("amq.topic", "a.b", b"")

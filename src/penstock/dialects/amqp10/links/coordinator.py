@@ -21,6 +21,7 @@ from penstock.dialects.amqp10.faults import condition_of
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.transactions.transaction import Transaction, rollback_error
 from penstock.dialects.turn import ENQUEUED_PER_UNIT
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     NOT_ALLOWED,
@@ -47,7 +48,6 @@ from penstock.wire.amqp10.receiving import ReceivingLink, RequestListener
 from penstock.wire.amqp10.sections import Sections
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite, Described
-from penstock.wire.octets import Malformed
 
 CAPABILITIES: Final = (
     "amqp:local-transactions",

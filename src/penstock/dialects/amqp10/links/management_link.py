@@ -14,6 +14,7 @@ from penstock.dialects.amqp10.management.answering import answer
 from penstock.dialects.amqp10.management.messages import encode_response, read_request
 from penstock.dialects.amqp10.management.refusals import FORBIDDEN
 from penstock.dialects.turn import TOPOLOGY_UNITS
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     PRECONDITION_FAILED,
@@ -25,7 +26,6 @@ from penstock.wire.amqp10.receiving import ReceivingLink, RequestListener
 from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite
-from penstock.wire.octets import Malformed
 
 # Requests that a client may send ahead; RabbitMQ gives 8. They are answered at once.
 REQUEST_CREDIT: Final = 64

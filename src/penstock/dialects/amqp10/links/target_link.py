@@ -34,6 +34,7 @@ from penstock.dialects.amqp10.transactions.posting import Posting
 from penstock.dialects.amqp10.transactions.transaction import Transaction
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
+from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
     NOT_IMPLEMENTED,
@@ -47,7 +48,6 @@ from penstock.wire.amqp10.performatives_generated import Rejected, Released, Tra
 from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
-from penstock.wire.octets import Malformed
 
 # Until it is known where a message goes.
 _NOWHERE: Final = Address("", "", b"")

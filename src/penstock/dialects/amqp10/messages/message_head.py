@@ -15,6 +15,7 @@ Invariants
 
 from typing import Final
 
+from penstock.formats.octets import Malformed, read_u32, short_of
 from penstock.wire.amqp10.decoding import (
     DEPTH_MAX,
     FIXED_WIDTHS,
@@ -36,7 +37,6 @@ from penstock.wire.amqp10.performatives_generated import (
     PROPERTIES,
     code_of,
 )
-from penstock.wire.octets import Malformed, read_u32, short_of
 
 # What comes before the body. AMQP 0-9-1 puts as much into one frame, mostly 128 KiB; several times
 # that is for attributes nobody has. Decoded values take many times the memory of their octets.

@@ -31,6 +31,7 @@ from penstock.dialects.amqp10.messages.neutral_values import (
     text_of_identifier,
     to_neutral,
 )
+from penstock.formats.octets import Malformed, read_u32
 from penstock.wire.amqp10.decoding import Reader
 from penstock.wire.amqp10.encoding import encode_value, write_list, write_string
 from penstock.wire.amqp10.fields import (
@@ -49,7 +50,6 @@ from penstock.wire.amqp10.performatives_generated import (
 )
 from penstock.wire.amqp10.performatives_generated import Properties as PropertiesSection
 from penstock.wire.amqp10.values import Symbol
-from penstock.wire.octets import Malformed, read_u32
 
 # Routing keys besides the first: an annotation here, the header CC to the broker.
 COPIES_ANNOTATION: Final = Symbol("x-cc")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire import octets
-from penstock.wire.octets import Malformed, Truncated
+from penstock.formats import octets
+from penstock.formats.octets import Malformed, Truncated
 
 READERS: dict[str, Callable[[bytes, int], float]] = {
     ">B": octets.read_u8,
@@ -21,6 +21,7 @@ READERS: dict[str, Callable[[bytes, int], float]] = {
     ">q": octets.read_i64,
     ">f": octets.read_f32,
     ">d": octets.read_f64,
+    "<I": octets.read_u32_le,
 }
 
 
@@ -48,6 +49,7 @@ def test_a_number_that_reaches_beyond_the_end_is_refused(layout: str) -> None:
         (octets.write_u16, ">H", 0x1234),
         (octets.write_u32, ">I", 0x12345678),
         (octets.write_u64, ">Q", 0x123456789ABCDEF0),
+        (octets.write_u32_le, "<I", 0x12345678),
     ],
 )
 def test_a_number_is_written_as_struct_writes_it(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from penstock.spark.jobs import ledger_form as form
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs.ledger_survey import RECORD_TYPE
 
 if TYPE_CHECKING:

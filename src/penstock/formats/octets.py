@@ -1,4 +1,7 @@
-"""Big-endian leaf readers and writers: the only ones in the project.
+"""Readers and writers of single fields of bytes: the only ones in the project.
+
+AMQP and the journal are big-endian (network byte order). Streams, rows and ledgers are
+little-endian, so that numpy and Arrow take a file as it is; their readers end in `_le`.
 
 Readers take `bytes` and a position and never return a position: the caller knows how wide a
 field is, and a tuple per field would cost more than the read. Everything that does not lie
@@ -14,12 +17,13 @@ SHORT_STRING_BYTES_MAX: Final = 255  # its length is one octet
 _U16: Final = Struct(">H")
 _U32: Final = Struct(">I")
 _U64: Final = Struct(">Q")
+_U32_LE: Final = Struct("<I")
 _F32: Final = Struct(">f")
 _F64: Final = Struct(">d")
 
 
 class Malformed(Exception):
-    """The octets do not say what they should. Raised by every codec of this room."""
+    """The octets do not say what they should. Raised by every codec of `wire`, too."""
 
 
 class Truncated(Malformed):
@@ -52,6 +56,12 @@ def read_u64(data: bytes, at: int) -> int:
     if at + 8 > len(data):
         raise short_of(data, at, 8)
     return read_u32(data, at) << 32 | read_u32(data, at + 4)
+
+
+def read_u32_le(data: bytes, at: int) -> int:
+    if at + 4 > len(data):
+        raise short_of(data, at, 4)
+    return data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
 
 
 def read_i8(data: bytes, at: int) -> int:
@@ -129,6 +139,10 @@ def write_u32(value: int) -> bytes:
 
 def write_u64(value: int) -> bytes:
     return _U64.pack(value)
+
+
+def write_u32_le(value: int) -> bytes:
+    return _U32_LE.pack(value)
 
 
 def write_f64(value: float) -> bytes:

@@ -1,10 +1,14 @@
 """Rows as they lie in a stage: blocks, each of which is one message of the stage's queue.
 
-    number of the first row u32 | rows u32 | payloads of rows, one behind the other
+     0                  4       8
+    +------------------+-------+---------------------------------------+
+    | number of the    | rows  | payloads of rows, one behind the other |
+    | first row, u32   | u32   | (`stream_payload`)                    |
+    +------------------+-------+---------------------------------------+
 
-Little-endian; payloads are those of a stream's log (`storage.stream_index`), whose own sizes lead
-from one to the next. A block is what one step publishes. So what is staged costs the journal a
-record per block, and a row is made into a message once, when it is published.
+Little-endian; the payloads' own sizes lead from one to the next. A block is what one step
+publishes. So what is staged costs the journal a record per block, and a row is made into a message
+once, when it is published.
 
 Invariants: a block was checked before it was made; blocks of a stage follow one another without
 gaps in the numbers of their rows.
@@ -13,13 +17,10 @@ gaps in the numbers of their rows.
 from struct import Struct
 from typing import Final
 
-from penstock.broker.message import Message
-from penstock.storage.stream_index import FRAMING_SIZE, SIZE
+from penstock.formats.octets import read_u32_le
 
-BLOCK_HEAD: Final = Struct("<II")
-BLOCK_HEAD_SIZE: Final = 8
-# A block without any.
-NO_ROWS: Final = bytes(BLOCK_HEAD_SIZE)
+STAGE_BLOCK_HEAD: Final = Struct("<II")
+STAGE_BLOCK_HEAD_SIZE: Final = 8
 # Of one block, and so of what is published in one step, during which nobody else is served: a few
 # milliseconds. A single row may be larger.
 BLOCK_ROWS_MAX: Final = 4096
@@ -40,11 +41,11 @@ class StagedRows:
 
 
 def block_of(first: int, count: int, payloads: memoryview) -> bytes:
-    return b"".join([BLOCK_HEAD.pack(first, count), payloads])
+    return b"".join([STAGE_BLOCK_HEAD.pack(first, count), payloads])
 
 
-class RowRun:
-    """Rows that follow one another and differ in the octets of their bodies only."""
+class RepeatedRows:
+    """A row and those behind it that repeat it: they differ in the octets of their bodies only."""
 
     def __init__(self, block: bytes, start: int, key: int, header: int, body: int) -> None:
         """Of the row that begins at `start`; the others are where its first octets come again."""
@@ -53,13 +54,13 @@ class RowRun:
         self.address: bytes = block[start : header - 4]
         self._key_at: int = key - start
         self.header: bytes = block[header : body - 4]
-        self.body_size: int = read_size(block, body - 4)
+        self.body_size: int = read_u32_le(block, body - 4)
         self._body: int = body
         self._row_size: int = body + self.body_size - start
         self.count: int = 1
 
     def extend(self, count_max: int) -> int:
-        """Take the rows that are alike, so many at most; returns where the next one begins."""
+        """Take the rows that repeat it, so many at most; returns where the next one begins."""
         block = self._block
         size = self._row_size
         body = self._body
@@ -102,47 +103,20 @@ class BlockRows:
 
     def __init__(self, block: bytes) -> None:
         self._block: bytes = block
-        self.first: int = read_size(block, 0)
-        self.count: int = read_size(block, 4)
+        self.first: int = read_u32_le(block, 0)
+        self.count: int = read_u32_le(block, 4)
 
-    def runs(self) -> list[RowRun]:
+    def runs(self) -> list[RepeatedRows]:
         block = self._block
-        found: list[RowRun] = []
-        start = BLOCK_HEAD_SIZE
+        found: list[RepeatedRows] = []
+        start = STAGE_BLOCK_HEAD_SIZE
         left = self.count
         while left:
             key = start + 1 + block[start]
             header = key + 5 + block[key]
-            body = header + 4 + read_size(block, header - 4)
-            run = RowRun(block, start, key, header, body)
+            body = header + 4 + read_u32_le(block, header - 4)
+            run = RepeatedRows(block, start, key, header, body)
             start = run.extend(left)
             left -= run.count
             found.append(run)
         return found
-
-
-def read_size(data: bytes, at: int) -> int:
-    return data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
-
-
-def rows_of(messages: list[Message]) -> StagedRows:
-    """For whoever has messages and no rows."""
-    rows = StagedRows()
-    pieces: list[bytes] = []
-    size = 0
-    count = 0
-    for message in messages:
-        header = message.properties.encoded()
-        address = message.address.octets()
-        pieces += [address, SIZE.pack(len(header)), header, SIZE.pack(len(message.body))]
-        pieces.append(message.body)
-        size += FRAMING_SIZE + len(address) + len(header) + len(message.body)
-        count += 1
-        if count == BLOCK_ROWS_MAX or size >= BLOCK_BYTES_MAX:
-            rows.add(count, memoryview(b"".join(pieces)))
-            pieces = []
-            size = 0
-            count = 0
-    if count:
-        rows.add(count, memoryview(b"".join(pieces)))
-    return rows

@@ -1,4 +1,4 @@
-"""The pipeline's idea of a ledger is the broker's."""
+"""What is found in the files of ledgers before any record is read."""
 
 from __future__ import annotations
 
@@ -6,35 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.ledger import records
-from penstock.broker.ledger.queue_ledger import SEQUENCES_MAX
+from penstock.formats import ledger_records as form
 from penstock.spark.jobs import kinds
-from penstock.spark.jobs import ledger_form as form
 from penstock.spark.jobs.kinds import KIND_COUNT, KIND_NAMES, UNKNOWN, kind_table
 from penstock.spark.jobs.ledger_catalog import NoLedger, find_places
 from penstock.spark.jobs.ledger_survey import FileFacts, survey
 from tests.spark.jobs.written import Book
-
-
-def test_events_and_records_are_those_of_the_broker() -> None:
-    names = [name for name in vars(records) if name.isupper() and not name.startswith("_")]
-    assert "ACKNOWLEDGED" in names
-    for name in names:
-        ours = getattr(form, "BROKER_MAGIC" if name == "MAGIC" else name)
-        theirs = getattr(records, name)
-        if name == "RECORD":
-            ours, theirs = ours.format, theirs.format
-        assert ours == theirs, name
-    assert form.head(form.BROKER_MAGIC) == records.head()
-    words: list[int] = []
-    records.add_record(words, 1, 2, 3, 4, 5, 6)
-    records.add_enqueued(words, 1, 3, 7, 4, 5, 6, (9 << 32) + 0xFFFFFFF8)
-    assert records.packed(words) == form.record(1, 2, 3, 4, 5, 6) + form.record(
-        1, form.ENQUEUED, 3, 4, 5, 6, publisher=7, sequence=0xFFFFFFF8
-    )
-    assert form.name_record(1, 2, b"/\0q") == records.name_record(1, 2, 0, b"/\0q")
-    assert form.name_record(1, 2, b"/", 4, 7) == records.name_record(1, 2, 4, b"/", 7)
-    assert form.SEQUENCE_RECORDS_MAX * form.SEQUENCES_PER_RECORD == SEQUENCES_MAX
 
 
 def test_every_kind_has_a_name_and_an_event() -> None:

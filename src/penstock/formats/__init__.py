@@ -1,0 +1,1 @@
+"""Layouts of bytes that more than one room reads or writes, each defined once."""
