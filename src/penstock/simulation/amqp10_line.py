@@ -1,4 +1,4 @@
-"""One AMQP 1.0 connection of a program on the stage: login, open, one session.
+"""One AMQP 1.0 connection of a program in the simulation: login, open, one session.
 
 Drives the wire's machine in its client role: bytes and ticks in, calls to its program out, what was
 said written at the end of each turn.

@@ -1,4 +1,4 @@
-"""Messages of AMQP 1.0 as programs on the stage write and read them."""
+"""Messages of AMQP 1.0 as programs in the simulation write and read them."""
 
 from penstock.simulation.amqp10_program import Amqp10Program
 from penstock.simulation.copies import Copy, body_of

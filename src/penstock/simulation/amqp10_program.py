@@ -47,7 +47,7 @@ class LinkUser:
 
 
 class Amqp10Program(Caller, LineUser):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -53,7 +53,7 @@ CRASH_US_MAX: Final = 3_000
 
 
 class Amqp10Receiver(SendingProgram):
-    """Held by the stage; receives from one queue, or from two over one session."""
+    """Held by the run; receives from one queue, or from two over one session."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -1,4 +1,4 @@
-"""The link that a program on the stage receives over, with what it holds unsettled.
+"""The link that a program in the simulation receives over, with what it holds unsettled.
 
 One that lasts is known to the node by its name; when it attaches again it says what it holds, and
 what it has decided, and goes on with that.

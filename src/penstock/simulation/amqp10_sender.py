@@ -47,7 +47,7 @@ ANYWHERE: Final[Order] = ("*", "*")
 
 
 class Amqp10Sender(SendingProgram):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

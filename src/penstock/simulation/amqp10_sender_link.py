@@ -1,4 +1,4 @@
-"""The links that programs on the stage send over: one that ends with its attachment, and one that
+"""The links that programs in the simulation send over: one that ends with its attachment, and one that
 outlives it and is resumed.
 """
 

@@ -61,7 +61,7 @@ ACTIONS: Final = (
 
 
 class Amqp10Transactor(Amqp10Receiver, TransactionOwner):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

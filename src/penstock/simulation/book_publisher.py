@@ -20,7 +20,7 @@ from penstock.wire.amqp091.content import BasicProperties
 
 
 class BookPublisher(Publisher):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -20,7 +20,7 @@ RECONNECT_MS_MAX: Final = 1_000
 
 
 class Caller(ABC):
-    """What the programs of both protocols have in common. Held by the stage."""
+    """What the programs of both protocols have in common. Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -15,7 +15,7 @@ ACTIONS: Final = (("", 60), ("cancel", 6), ("close channel", 2), ("crash", 4))
 
 
 class CarelessConsumer(Consumer):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

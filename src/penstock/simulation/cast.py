@@ -43,7 +43,7 @@ STREAM_ROUTES: Final = [("", STREAM), *[(PARTITIONED_STREAM, key) for key in KEY
 
 
 class Cast:
-    """Held by the stage, one for each node."""
+    """Held by the run, one for each node."""
 
     def __init__(
         self, scenario: Scenario, clock: VirtualClock, dice: Dice, network: Network,

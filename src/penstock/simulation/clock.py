@@ -30,7 +30,7 @@ class Event:
 
 
 class VirtualClock(Clock):
-    """Held by everybody on a stage. Counts microseconds inside, so that many things can happen in
+    """Held by everybody in a run. Counts microseconds inside, so that many things can happen in
     one of the milliseconds that nodes see.
     """
 

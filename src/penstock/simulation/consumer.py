@@ -46,7 +46,7 @@ ACTIONS: Final = (
 
 
 class Consumer(Program):
-    """Held by the stage; consumes from one queue, or from two over one channel."""
+    """Held by the run; consumes from one queue, or from two over one channel."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -42,14 +42,14 @@ class Copy:
     queues: tuple[str, ...]
     is_mandatory: bool
     is_persistent: bool = False
-    # When a delayed exchange may let it go on, by the stage's clock in milliseconds; 0 for at once.
+    # When a delayed exchange may let it go on, by the run's clock in milliseconds; 0 for at once.
     not_before: int = 0
     fate: Fate = Fate.SENT
     was_returned: bool = False
     # As it is kept by queues, where that is not the body itself: an AMQP 1.0 message's body is kept
     # as the section that it came in.
     section: bytes = b""
-    # By the stage's clock.
+    # By the run's clock.
     sent_ms: int = 0
 
     @property

@@ -1,4 +1,4 @@
-"""Dice that a seed fixes. Every part of a stage has its own, so that one part's throws do not
+"""Dice that a seed fixes. Every part of a run has its own, so that one part's throws do not
 change another's.
 """
 
@@ -14,7 +14,7 @@ _DRAWN_OCTETS: Final = 6
 
 
 class Dice:
-    """Held by one part of the stage; `fork` makes those of its parts."""
+    """Held by one part of the run; `fork` makes those of its parts."""
 
     def __init__(self, make_source: SourceFactory, name: str) -> None:
         self._make_source: SourceFactory = make_source

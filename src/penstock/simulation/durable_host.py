@@ -53,7 +53,7 @@ class RecoveryWatcher(HostWatcher):
 
 
 class DurableHost(Host):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self,

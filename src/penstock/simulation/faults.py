@@ -36,7 +36,7 @@ FULL_US_MAX: Final = 3_000_000
 
 
 class Faults:
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self,

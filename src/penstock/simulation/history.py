@@ -10,7 +10,7 @@ from penstock.simulation.clock import VirtualClock
 
 
 class History:
-    """Held by everybody on a stage; only ever appended to."""
+    """Held by everybody in a run; only ever appended to."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock

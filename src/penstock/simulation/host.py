@@ -93,7 +93,7 @@ class HostWatcher:
 
 
 class Host(Listener):
-    """Held by the stage, one for each node."""
+    """Held by the run, one for each node."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Host(Listener):
         # Goes up with every start: what an earlier life has planned does not happen.
         self.life = 0
         self.is_up = False
-        # What the stage's clock showed when the machine's began.
+        # What the run's clock showed when the machine's began.
         self.boot_ms = 0
         self._storage = storage
         self.start()

@@ -46,7 +46,7 @@ class DurableReply(EndOfTickAnswer):
 
 
 class Job(ABC):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: Host

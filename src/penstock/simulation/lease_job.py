@@ -31,7 +31,7 @@ LOOK_CHANCE: Final = 0.2
 
 
 class LeaseJob(Job):
-    """Held by the stage. It owns leases under its own name."""
+    """Held by the run. It owns leases under its own name."""
 
     def __init__(
         self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost,

@@ -39,7 +39,7 @@ class PromiseKeeper(ABC):
 
 
 class Ledger:
-    """Held by the stage, one for each node, and by the programs that use that node."""
+    """Held by the run, one for each node, and by the programs that use that node."""
 
     def __init__(self, name: str, topology: Topology, history: History) -> None:
         self.name = name

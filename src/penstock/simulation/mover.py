@@ -29,7 +29,7 @@ MOVED: Final = BasicProperties(delivery_mode=2, headers={MOVED_HEADER: True})
 
 
 class Mover(Program):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

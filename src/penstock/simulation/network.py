@@ -53,7 +53,7 @@ class Listener(ABC):
 
 
 class Network:
-    """All lines of a stage. Held by the stage; programs dial through it."""
+    """All lines of a run. Held by the run; programs dial through it."""
 
     def __init__(self, clock: VirtualClock, dice: Dice, history: History) -> None:
         self._clock = clock

@@ -33,7 +33,7 @@ ACTIONS: Final = (
 
 
 class OffsetReader(Program):
-    """Held by the stage; reads one stream."""
+    """Held by the run; reads one stream."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -41,7 +41,7 @@ Thing = tuple[str, ...]  # what kind it is, then its names
 
 
 class Operator(Program, PromiseKeeper):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -125,7 +125,7 @@ class Scenario:
     # Consumers now and then stop reading for a while.
     consumers_pause: bool = False
     # Mean time between faults, in milliseconds. Recovery takes from a tenth of a second (a reset)
-    # to some four seconds (a cut), so most faults meet a stage that has recovered.
+    # to some four seconds (a cut), so most faults meet nodes that have recovered.
     fault_interval_ms: int = 1_500
     alarm_weight: int = 1
     # None for a node that keeps everything in memory.

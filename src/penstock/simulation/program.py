@@ -1,4 +1,4 @@
-"""A client program on the stage: it connects, works, loses its line and connects again.
+"""A client program in the simulation: it connects, works, loses its line and connects again.
 
 Drives the embedded client's sans-IO conversation as its skins do: bytes and ticks in, events out,
 what was said written at the end of each turn.
@@ -73,7 +73,7 @@ class ProgramLine(StreamUser):
 
 
 class Program(Caller):
-    """What publishers and consumers have in common. Held by the stage."""
+    """What publishers and consumers have in common. Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -50,7 +50,7 @@ Order = tuple[str, str]  # exchange and routing key of one message to be publish
 
 
 class Publisher(Program):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -19,7 +19,7 @@ DECLARE_CHANCE: Final = 0.3
 
 
 class Remover(Job):
-    """Held by the stage; deletes one queue."""
+    """Held by the run; deletes one queue."""
 
     def __init__(
         self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: Host,

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.simulation.dice import Dice
 from penstock.simulation.scenarios import SCENARIOS
-from penstock.simulation.stage import HostFactory, Stage
+from penstock.simulation.simulated_run import HostFactory, SimulatedRun
 
 # Long enough for half a dozen faults and for publishers to say most of what they have to say.
 SECONDS: Final = 8
@@ -46,14 +46,16 @@ def run_seed(
     seed: int, scenario: str, seconds: int = SECONDS, make_host: HostFactory | None = None
 ) -> Verdict:
     """Play one run. A defect that raises is a violation like any other."""
-    stage = Stage(SCENARIOS[scenario], Dice(make_source, f"{scenario}/{seed}"), make_host)
+    simulated = SimulatedRun(
+        SCENARIOS[scenario], Dice(make_source, f"{scenario}/{seed}"), make_host
+    )
     violations: list[str] = []
     try:
-        stage.play(seconds)
+        simulated.play(seconds)
     except Exception as error:
         violations.append("".join(traceback.format_exception(error)))
-    violations += stage.violations()
-    history = stage.history
+    violations += simulated.violations()
+    history = simulated.history
     return Verdict(
         seed,
         scenario,
@@ -61,7 +63,7 @@ def run_seed(
         history.digest(),
         tuple(history.lines),
         dict(history.sightings),
-        stage.clock.microseconds / 1_000_000,
+        simulated.clock.microseconds / 1_000_000,
     )
 
 

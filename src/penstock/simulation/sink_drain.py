@@ -16,7 +16,7 @@ TAKEN_MAX: Final = 4
 
 
 class SinkDrain(Job):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost,

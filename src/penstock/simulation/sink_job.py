@@ -34,7 +34,7 @@ PUBLISHING: Final = "publishing"
 
 
 class SinkJob(Job):
-    """Held by the stage. Its sink has its own name."""
+    """Held by the run. Its sink has its own name."""
 
     def __init__(
         self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost,

@@ -20,7 +20,7 @@ ROLL_BACK_CHANCE: Final = 0.1
 
 
 class TransactionalPublisher(Publisher):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self,

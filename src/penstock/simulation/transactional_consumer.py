@@ -28,7 +28,7 @@ ROLL_BACK_CHANCE: Final = 0.15
 
 
 class TransactionalConsumer(Consumer):
-    """Held by the stage."""
+    """Held by the run."""
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,

@@ -35,7 +35,7 @@ FAREWELL_SECONDS_MAX: Final = 30
 HostFactory = Callable[[str, VirtualClock, Dice, History, Limits, StoragePlan | None], Host]
 
 
-class Stage:
+class SimulatedRun:
     """Held by `run`, for one run."""
 
     def __init__(
