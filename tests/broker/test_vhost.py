@@ -411,15 +411,6 @@ def test_a_bad_binding_is_refused(vhost: VirtualHost) -> None:
     assert refused(vhost, command)[0] is PreconditionFailed
 
 
-def test_listed_bindings_include_those_of_the_default_exchange(vhost: VirtualHost) -> None:
-    vhost.apply(BindQueue("q", "e", "k"), 0)
-    listed = [
-        (binding.source.name, binding.destination_name, binding.routing_key)
-        for binding in vhost.listed_bindings()
-    ]
-    assert listed == [("", "q", "q"), ("", "mine", "mine"), ("e", "q", "k")]
-
-
 def test_the_number_of_queues_can_be_limited(vhost: VirtualHost) -> None:
     vhost.apply(SetVhostLimits(max_queues=2), 0)
     text = "cannot declare queue 'third': queue limit in vhost '/' (2) is reached"

@@ -19,7 +19,7 @@ from penstock.broker.arguments import (
     type_of,
 )
 from penstock.broker.binding import Bindings
-from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE, BoundExchanges, check_not_default
+from penstock.broker.bound_exchanges import BoundExchanges, check_not_default
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.entry import QueueEntry
@@ -171,13 +171,6 @@ class VirtualHost(QueueOwner):
             "another connection or the exclusive property value does not match that of the "
             "original declaration."
         )
-
-    def listed_bindings(self) -> list[Binding]:
-        """All bindings, with those that every queue has to the default exchange."""
-        default = self.exchanges[DEFAULT_EXCHANGE]
-        found = [Binding(default, queue, None, queue.name, {}) for queue in self.queues.values()]
-        found.extend(self.bindings.listed())
-        return found
 
     # Queues.
 

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.internal_queues import LEASE_PREFIX
 from penstock.broker.leases.lease_rows import encode_lease
 from penstock.broker.leases.leases import (
     FULL_POLL_MS,
@@ -11,7 +12,8 @@ from penstock.broker.leases.leases import (
     find_lease,
     give_back,
     leased,
-    listed_leases,
+    leases_of,
+    number_of,
     settle_leases,
     take_lease,
     taken_at,
@@ -67,7 +69,7 @@ def test_settling_a_number_settles_all_up_to_it_and_once_more_changes_nothing() 
     assert settle_leases(broker.vhost, "q", "job", 2, broker.now) == 0
     broker.tick()
     again = broker.restarted()
-    assert [facts.number for facts in listed_leases(again.vhost)] == [3]
+    assert [number_of(lease) for lease in leases_of(again.vhost, "q", "job")] == [3]
     assert bodies(again) == []
 
 
@@ -150,7 +152,7 @@ def test_what_a_full_queue_does_not_take_back_stays_in_its_lease(expires_ms: int
         broker.state.timers.fire_due(broker.now + expires_ms + FULL_POLL_MS)
     else:
         assert give_back(broker.vhost, "q", "job", 1, broker.now) == 1
-    assert (bodies(broker), listed_leases(broker.vhost)) == ([b"2"], [])
+    assert (bodies(broker), leases_of(broker.vhost, "q", "job")) == ([b"2"], [])
 
 
 def test_leased_messages_do_not_expire_and_no_policy_applies_to_them() -> None:
@@ -188,4 +190,4 @@ def test_what_cannot_be_leased_is_refused_with_the_reason(
     broker.apply(DeclareQueue("stream", durable=True, arguments={"x-queue-type": "stream"}))
     with pytest.raises(PreconditionFailed, match=text):
         take_lease(broker.vhost, request_, broker.now)
-    assert listed_leases(broker.vhost) == []
+    assert not [name for name in broker.vhost.queues if name.startswith(LEASE_PREFIX)]

@@ -9,20 +9,26 @@ import pytest
 
 from penstock.spark.jobs.capacity import (
     GIGABIT,
-    SECONDS_PER_WORKING_DAY,
-    SEED,
     Grid,
     Shape,
     Site,
     best_shape,
     capacity_grid,
     evaluate,
-    seed_isr,
     streams_max,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SECONDS_PER_WORKING_DAY = 8 * 3600
+# The seed counts no time for receiving and sending.
+SEED = Site(receive_us=0.0, send_us=0.0)
+
+
+def seed_isr(site: Site, brokers: int, queues: int) -> float:
+    """The seed's tentative internal switching rate: B.Q times what a broker takes."""
+    return brokers * queues * site.offered
 
 
 def test_one_broker_with_sixteen_queues_switches_160_thousand() -> None:

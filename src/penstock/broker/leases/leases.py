@@ -236,12 +236,6 @@ def resume_leases(vhost: VirtualHost, now: int) -> None:
             _watch(vhost, queue, now)
 
 
-def listed_leases(vhost: VirtualHost) -> list[LeaseFacts]:
-    return [
-        facts_of(queue, False) for queue in vhost.queues.values() if LEASE_OF in queue.arguments
-    ]
-
-
 def leases_of(vhost: VirtualHost, queue: str, owner: str) -> list[MessageQueue]:
     """In order of their numbers."""
     found = [

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GIGABIT: Final = 1_000_000_000
-SECONDS_PER_WORKING_DAY: Final = 8 * 3600
 
 # Measured (README, fanout to 4 and 1 to 1, transient, 100 octets): in + out = 0.45 us,
 # in + 4 out = 4 x 0.26 us.
@@ -57,9 +56,6 @@ class Site:
     receive_us: float = RECEIVE_US
     send_us: float = SEND_US
     cores: float = 1.0
-
-
-SEED: Final = Site(receive_us=0.0, send_us=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +101,6 @@ def streams_max(site: Site, bits: float) -> int:
     The seed says 4 where the link carries 3.75 streams: it rounds, so does this.
     """
     return round(bits / (site.offered * site.message_bytes * 8))
-
-
-def seed_isr(site: Site, brokers: int, queues: int) -> float:
-    """The seed's tentative internal switching rate: B.Q times what a broker takes."""
-    return brokers * queues * site.offered
 
 
 def evaluate(site: Site, shape: Shape) -> Capacity:

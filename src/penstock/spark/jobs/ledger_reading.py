@@ -30,7 +30,7 @@ from penstock.spark.jobs.ledger_catalog import (
 )
 from penstock.spark.jobs.ledger_origins import origin_runs
 from penstock.spark.jobs.ledger_survey import KINDS_OF_PAIRS, FileFacts, map_records, survey
-from penstock.spark.jobs.runs import Runs, joined, runs_of
+from penstock.spark.jobs.runs import Runs, joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,18 +101,6 @@ class Ledgers:
         return self.spark.range(0, tasks, 1, tasks).mapInArrow(rows, ROW_SQL)
 
 
-@dataclass(frozen=True, slots=True)
-class FrameRuns:
-    """A DataFrame made from `Ledgers.frame`, filtered perhaps, as a source for jobs."""
-
-    rows: DataFrame
-    catalog: Catalog
-
-    def through(self, step: Step, schema: str) -> DataFrame:
-        chosen = self.rows.select("queue_id", "start", "kind", "time_ms", "first", "count")
-        return chosen.mapInArrow(_TakeThen(step), schema)
-
-
 def open_ledgers(spark: SparkSession, paths: Sequence[str | Path]) -> Ledgers:
     """Look at every file, in tasks; raises `NoLedger` and `LedgerDamaged`."""
     places = find_places(paths)
@@ -150,14 +138,6 @@ class _ReadThen:
             if number < len(self.slices)
         )
         yield from self.step(runs)
-
-
-@dataclass(frozen=True, slots=True)
-class _TakeThen:
-    step: Step
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from self.step(runs_of(batch) for batch in batches)
 
 
 @dataclass(frozen=True, slots=True)
