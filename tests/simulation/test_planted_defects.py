@@ -8,7 +8,7 @@ from tests.simulation import planted, planted_amqp10, planted_books, planted_sto
 
 SEEDS = range(12)
 # Seeds of a scenario in which a rare defect shows, when the first dozen are too few.
-TELLING_SEEDS = {"ProgressForgettingHost": (16, 45), "HastyAppendingHost": (16, 18)}
+TELLING_SEEDS = {"ProgressForgettingHost": (6, 12), "HastyAppendingHost": (16, 18)}
 
 # The broken broker, the scenario that shows it, and what must be complained of.
 DEFECTS = [

@@ -138,3 +138,35 @@ def test_blocks_are_appended_to_a_stream_ahead_of_the_flush() -> None:
         broker.tick()
     assert (sink.taken, sink.pending) == ([], [])
     assert bodies(broker, "s") == [b"%d" % row for row in range(BLOCKS_AHEAD_MAX + 5)]
+
+
+def test_a_step_that_waits_for_a_flush_asks_for_no_time() -> None:
+    disk = MemoryDisk(at_once=False)
+    broker = Broker(disk)
+    declare_stream(broker)
+    rows = rows_of([message(b"row", key="s")])
+    stage(broker.vhost, StageKey(SINK, 0, 0, 0), rows, broker.now)
+    broker.tick()
+    commit(broker.vhost, SINK, 0, [(0, 0, 1)], broker.now)
+    sink = broker.vhost.sinks[SINK]
+    while True:
+        broker.state.timers.fire_due(broker.now)
+        if sink.taken:
+            break
+        broker.tick()
+        disk.answer_flushes(broker.now)
+    broker.tick()
+    # It looks for more to take, and finds none.
+    broker.state.timers.fire_due(broker.now)
+    for _ in range(10):
+        broker.tick()
+        # What else is due are chores, a day away.
+        assert broker.state.timers.next_due() > broker.now + 1000
+        assert sink.pending
+    for _ in range(2):
+        # Of what was appended, and of the wait for it.
+        disk.answer_flushes(broker.now)
+        broker.tick()
+    assert 0 < broker.state.timers.next_due() <= broker.now
+    broker.state.timers.fire_due(broker.now)
+    assert (sink.taken, sink.pending) == ([], [])

@@ -24,7 +24,7 @@ from penstock.broker.sinks.expiry import rest_sink
 from penstock.broker.sinks.row_targets import RowTargets, first_full
 from penstock.broker.sinks.stages import first_sequence, lasting_name
 from penstock.broker.streams.rows import StreamRows
-from penstock.broker.streams.stream import DURABLE_POLL_MS, Stream, are_durable
+from penstock.broker.streams.stream import Stream, are_durable
 from penstock.broker.timers import Timer
 from penstock.broker.topology import AdvanceSink, DeleteQueue
 from penstock.broker.vhost import VirtualHost
@@ -33,7 +33,8 @@ from penstock.storage.flush_waiter import FlushWaiter
 
 # How soon a full queue is looked at again: consumers that empty it do so in batches.
 ROOM_POLL_MS: Final = 20
-
+# When the next step comes: as soon as everybody else has had a turn.
+NEXT_STEP_MS: Final = 1
 
 # Blocks that are appended to streams and not known to be safe yet. A flush takes some milliseconds,
 # in which as many blocks can be appended; the next ones wait for the first to be safe. Each has half
@@ -70,6 +71,8 @@ class PublishStep(Timer):
         # Stages whose commit is durable, and whether a mark waits for those of others.
         self._durable: set[str] = set()
         self._is_gated: bool = False
+        # Whether an append gate waits for a flush.
+        self._awaits_appends: bool = False
         # Streams that rows of a stage went to, by its name.
         self._reached: dict[str, dict[Stream, None]] = {}
         self._targets: RowTargets = RowTargets(vhost)
@@ -87,11 +90,35 @@ class PublishStep(Timer):
             if self._published_any:
                 # Everybody else has a turn first.
                 break
-        if self._ahead or (sink.pending and not self._is_gated):
-            self._vhost.timers.schedule(self, now + DURABLE_POLL_MS)
+        if self._can_go_on():
+            self._vhost.timers.schedule(self, now + NEXT_STEP_MS)
+        elif self._ahead:
+            self._await_appends(now)
         elif not sink.pending:
             sink.is_publishing = False
             rest_sink(self._vhost, sink)
+
+    def _can_go_on(self) -> bool:
+        """Whether there is something to take or to finish, whatever is flushed meanwhile."""
+        if self._ahead and are_durable(self._ahead[0].awaited):
+            return True
+        is_left = not self._ahead or self._drained < len(self._sink.pending)
+        return (
+            is_left
+            and bool(self._sink.pending)
+            and not self._is_gated
+            and len(self._ahead) < BLOCKS_AHEAD_MAX
+        )
+
+    def _await_appends(self, now: int) -> None:
+        if not self._awaits_appends:
+            self._awaits_appends = True
+            self._vhost.streams.wrote(AppendGate(self, now), [])
+
+    def appends_flushed(self, now: int) -> None:
+        """A flush was heard that covers what was appended when it was asked for."""
+        self._awaits_appends = False
+        self._vhost.timers.schedule(self, now)
 
     def commits_became_durable(self, stages: list[str], now: int) -> None:
         self._durable = set(stages)
@@ -266,3 +293,18 @@ class CommitGate(FlushWaiter):
     def became_durable(self, mark: int, now: int) -> None:
         # Where nothing is flushed this is called at once, without a time.
         self._step.commits_became_durable(self._stages, max(now, self._asked_at))
+
+
+class AppendGate(FlushWaiter):
+    """Lets a step go on once what it has appended may be durable. Held by the stream store."""
+
+    def __init__(self, step: PublishStep, now: int) -> None:
+        self._step: PublishStep = step
+        self._asked_at: int = now
+
+    def mark(self) -> int:
+        return 0
+
+    def became_durable(self, mark: int, now: int) -> None:
+        # Where nothing is flushed this is called at once, before the tick has written anything.
+        self._step.appends_flushed(max(now, self._asked_at + NEXT_STEP_MS))

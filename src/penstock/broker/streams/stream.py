@@ -34,8 +34,6 @@ from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
 
 # Messages that a filter may pass over in one tick for one reader, so that nobody else waits long.
 PASSED_OVER_MAX: Final = 4096
-# How soon somebody who waits for appends to be safe asks again.
-DURABLE_POLL_MS: Final = 1
 
 
 class _NoProperties(Properties):
