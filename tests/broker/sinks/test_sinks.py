@@ -6,7 +6,7 @@ from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.sinks.expiry import IDLE_MS_MAX
 from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.sinks.sinks import (
-    census_of,
+    check_before_commit,
     check_owner,
     commit,
     forget_sink,
@@ -262,38 +262,38 @@ def test_a_batch_is_counted_before_it_is_committed(broker: Broker) -> None:
         stage(broker.vhost, StageKey(SINK, 0, 0, 0), staged(2, key, first), broker.now)
     broker.tick()
     for again in (broker, broker.restarted()):
-        census = census_of(again.vhost, SINK, 0, [(0, 0, 6)], mandatory=False)
-        assert census.is_needed()
-        while census.step():
+        check = check_before_commit(again.vhost, SINK, 0, [(0, 0, 6)], mandatory=False)
+        assert check.is_needed()
+        while check.step():
             pass
-        assert (census.count, census.unroutable) == (6, 2)
-        assert census.refusing(waits=False) is None
+        assert (check.count, check.unroutable) == (6, 2)
+        assert check.refusing(waits=False) is None
         again.put("small", b"and", b"more")
-        refusing = census.refusing(waits=False)
+        refusing = check.refusing(waits=False)
         assert refusing is not None
         assert (refusing.queue.name, refusing.count, refusing.octets) == ("small", 2, 2)
-        assert census.refusing(waits=True) is None
-        assert not census.is_stale()
+        assert check.refusing(waits=True) is None
+        assert not check.is_stale()
         again.declare("another")
-        assert census.is_stale()
+        assert check.is_stale()
 
 
 def test_rows_that_never_fit_are_told_from_those_that_may(broker: Broker) -> None:
     declare_small(broker, max_length_bytes=3)
     rows = rows_of([message(b"four", key="small")])
     stage(broker.vhost, StageKey(SINK, 0, 0, 0), rows, broker.now)
-    census = census_of(broker.vhost, SINK, 0, [(0, 0, 1)], mandatory=False)
-    while census.step():
+    check = check_before_commit(broker.vhost, SINK, 0, [(0, 0, 1)], mandatory=False)
+    while check.step():
         pass
-    assert census.refusing(waits=True) is not None
+    assert check.refusing(waits=True) is not None
 
 
 def test_nothing_is_counted_where_no_queue_refuses(broker: Broker) -> None:
     put_stage(broker, 0, 0, 0)
-    assert not census_of(broker.vhost, SINK, 0, [(0, 0, 3)], mandatory=False).is_needed()
-    assert census_of(broker.vhost, SINK, 0, [(0, 0, 3)], mandatory=True).is_needed()
+    assert not check_before_commit(broker.vhost, SINK, 0, [(0, 0, 3)], mandatory=False).is_needed()
+    assert check_before_commit(broker.vhost, SINK, 0, [(0, 0, 3)], mandatory=True).is_needed()
     commit(broker.vhost, SINK, 0, [(0, 0, 3)], broker.now)
-    assert not census_of(broker.vhost, SINK, 0, [(0, 0, 3)], mandatory=True).is_needed()
+    assert not check_before_commit(broker.vhost, SINK, 0, [(0, 0, 3)], mandatory=True).is_needed()
 
 
 def test_a_delayed_exchange_holds_back_what_is_published_to_it(broker: Broker) -> None:

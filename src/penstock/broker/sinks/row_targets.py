@@ -1,4 +1,4 @@
-"""Where rows go: looked up once for all rows that are alike.
+"""Where rows go: looked up once for all rows that repeat one another.
 
 Held while a batch is published or counted; what was found holds as long as the virtual host's
 generation.

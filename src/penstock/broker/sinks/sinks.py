@@ -20,8 +20,8 @@ from typing import Final
 from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.internal_queues import STAGE_OF
 from penstock.broker.sink_table import Sink
+from penstock.broker.sinks.commit_check import CommitCheck
 from penstock.broker.sinks.expiry import is_forgettable, touch_sink
-from penstock.broker.sinks.staged_census import StagedCensus
 from penstock.broker.sinks.staged_publish import PublishStep
 from penstock.broker.sinks.stages import (
     BATCHES_MAX,
@@ -120,14 +120,14 @@ def is_committed(vhost: VirtualHost, sink: str, batch: int) -> bool:
     return known is not None and batch <= known.batch
 
 
-def census_of(
+def check_before_commit(
     vhost: VirtualHost, sink: str, batch: int, attempts: Attempts, mandatory: bool
-) -> StagedCensus:
+) -> CommitCheck:
     """Counts what a commit would publish; it has nothing to count when that was committed."""
     stages: tuple[str, ...] = ()
     if not is_committed(vhost, sink, batch):
         stages = _stages_of(vhost, sink, batch, attempts)
-    return StagedCensus(vhost, stages, mandatory)
+    return CommitCheck(vhost, stages, mandatory)
 
 
 def commit(vhost: VirtualHost, sink: str, batch: int, attempts: Attempts, now: int) -> Sink:

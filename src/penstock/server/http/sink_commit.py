@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.sinks.sinks import census_of, check_owner, commit, is_committed
+from penstock.broker.sinks.sinks import check_before_commit, check_owner, commit, is_committed
 from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import NUMBER_MAX, object_in
 from penstock.server.http.staging import check_reach, check_room
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock.broker.sink_table import Sink
-    from penstock.broker.sinks.staged_census import StagedCensus
+    from penstock.broker.sinks.commit_check import CommitCheck
     from penstock.broker.vhost import VirtualHost
     from penstock.node.node import Node
     from penstock.server.http.login import Caller
@@ -43,7 +43,7 @@ class SinkCommit:
         self._mandatory = bool(read.get("mandatory", False))
         # Whether full queues are waited for instead of refusing it.
         self._waits = _word_in(read, "when_full", _WHEN_FULL) == "wait"
-        self._census: StagedCensus | None = None
+        self._check: CommitCheck | None = None
         self._counts_left = COUNTS_MAX
         # What is known of the sink since it was decided.
         self._known: Sink | None = None
@@ -55,26 +55,28 @@ class SinkCommit:
     def count(self, node: Node) -> Generator[None, None, None]:
         """What it would publish, in steps."""
         entered = enter_sink(node, self._caller, self._vhost, self._sink)
-        census = census_of(entered, self._sink, self._batch, self._attempts, self._mandatory)
-        is_counting = census.is_needed()
+        check = check_before_commit(
+            entered, self._sink, self._batch, self._attempts, self._mandatory
+        )
+        is_counting = check.is_needed()
         while is_counting:
-            is_counting = census.step()
+            is_counting = check.step()
             yield
-        self._census = census
+        self._check = check
         self._counts_left -= 1
 
     def decide(self, node: Node, now: int) -> Sink | None:
         """None when it must be counted anew."""
         entered = enter_sink(node, self._caller, self._vhost, self._sink)
         self._repeated = is_committed(entered, self._sink, self._batch)
-        census = self._census
-        assert census is not None, "counted before it is decided"
+        check = self._check
+        assert check is not None, "counted before it is decided"
         if not self._repeated:
-            if census.is_stale() and self._counts_left:
+            if check.is_stale() and self._counts_left:
                 return None
             if self._mandatory:
-                check_reach(census)
-            check_room(census, self._waits)
+                check_reach(check)
+            check_room(check, self._waits)
         self._known = commit(entered, self._sink, self._batch, self._attempts, now)
         return self._known
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.exchanges.delayed import DelayedExchange
+from penstock.broker.sinks.commit_check import CommitCheck
 from penstock.broker.sinks.row_check import NOT_SAID, RowCheck, RowJudge
-from penstock.broker.sinks.staged_census import StagedCensus
 from penstock.dialects.amqp091.properties import MessageProperties
 from penstock.formats.octets import Malformed
 from penstock.formats.stage_block import block_of
@@ -69,11 +69,11 @@ class Staging:
             yield
         found = check.found()
         if self._mandatory:
-            census = StagedCensus(vhost, (), True)
+            reach = CommitCheck(vhost, (), True)
             for count, payloads in found.parts:
-                census.add(block_of(0, count, payloads))
+                reach.add(block_of(0, count, payloads))
                 yield
-            check_reach(census)
+            check_reach(reach)
         return found
 
 
@@ -126,22 +126,22 @@ class PublisherJudge(RowJudge):
             )
 
 
-def check_reach(census: StagedCensus) -> None:
+def check_reach(check: CommitCheck) -> None:
     """Raises when rows reach no queue that should."""
-    address = census.unroutable_address
+    address = check.unroutable_address
     if address is not None:
         raise Problem(
             409,
-            f"{census.unroutable} of {census.count} rows reach no queue, one of them with the "
+            f"{check.unroutable} of {check.count} rows reach no queue, one of them with the "
             f"exchange '{address.exchange}' and the routing key '{address.routing_key}'",
             "Bind a queue there, or leave the option mandatory out.",
-            facts={"unroutable": census.unroutable},
+            facts={"unroutable": check.unroutable},
         )
 
 
-def check_room(census: StagedCensus, waits: bool) -> None:
+def check_room(check: CommitCheck, waits: bool) -> None:
     """Raises when a queue that refuses publishes has no room for its rows."""
-    found = census.refusing(waits)
+    found = check.refusing(waits)
     if found is None:
         return
     queue = found.queue

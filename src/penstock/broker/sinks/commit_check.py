@@ -1,5 +1,5 @@
-"""What a commit would publish, counted before it is decided: rows that reach no queue, and rows for
-queues that refuse what they have no room for.
+"""The check before a commit: how many of its rows reach no queue, and how many are for queues that
+refuse what they have no room for.
 
 Counting goes block by block, with others in between. What it found holds as long as the virtual
 host's generation; how full a queue is, is asked at the end.
@@ -14,7 +14,7 @@ from penstock.formats.stage_block import BlockRows, RepeatedRows
 
 
 class RefusingQueue:
-    """What rows would bring to one queue. Held by the census."""
+    """What rows would bring to one queue. Held by the check."""
 
     def __init__(self, queue: MessageQueue) -> None:
         self.queue: MessageQueue = queue
@@ -41,7 +41,7 @@ class RefusingQueue:
         )
 
 
-class StagedCensus:
+class CommitCheck:
     """Of one commit, or of rows that are about to be staged. Held by who asks for it."""
 
     def __init__(self, vhost: VirtualHost, stages: tuple[str, ...], mandatory: bool) -> None:
