@@ -18,7 +18,7 @@ from penstock.cli.demo_steps.broker import BrokerDidNotStart, DemoBroker, cpu_se
 from penstock.cli.demo_steps.crash import CrashOutcome
 from penstock.cli.demo_steps.spark_steps import Archived, why_no_java
 from penstock.cli.demo_steps.verdict import DemoResult
-from penstock.cli.loading.ledger import Account
+from penstock.cli.loading.arrivals import Account
 from penstock.cli.loading.outcome import Outcome
 from penstock.spark.jobs.verdict import Audit, Offence, QueueVerdict
 from tests.cli.demo_process import row_of, run_demo

@@ -15,7 +15,7 @@ from penstock.server.world.entropy import MachineEntropy
 from penstock.storage.batch import BATCH_HEADER_BYTES
 from penstock.storage.errors import Damaged
 from penstock.storage.journal import Journal, JournalListener
-from penstock.storage.recovery import BatchSink, RecoveredJournal, recover
+from penstock.storage.recovery import BatchListener, RecoveredJournal, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
 from penstock.storage.segment import SEGMENT_HEADER_BYTES
 
@@ -29,7 +29,7 @@ SECOND = "journal/000000000002.log"
 LAST = "journal/000000000003.log"
 
 
-class Reader(BatchSink):
+class Reader(BatchListener):
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
 

@@ -19,7 +19,7 @@ from penstock.storage.errors import Damaged
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.number_table import NumberTable, read_newest
 from penstock.storage.publisher_notes import encode_group, encode_table
-from penstock.storage.recovery import BatchSink, recover
+from penstock.storage.recovery import BatchListener, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_segment import publishers_name
@@ -51,7 +51,7 @@ class OnDisk:
         asyncio.run(run())
 
 
-class Unread(BatchSink):
+class Unread(BatchListener):
     def batch(self, location: int, payload: bytes) -> None:
         return
 

@@ -1,7 +1,7 @@
 """A disk in memory whose flushes a test answers by hand, and who listens to a journal."""
 
 from penstock.storage.journal import SEGMENT_BYTES_MAX, Journal, JournalListener
-from penstock.storage.recovery import BatchSink, RecoveredJournal, recover
+from penstock.storage.recovery import BatchListener, RecoveredJournal, recover
 from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
 
 STORE_ID = b"0123456789abcdef"
@@ -103,7 +103,7 @@ class RecordingOwner(JournalListener):
         self.failures.append(reason)
 
 
-class Collector(BatchSink):
+class Collector(BatchListener):
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
         self.locations: list[int] = []

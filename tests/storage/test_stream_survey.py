@@ -5,7 +5,7 @@ import pytest
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.number_table import NumberTable
 from penstock.storage.stream_survey import StreamSurvey
-from penstock.storage.stream_walk import BAD_PREAMBLE, LOST, MISSING, UNVOUCHED, MessageSink
+from penstock.storage.stream_walk import BAD_PREAMBLE, LOST, MISSING, UNVOUCHED, MessageListener
 from tests.storage.stream_writing import FOLDER, copy_of, open_log, write
 
 BODIES = [b"%d" % number * (number + 1) for number in range(9)]
@@ -14,7 +14,7 @@ LOG = FOLDER + "/00000000000000000000.log"
 INDEX = FOLDER + "/00000000000000000000.idx"
 
 
-class Found(MessageSink):
+class Found(MessageListener):
     """Bodies by offset, and what is lost."""
 
     def __init__(self) -> None:

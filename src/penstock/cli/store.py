@@ -27,7 +27,7 @@ from penstock.server.world.entropy import MachineEntropy
 from penstock.storage.errors import Damaged, StorageError
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import (
-    BatchSink,
+    BatchListener,
     OpenSegment,
     open_segments,
     recover,
@@ -148,7 +148,7 @@ def opened(path: Path) -> Iterator[tuple[DataDirectory, MachineDisk]]:
         directory.close()
 
 
-class Nothing(BatchSink):
+class Nothing(BatchListener):
     """A check only counts."""
 
     def batch(self, location: int, payload: bytes) -> None:
@@ -169,7 +169,7 @@ class Finish(JournalListener):
             self.heard.set_exception(DiskError(reason))
 
 
-class Copier(BatchSink):
+class Copier(BatchListener):
     """Appends every batch up to the torn tail to a new journal. Held by one salvage."""
 
     def __init__(self, disk: MachineDisk, made: DataDirectory, end: int) -> None:

@@ -21,7 +21,7 @@ from penstock.storage.publisher_notes import PublisherNote, encode_table
 from penstock.storage.safe_point import SafePoint
 from penstock.storage.stream_log import StreamLog
 from penstock.storage.stream_survey import StreamSurvey
-from penstock.storage.stream_walk import MessageSink, Problem
+from penstock.storage.stream_walk import MessageListener, Problem
 from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.world.disk import AppendFile, DiskError, FlushListener
 
@@ -86,7 +86,7 @@ class Answer(FlushListener):
         self.heard.set_exception(DiskError(reason))
 
 
-class Rewriter(MessageSink):
+class Rewriter(MessageListener):
     """Writes the messages of a damaged segment to a new one. Held by one salvage."""
 
     def __init__(self, disk: MachineDisk, folder: str, first_offset: int, end: int) -> None:

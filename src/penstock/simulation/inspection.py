@@ -8,11 +8,11 @@ from penstock.broker.store import records
 from penstock.broker.store.recovery import StoreRecovery
 from penstock.simulation.disk import SimulatedDisk
 from penstock.storage.memory_disk import MemoryDisk
-from penstock.storage.recovery import BatchSink, recover
+from penstock.storage.recovery import BatchListener, recover
 from penstock.storage.segment import offset_of, segment_name, segment_of
 
 
-class Inspection(BatchSink):
+class Inspection(BatchListener):
     """What a disk holds now, page cache included. Changes nothing. Raises as recovery does."""
 
     def __init__(self, disk: SimulatedDisk) -> None:

@@ -37,7 +37,7 @@ from penstock.world.disk import AppendFile, Disk
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class BatchSink(ABC):
+class BatchListener(ABC):
     """Who a journal is replayed to."""
 
     @abstractmethod
@@ -122,14 +122,14 @@ def store_id_of(segments: list[OpenSegment]) -> bytes | None:
     return None
 
 
-def recover(disk: Disk, store_id_if_new: bytes, sink: BatchSink) -> RecoveredJournal:
+def recover(disk: Disk, store_id_if_new: bytes, listener: BatchListener) -> RecoveredJournal:
     """Replay a journal, cut its torn tail, and say where it goes on."""
     segments = open_segments(disk)
     safe_point = SafePoint(disk)
     state = RecoveredJournal(store_id_of(segments) or store_id_if_new)
     state.safe_point = safe_point
     if segments:
-        Recovery(disk, segments, state, sink).run()
+        Recovery(disk, segments, state, listener).run()
     elif safe_point.position():
         raise Damaged(segment_name(safe_point.segment()), 0, "it is missing, with all that it held")
     return state
@@ -139,12 +139,16 @@ class Recovery:
     """One run of `recover`."""
 
     def __init__(
-        self, disk: Disk, segments: list[OpenSegment], state: RecoveredJournal, sink: BatchSink
+        self,
+        disk: Disk,
+        segments: list[OpenSegment],
+        state: RecoveredJournal,
+        listener: BatchListener,
     ) -> None:
         self._disk: Disk = disk
         self._segments: list[OpenSegment] = segments
         self._state: RecoveredJournal = state
-        self._sink: BatchSink = sink
+        self._listener: BatchListener = listener
         self._seed: int = batch_seed(state.store_id)
         # The journal position behind each segment that was replayed whole.
         self._ends: list[int] = []
@@ -186,14 +190,14 @@ class Recovery:
     def _replay(self, segment: OpenSegment, position: int) -> int:
         """Returns the offset behind the last valid batch."""
         state = self._state
-        sink = self._sink
+        listener = self._listener
         blocks = SegmentBlocks()
         state.blocks[segment.number] = blocks
         reader = BatchReader(segment.file, SEGMENT_HEADER_BYTES, position, self._seed)
         while reader.next():
             blocks.batch_at(reader.payload_offset - BATCH_HEADER_BYTES)
             if reader.payload:
-                sink.batch(location_of(segment.number, reader.payload_offset), reader.payload)
+                listener.batch(location_of(segment.number, reader.payload_offset), reader.payload)
             state.durable_position = max(state.durable_position, reader.durable)
         state.position = reader.position
         return reader.offset

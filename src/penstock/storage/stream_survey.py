@@ -10,7 +10,7 @@ from penstock.storage.number_table import ReadNumbers, read_newest
 from penstock.storage.publisher_notes import PublisherNote, read_note
 from penstock.storage.stream_recovery import segment_numbers
 from penstock.storage.stream_segment import StreamSegment, publishers_name, segment_number
-from penstock.storage.stream_walk import MISSING, MessageSink, Problem, SegmentWalk
+from penstock.storage.stream_walk import MISSING, MessageListener, Problem, SegmentWalk
 from penstock.world.disk import AppendFile, Disk
 
 
@@ -70,7 +70,7 @@ class StreamSurvey:
             walk.problems.insert(0, Problem(name, note.end, offset, 0, what))
         segment.close()
 
-    def walk(self, place: int, sink: MessageSink | None) -> SegmentWalk:
+    def walk(self, place: int, listener: MessageListener | None) -> SegmentWalk:
         """Read a segment; the survey did so once, salvage does so again for what it copies."""
         number = self.numbers[place]
         is_last = place + 1 == len(self.numbers)
@@ -79,7 +79,7 @@ class StreamSurvey:
         log = self.open(segment.log_name)
         index = self.open(segment.index_name)
         walk = SegmentWalk(segment, log, index, count)
-        walk.run(sink)
+        walk.run(listener)
         for file in (log, index):
             if file is not None:
                 file.close()

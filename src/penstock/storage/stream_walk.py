@@ -39,7 +39,7 @@ BAD_PREAMBLE: Final = "its preamble is not what was written"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class MessageSink(ABC):
+class MessageListener(ABC):
     """Who wants the messages of a segment, in order: salvage."""
 
     @abstractmethod
@@ -100,12 +100,12 @@ class SegmentWalk:
         self.problems: list[Problem] = []
         # The highest offset that an entry says was safe before it.
         self.durable_offset: int = 0
-        self._sink: MessageSink | None = None
+        self._listener: MessageListener | None = None
         self._timestamp: int = 0
         self._is_last: bool = count < 0
 
-    def run(self, sink: MessageSink | None) -> None:
-        self._sink = sink
+    def run(self, listener: MessageListener | None) -> None:
+        self._listener = listener
         segment = self.segment
         self._check_preamble(segment.log_name, self._log, LOG_MAGIC)
         self._check_preamble(segment.index_name, self._index, INDEX_MAGIC)
@@ -160,9 +160,9 @@ class SegmentWalk:
         offset = self.segment.first_offset + place
         self.durable_offset = max(self.durable_offset, offset - entry.unsynced)
         self._timestamp = entry.timestamp
-        if self._sink is not None:
+        if self._listener is not None:
             payload = self._log.read(entry.position, entry.size())
-            self._sink.message(offset, entry.timestamp, entry.flags, payload)
+            self._listener.message(offset, entry.timestamp, entry.flags, payload)
 
     def _go_through(self, place: int, end: int, position: int, target: int) -> None:
         """Messages from a place on, which lie between two positions of the log."""
@@ -220,14 +220,14 @@ class SegmentWalk:
 
     def _keep(self, place: int, timestamp: int, flags: int, payload: bytes) -> None:
         self._timestamp = timestamp
-        if self._sink is not None:
-            self._sink.message(self.segment.first_offset + place, timestamp, flags, payload)
+        if self._listener is not None:
+            self._listener.message(self.segment.first_offset + place, timestamp, flags, payload)
 
     def _lose(self, place: int, count: int, file: str, at: int) -> None:
         self._problem(file, at, place, count, LOST)
-        if self._sink is not None:
+        if self._listener is not None:
             for lost in range(place, place + count):
-                self._sink.lost(self.segment.first_offset + lost, self._timestamp)
+                self._listener.lost(self.segment.first_offset + lost, self._timestamp)
 
     def _problem(self, file: str, at: int, place: int, count: int, what: str) -> None:
         offset = self.segment.first_offset + place

@@ -6,7 +6,7 @@ The verdict on each gap is recovery's: damage if any batch says that a position 
 
 from penstock.storage.batch import BatchReader, find_batch, position_at
 from penstock.storage.errors import NotAStore
-from penstock.storage.recovery import BatchSink, OpenSegment
+from penstock.storage.recovery import BatchListener, OpenSegment
 from penstock.storage.segment import (
     SEGMENT_HEADER_BYTES,
     batch_seed,
@@ -54,18 +54,18 @@ class Survey:
         self._safe_position: int = safe_position
         self._position: int = 0
 
-    def add(self, segment: OpenSegment, sink: BatchSink) -> None:
+    def add(self, segment: OpenSegment, listener: BatchListener) -> None:
         found = SegmentSurvey(segment.name, segment.file.size())
         self.segments.append(found)
         header = segment.header
         if header is None:
-            self._without_header(segment, found, sink)
+            self._without_header(segment, found, listener)
             return
         if header.position != self._position:
             gap = Gap(segment, 0, 0, min(self._position, header.position))
             gap.missing_octets = abs(header.position - self._position)
             found.gaps.append(gap)
-        self._walk(segment, found, SEGMENT_HEADER_BYTES, header.position, sink)
+        self._walk(segment, found, SEGMENT_HEADER_BYTES, header.position, listener)
 
     def damage(self) -> list[Gap]:
         return [gap for gap in self._gaps() if gap.position < self._durable]
@@ -91,13 +91,15 @@ class Survey:
                 del gaps[0]
         return gaps
 
-    def _without_header(self, segment: OpenSegment, found: SegmentSurvey, sink: BatchSink) -> None:
+    def _without_header(
+        self, segment: OpenSegment, found: SegmentSurvey, listener: BatchListener
+    ) -> None:
         """Nothing but its batches say where it belongs."""
         at = find_batch(segment.file, 0, None, self._seed, -1)
         octets = found.octets if at < 0 else at
         found.gaps.append(Gap(segment, 0, octets, self._position))
         if at >= 0:
-            self._walk(segment, found, at, position_at(segment.file, at), sink)
+            self._walk(segment, found, at, position_at(segment.file, at), listener)
         else:
             self._position += max(0, octets - SEGMENT_HEADER_BYTES)
 
@@ -107,7 +109,7 @@ class Survey:
         found: SegmentSurvey,
         offset: int,
         position: int,
-        sink: BatchSink,
+        listener: BatchListener,
     ) -> None:
         file = segment.file
         shift = position - offset
@@ -117,7 +119,9 @@ class Survey:
                 found.batch_count += 1
                 self._durable = max(self._durable, reader.durable)
                 if reader.payload:
-                    sink.batch(location_of(segment.number, reader.payload_offset), reader.payload)
+                    listener.batch(
+                        location_of(segment.number, reader.payload_offset), reader.payload
+                    )
             self._position = shift + found.octets
             if reader.is_at_end():
                 return

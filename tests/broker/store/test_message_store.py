@@ -8,11 +8,11 @@ from penstock.broker.store import records
 from penstock.broker.topology import DeclareExchange, DeleteQueue, PurgeQueue
 from penstock.formats.octets import read_u32, read_u64
 from penstock.storage.memory_disk import MemoryDisk
-from penstock.storage.recovery import BatchSink, recover
+from penstock.storage.recovery import BatchListener, recover
 from tests.broker.store.doubles import ROOMY, SMALL, Broker, audit, copied, message
 
 
-class Batches(BatchSink):
+class Batches(BatchListener):
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
 

@@ -21,7 +21,7 @@ from penstock.broker.topology import (
 from penstock.dialects.amqp091.properties import read_stored_properties
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.memory_disk import MemoryDisk
-from penstock.storage.recovery import BatchSink, recover
+from penstock.storage.recovery import BatchListener, recover
 from penstock.wire.amqp091.content import BasicProperties, decode_properties, encode_header
 from tests.broker.store.doubles import ROOMY, SMALL, Broker, audit, message
 
@@ -58,7 +58,7 @@ def test_what_lives_is_what_was_written_last_and_did_not_leave(
     assert sizes.tolist() == [expected[position][1] for position in sorted(expected)]
 
 
-class Nothing(BatchSink):
+class Nothing(BatchListener):
     def batch(self, location: int, payload: bytes) -> None:
         raise AssertionError("the disk is new")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.loading.client_ledger import ClientLedger, WrittenLedger
+from penstock.cli.loading.client_ledger import ClientLedger, WrittenArrivals
 from penstock.formats import ledger_records as form
 
 Run = tuple[int, int, int, int, int]
@@ -49,7 +49,7 @@ def test_numbers_are_written_as_runs(path: Path) -> None:
 
 def test_a_sinks_books_are_kept_and_written(path: Path) -> None:
     book = ClientLedger(path)
-    ledger = WrittenLedger(book, book.name("/", "q", "p"))
+    ledger = WrittenArrivals(book, book.name("/", "q", "p"))
     arrived = [(0, False), (1, False), (2, True), (3, True), (1, False)]
     firsts = [ledger.enter(sequence, flag) for sequence, flag in arrived]
     assert firsts == [True, True, True, True, False]

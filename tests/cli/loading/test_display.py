@@ -4,9 +4,9 @@ import io
 
 from rich.console import Console
 
+from penstock.cli.loading.arrivals import Account
 from penstock.cli.loading.crew import Snapshot
 from penstock.cli.loading.display import LiveDisplay, outcome_table
-from penstock.cli.loading.ledger import Account
 from penstock.cli.loading.outcome import Outcome
 from penstock.cli.loading.plan import make_plan
 

@@ -1,13 +1,13 @@
 """The figures: rates, ISR and XSR from counts and times, and a broken promise from the books."""
 
-from penstock.cli.loading.ledger import Ledger, LedgerPage
+from penstock.cli.loading.arrivals import Arrivals, ArrivalsPage
 from penstock.cli.loading.outcome import NANOSECONDS, Outcome, conclude
 from penstock.cli.loading.plan import Mode, Plan, make_plan
 from penstock.cli.loading.reports import FaucetFinished, SinkFinished
 
 
-def pages_of(*sequences: int) -> LedgerPage:
-    ledger = Ledger()
+def pages_of(*sequences: int) -> ArrivalsPage:
+    ledger = Arrivals()
     for sequence in sequences:
         ledger.enter(sequence, redelivered=False)
     return ledger.page()

@@ -21,7 +21,7 @@ from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.segments import RECORD_WEIGHT, SegmentLives
 from penstock.broker.topology import BrokerCommand, OpenDelayLine
 from penstock.formats.octets import read_u32, read_u64
-from penstock.storage.recovery import BatchSink
+from penstock.storage.recovery import BatchListener
 from penstock.storage.segment import segment_of
 
 
@@ -37,7 +37,7 @@ class RecoveredQueue:
         self.may_expire: bool = False
 
 
-class StoreRecovery(BatchSink):
+class StoreRecovery(BatchListener):
     """Held by the node while it starts."""
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 
 from penstock.cli.demo_steps.marked_body import read_body
 from penstock.cli.demo_steps.publisher import AWAY_SECONDS_MAX, RETRY_SECONDS, Errand, hang_up
-from penstock.cli.loading.client_ledger import ClientLedger, WrittenLedger
-from penstock.cli.loading.ledger import Ledger
+from penstock.cli.loading.arrivals import Arrivals
+from penstock.cli.loading.client_ledger import ClientLedger, WrittenArrivals
 from penstock.client import blocking
 from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.calls import consume, limit_prefetch
@@ -34,8 +34,8 @@ class Consumer(threading.Thread):
         self._is_stream: bool = is_stream
         self._next_offset: int = 0
         self._stopping: threading.Event = threading.Event()
-        self.ledgers: dict[int, Ledger] = {}
-        self._written: list[WrittenLedger] = []
+        self.arrivals: dict[int, Arrivals] = {}
+        self._written: list[WrittenArrivals] = []
         # First arrivals, and everything that came.
         self.distinct: int = 0
         self.received: int = 0
@@ -84,20 +84,20 @@ class Consumer(threading.Thread):
     def _enter(self, batch: list[Delivered]) -> None:
         for message in batch:
             publisher, sequence, again = read_body(message.body)
-            ledger = self.ledgers.get(publisher) or self._open_ledger(publisher)
-            self.distinct += ledger.enter(sequence, message.redelivered or again)
+            arrivals = self.arrivals.get(publisher) or self._open_arrivals(publisher)
+            self.distinct += arrivals.enter(sequence, message.redelivered or again)
         self.received += len(batch)
         if self._is_stream:
             self._next_offset = offset_of(batch[-1]) + 1
         for written in self._written:
             written.end_run()
 
-    def _open_ledger(self, publisher: int) -> Ledger:
+    def _open_arrivals(self, publisher: int) -> Arrivals:
         name = f"{self._errand.run:08x}.{publisher}"
-        ledger = WrittenLedger(self._book, self._book.name("/", self.queue, name))
-        self._written.append(ledger)
-        self.ledgers[publisher] = ledger
-        return ledger
+        arrivals = WrittenArrivals(self._book, self._book.name("/", self.queue, name))
+        self._written.append(arrivals)
+        self.arrivals[publisher] = arrivals
+        return arrivals
 
 
 def offset_of(message: Delivered) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.cli.demo_steps.broker import DemoBroker
 from penstock.cli.demo_steps.consumer import Consumer
 from penstock.cli.demo_steps.publisher import Errand, Publisher
-from penstock.cli.loading.ledger import Account
+from penstock.cli.loading.arrivals import Account
 from penstock.client import blocking
 from penstock.client.calls import bind_queue, declare_exchange, declare_queue
 
@@ -199,8 +199,8 @@ class Crash:
         account = Account()
         for consumer in self._consumers:
             for number, publisher in enumerate(self._publishers):
-                ledger = consumer.ledgers.get(number)
-                pages = [] if ledger is None else [ledger.page()]
+                arrivals = consumer.arrivals.get(number)
+                pages = [] if arrivals is None else [arrivals.page()]
                 unpromised = publisher.unpromised()
                 account.settle(consumer.queue, number, publisher.published, unpromised, pages)
         return account

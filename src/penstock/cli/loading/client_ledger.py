@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from penstock.cli.loading.ledger import Ledger
+from penstock.cli.loading.arrivals import Arrivals
 from penstock.formats import ledger_records as form
 
 # One write for two thousand runs.
@@ -89,7 +89,7 @@ class ClientLedger:
             self.flush()
 
 
-class WrittenLedger(Ledger):
+class WrittenArrivals(Arrivals):
     """A sink's books on one publisher and one queue that are also written down."""
 
     def __init__(self, book: ClientLedger, name: int) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.cli.loading.arrivals import Account, ArrivalsPage
 from penstock.cli.loading.latency import LatencyHistogram
-from penstock.cli.loading.ledger import Account, LedgerPage
 from penstock.cli.loading.plan import Plan
 from penstock.cli.loading.reports import FaucetFinished, SinkFinished
 
@@ -95,7 +95,7 @@ def settle_account(plan: Plan, faucets: list[FaucetFinished], sinks: list[SinkFi
         unpromised = frozenset(faucet.unpromised)
         for queue in plan.queues_of_publisher(faucet.publisher):
             key = (queue, faucet.publisher)
-            pages: list[LedgerPage] = [sink.pages[key] for sink in sinks if key in sink.pages]
+            pages: list[ArrivalsPage] = [sink.pages[key] for sink in sinks if key in sink.pages]
             account.settle(queue, faucet.publisher, faucet.published, unpromised, pages)
     return account
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from penstock.cli.loading.ledger import LedgerPage
+from penstock.cli.loading.arrivals import ArrivalsPage
 
 
 class Order(Enum):
@@ -53,7 +53,7 @@ class SinkFinished:
     foreign: int
     last_delivery: int
     cpu_seconds: float
-    pages: dict[tuple[str, int], LedgerPage] = field(default_factory=dict)
+    pages: dict[tuple[str, int], ArrivalsPage] = field(default_factory=dict)
     latency: dict[int, int] = field(default_factory=dict)
     fault: str | None = None
 

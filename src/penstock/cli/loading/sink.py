@@ -6,9 +6,9 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Final
 
-from penstock.cli.loading.client_ledger import ClientLedger, WrittenLedger
+from penstock.cli.loading.arrivals import Arrivals
+from penstock.cli.loading.client_ledger import ClientLedger, WrittenArrivals
 from penstock.cli.loading.latency import LatencyHistogram
-from penstock.cli.loading.ledger import Ledger
 from penstock.cli.loading.plan import Plan
 from penstock.cli.loading.reports import Order, Progress, Ready, SinkFinished
 from penstock.cli.loading.stamp import STAMP, STAMP_SIZE
@@ -40,9 +40,9 @@ class Sink:
             self._channel.call(limit_prefetch(plan.prefetch))
         for queue in plan.queues_of_consumer(consumer):
             self._channel.call(consume(queue, consumer_tag=queue, no_ack=plan.no_ack))
-        self._ledgers: dict[tuple[str, int], Ledger] = {}
+        self._arrivals: dict[tuple[str, int], Arrivals] = {}
         self._book: ClientLedger | None = None
-        self._written: list[WrittenLedger] = []
+        self._written: list[WrittenArrivals] = []
         if plan.ledger is not None:
             self._vhost: str = decode_uri(plan.uri).vhost
             self._book = ClientLedger(Path(plan.ledger) / f"{plan.run:08x}-sink-{consumer}.led")
@@ -76,7 +76,7 @@ class Sink:
             foreign=self._foreign,
             last_delivery=self._last_delivery,
             cpu_seconds=cpu_seconds,
-            pages={key: ledger.page() for key, ledger in self._ledgers.items()},
+            pages={key: arrivals.page() for key, arrivals in self._arrivals.items()},
             latency=self._latency.counts,
             fault=fault,
         )
@@ -87,7 +87,7 @@ class Sink:
         self._last_delivery = now
         wanted = self._plan.run
         unpack_from = STAMP.unpack_from
-        tag, publisher, ledger = "", -1, Ledger()
+        tag, publisher, arrivals = "", -1, Arrivals()
         left, left_count = 0, 0
         for message in batch:
             body = message.body
@@ -99,8 +99,8 @@ class Sink:
                 continue
             if sender != publisher or message.consumer_tag != tag:
                 tag, publisher = message.consumer_tag, sender
-                ledger = self._ledger_of(tag, publisher)
-            if not ledger.enter(sequence, message.redelivered):
+                arrivals = self._arrivals_of(tag, publisher)
+            if not arrivals.enter(sequence, message.redelivered):
                 continue
             if time_left == left:
                 left_count += 1
@@ -111,18 +111,18 @@ class Sink:
         for written in self._written:
             written.end_run()
 
-    def _ledger_of(self, queue: str, publisher: int) -> Ledger:
-        ledger = self._ledgers.get((queue, publisher))
-        if ledger is not None:
-            return ledger
+    def _arrivals_of(self, queue: str, publisher: int) -> Arrivals:
+        arrivals = self._arrivals.get((queue, publisher))
+        if arrivals is not None:
+            return arrivals
         if self._book is None:
-            ledger = Ledger()
+            arrivals = Arrivals()
         else:
             name = self._plan.publisher_name(publisher)
-            ledger = WrittenLedger(self._book, self._book.name(self._vhost, queue, name))
-            self._written.append(ledger)
-        self._ledgers[queue, publisher] = ledger
-        return ledger
+            arrivals = WrittenArrivals(self._book, self._book.name(self._vhost, queue, name))
+            self._written.append(arrivals)
+        self._arrivals[queue, publisher] = arrivals
+        return arrivals
 
     def _record(self, nanoseconds: int, count: int) -> None:
         if count:

@@ -22,7 +22,7 @@ EXAMPLES_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerPage:
+class ArrivalsPage:
     """A ledger as it travels from a sink's process to the crew; `marks` are compressed."""
 
     marks: bytes
@@ -31,7 +31,7 @@ class LedgerPage:
     out_of_order: int
 
 
-class Ledger:
+class Arrivals:
     """What one sink received of one publisher from one queue."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class Ledger:
             self._out_of_order += 1
         return True
 
-    def page(self) -> LedgerPage:
-        return LedgerPage(
+    def page(self) -> ArrivalsPage:
+        return ArrivalsPage(
             # Level 1: the marks are nearly all alike, more effort gains nothing.
             marks=zlib.compress(self._marks[: self._highest + 1], 1),
             duplicates_flagged=self._duplicates_flagged,
@@ -90,7 +90,7 @@ class Account:
         publisher: int,
         sent: int,
         unpromised: Collection[int],
-        pages: list[LedgerPage],
+        pages: list[ArrivalsPage],
     ) -> None:
         """Enter one queue's pages, one per sink that consumed it, for one publisher."""
         total = bytearray(sent)

@@ -1,16 +1,16 @@
 """The books: loss, duplicates and disorder are seen, and nothing else is."""
 
-from penstock.cli.loading.ledger import GROWTH, Account, Ledger, LedgerPage
+from penstock.cli.loading.arrivals import GROWTH, Account, Arrivals, ArrivalsPage
 
 
-def page(*arrivals: tuple[int, bool]) -> LedgerPage:
-    ledger = Ledger()
+def page(*arrivals: tuple[int, bool]) -> ArrivalsPage:
+    ledger = Arrivals()
     for sequence, redelivered in arrivals:
         ledger.enter(sequence, redelivered)
     return ledger.page()
 
 
-def settled(sent: int, *pages: LedgerPage, unpromised: frozenset[int] = frozenset()) -> Account:
+def settled(sent: int, *pages: ArrivalsPage, unpromised: frozenset[int] = frozenset()) -> Account:
     account = Account()
     account.settle("q", 0, sent, unpromised, list(pages))
     return account
@@ -64,7 +64,7 @@ def test_a_message_whose_faucet_died_before_counting_it_still_counts_as_received
 
 
 def test_the_ledger_grows_with_the_sequence() -> None:
-    ledger = Ledger()
+    ledger = Arrivals()
     assert ledger.enter(3 * GROWTH, redelivered=False)
     assert not ledger.enter(3 * GROWTH, redelivered=True)
     assert settled(3 * GROWTH + 1, ledger.page()).received == 1
