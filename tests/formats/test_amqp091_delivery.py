@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.formats import amqp091_delivery as delivery
 from penstock.formats.amqp091_frames import END, encode_content
-from penstock.formats.octets import read_u64, write_short_string
+from penstock.formats.octets import LAST_OCTETS, read_u64, write_short_string
 from penstock.wire.amqp091.methods_generated import BasicDeliver
 
 NAMES = st.text(max_size=40)
@@ -28,7 +28,7 @@ def test_the_parts_make_the_frames_of_a_delivery(
     parts = [
         delivery.delivery_start(CHANNEL, consumer_tag.encode(), len(address)),
         (tag >> 8).to_bytes(7, "big"),
-        delivery.LAST_OCTETS[tag & 0xFF],
+        LAST_OCTETS[tag & 0xFF],
         delivery.delivery_middle(CHANNEL, address, header, len(body)),
     ]
     if body:

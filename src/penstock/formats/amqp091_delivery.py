@@ -28,8 +28,7 @@ CONSUMER_TAG_AT: Final = 4
 TAG_AND_FLAG_SIZE: Final = 8 + 1
 NOT_REDELIVERED: Final = b"\x00"
 REDELIVERED: Final = b"\x01"
-# Every possible last octet of a delivery tag, and the same with the flag of a first delivery.
-LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
+# Every possible last octet of a delivery tag, with the flag of a first delivery.
 LAST_OCTETS_AND_FLAG: Final = [bytes([octet, 0]) for octet in range(256)]
 # Every possible size of a deliver method: consumer tag, exchange and key are short strings.
 DELIVER_SIZES: Final = [

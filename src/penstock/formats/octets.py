@@ -13,6 +13,8 @@ from struct import Struct
 from typing import Final
 
 SHORT_STRING_BYTES_MAX: Final = 255  # its length is one octet
+# Every octet by itself: the last one of a number that counts up, behind others that stay.
+LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
 
 _U16: Final = Struct(">H")
 _U32: Final = Struct(">I")

@@ -1,8 +1,8 @@
 """A stream on disk: segments of messages, addressed by offset, written once per tick.
 
 `add` only composes; `write` appends what was composed to the log and to the index, one append each.
-Messages that follow one another mostly share address and header, so what these make of an entry is
-kept with its checksum, and such a message costs one checksum over its body and twelve octets.
+Most messages repeat the one before them in all but the body, so what address and header make of an
+entry is kept with its checksum, and a repeat costs one checksum over its body and twelve octets.
 
 Invariants
 - offsets count up without gaps from `first_offset` to `end_offset`; what is composed has offsets
@@ -79,14 +79,14 @@ class StreamLog:
         self.composed_count: int = 0
         self._composed_timestamp: int = 0
 
-        # What the last message's address and header made of it.
+        # Of the last message, for those that repeat it.
         self._address: bytes = b""
-        self._header: bytes = b""
+        self._openinger: bytes = b""
         self._body_size: int = -1
         self._flags: int = -1
         self._fixed: bytes = b""
-        self._head: bytes = b""
-        self._head_crc: int = 0
+        self._opening: bytes = b""
+        self._opening_crc: int = 0
         self._fixed_timestamp: int = -1
 
         # Sealed segments that no flush was asked for yet, and those that one is at work on.
@@ -128,48 +128,48 @@ class StreamLog:
             self._composed_timestamp = timestamp
         if (
             address is not self._address
-            or header is not self._header
+            or header is not self._openinger
             or len(body) != self._body_size
             or flags != self._flags
             or timestamp != self._fixed_timestamp
         ):
-            self._compose_head(address, header, len(body), flags, timestamp)
+            self._begin_repeats(address, header, len(body), flags, timestamp)
         offset = self.end_offset + self.composed_count
         unsynced = min(offset - self.durable_offset, UNSYNCED_MAX)
         self._entries.append(self._fixed)
         self._entries.append(
-            VARIED.pack(self._position, zlib.crc32(body, self._head_crc), unsynced)
+            VARIED.pack(self._position, zlib.crc32(body, self._opening_crc), unsynced)
         )
-        self._payloads.append(self._head)
+        self._payloads.append(self._opening)
         self._payloads.append(body)
-        self._position += len(self._head) + len(body)
+        self._position += len(self._opening) + len(body)
         self.composed_count += 1
         return offset
 
-    def add_run(
+    def add_repeats(
         self, address: bytes, header: bytes, payloads: bytes, count: int, flags: int, timestamp: int
     ) -> int:
-        """Compose messages that differ in the octets of their bodies only. `payloads` is what the
+        """Compose messages that repeat one another. `payloads` is what the
         log is to hold of them, one behind the other; returns the offset of the first.
         """
         size = len(payloads) // count
-        head_size = FRAMING_SIZE - 2 + len(address) + len(header)
-        offset = self.add(address, header, payloads[head_size:size], flags, timestamp)
+        opening_size = FRAMING_SIZE - 2 + len(address) + len(header)
+        offset = self.add(address, header, payloads[opening_size:size], flags, timestamp)
         if count == 1:
             return offset
         timestamp = self._timestamp
         if self._flags != flags or self._fixed_timestamp != timestamp:
-            self._compose_head(address, header, size - head_size, flags, timestamp)
+            self._begin_repeats(address, header, size - opening_size, flags, timestamp)
         assert len(payloads) == size * count, "payloads of one size"
         fixed = self._fixed
-        head_crc = self._head_crc
+        opening_crc = self._opening_crc
         entries = self._entries
         position = self._position
         unsynced = offset - self.durable_offset
         at = size
         for _ in range(count - 1):
             unsynced += 1
-            crc = zlib.crc32(payloads[at + head_size : at + size], head_crc)
+            crc = zlib.crc32(payloads[at + opening_size : at + size], opening_crc)
             entries.append(fixed)
             entries.append(VARIED.pack(position, crc, min(unsynced, UNSYNCED_MAX)))
             position += size
@@ -179,18 +179,18 @@ class StreamLog:
         self.composed_count += count - 1
         return offset
 
-    def _compose_head(
+    def _begin_repeats(
         self, address: bytes, header: bytes, body_size: int, flags: int, timestamp: int
     ) -> None:
         exchange_size = address[0]
         key_size = address[1 + exchange_size]
         assert len(address) == 2 + exchange_size + key_size, "two names with their lengths"
         self._fixed = FIXED.pack(timestamp, len(header), body_size, exchange_size, key_size, flags)
-        self._head = encode_opening(address, header, body_size)
-        assert len(self._head) == FRAMING_SIZE + exchange_size + key_size + len(header)
-        self._head_crc = zlib.crc32(self._head, zlib.crc32(self._fixed))
+        self._opening = encode_opening(address, header, body_size)
+        assert len(self._opening) == FRAMING_SIZE + exchange_size + key_size + len(header)
+        self._opening_crc = zlib.crc32(self._opening, zlib.crc32(self._fixed))
         self._address = address
-        self._header = header
+        self._openinger = header
         self._body_size = body_size
         self._flags = flags
         self._fixed_timestamp = timestamp

@@ -16,7 +16,7 @@ ONE_PAGE = StoreLimits(
     paging=PagingLimits(head_count_max=1, head_count_kept=1, head_bytes_max=1 << 30, page_count=50)
 )
 
-# Few values of each, so that many records are twins and many differ in one thing only.
+# Few values of each, so that many records repeat the one before and many differ in one thing only.
 PARTS = st.fixed_dictionaries(
     {
         "body": st.sampled_from([b"", b"a", b"b", b"xyz", b"x" * 300]),

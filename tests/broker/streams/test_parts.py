@@ -106,12 +106,12 @@ def test_what_does_not_name_a_publisher_and_a_count_is_an_ordinary_message(
 def test_the_publisher_that_was_silent_for_longest_is_forgotten() -> None:
     publishers = Publishers()
     for number in range(PUBLISHERS_MAX):
-        assert not publishers.is_repeated(Sent(str(number), 1))
-    assert publishers.is_repeated(Sent("0", 1))
-    assert not publishers.is_repeated(Sent("new", 1))
+        assert not publishers.check_and_note(Sent(str(number), 1))
+    assert publishers.check_and_note(Sent("0", 1))
+    assert not publishers.check_and_note(Sent("new", 1))
     assert len(publishers.sequences) == PUBLISHERS_MAX
-    assert publishers.is_repeated(Sent("0", 1))
-    assert not publishers.is_repeated(Sent("1", 1))
+    assert publishers.check_and_note(Sent("0", 1))
+    assert not publishers.check_and_note(Sent("1", 1))
 
 
 def test_a_tail_is_bounded_by_count_and_octets() -> None:

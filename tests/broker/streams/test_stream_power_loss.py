@@ -97,7 +97,7 @@ class Story:
             self.count += 1
             body = b"%d" % self.count * self.dice.between(1, 60)
             sent = message(body, x_publisher_id="p", x_publisher_sequence=self.count)
-            assert not files.publishers.is_repeated(Sent("p", self.count))
+            assert not files.publishers.check_and_note(Sent("p", self.count))
             header = sent.properties.encoded()
             offset = files.log.add(sent.address.octets(), header, body, HAS_PUBLISHER, 0)
             files.notes.published(offset)

@@ -53,7 +53,7 @@ class PartitionedStreamExchange(Exchange):
         self._by_turns: bool = _is_by_turns(arguments)
         self.by_key_only = not self._by_turns
         self._next: int = 0
-        # Properties that name no publisher, so that messages like the last are not searched.
+        # Properties that name no publisher, so that repeats of the last message are not searched.
         self._unnamed: Properties | None = None
         self._bindings: list[list[Binding]] = [[] for _ in range(self.partition_count)]
 

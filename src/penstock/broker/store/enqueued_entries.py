@@ -9,7 +9,7 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.store import records
-from penstock.broker.store.record_run import RecordRun
+from penstock.broker.store.repeats import RepeatWriter
 
 NOT_WRITTEN: Final = -1
 
@@ -36,7 +36,7 @@ class EnqueuedEntries:
         self._numbers: list[int] = []
         # Whether entries of one message stand apart.
         self._is_mixed: bool = False
-        self._run: RecordRun = RecordRun()
+        self._writer: RepeatWriter = RepeatWriter()
 
     def is_empty(self) -> bool:
         return not self._entries
@@ -74,7 +74,7 @@ class EnqueuedEntries:
                 if not entry.is_gone:
                     written.append(message)
                     message.location = size
-                    size += self._run.append(pieces, entry, numbers[index], wall_offset)
+                    size += self._writer.append(pieces, entry, numbers[index], wall_offset)
                     count += 1
                     body_bytes += len(message.body)
                 index = following

@@ -6,9 +6,8 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, MessageDecoder
 from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.store import records
-from penstock.broker.store.record_run import RecordRun
+from penstock.broker.store.repeats import RepeatReader, RepeatWriter
 from penstock.broker.store.spool import SPOOLED, Spool
-from penstock.broker.store.twin import Twin
 from penstock.broker.timers import WallClock
 from penstock.storage.checked_reading import BLOCK_BYTES, CheckedOctets
 from penstock.storage.journal import Journal
@@ -33,7 +32,7 @@ class QueuePages(MessagePages):
         self._decoder: MessageDecoder = decoder
         self._wall: WallClock = wall
         # Of what is spooled.
-        self._run: RecordRun = RecordRun()
+        self._writer: RepeatWriter = RepeatWriter()
         # Of its queue in the journal; 0 when everything is spooled.
         self.number: int = 0
 
@@ -46,7 +45,7 @@ class QueuePages(MessagePages):
                 locations.append(message.location)
             else:
                 pieces: list[bytes] = []
-                self._run.append(pieces, entry, 0, self._wall.offset_ms)
+                self._writer.append(pieces, entry, 0, self._wall.offset_ms)
                 locations.append(self._spool.put(b"".join(pieces)))
         return locations
 
@@ -56,16 +55,16 @@ class QueuePages(MessagePages):
         start = 0
         octets_read = 0
         used = 0
-        twin: Twin | None = None
+        repeat: RepeatReader | None = None
         for index, location in enumerate(locations):
             at = location - start
-            if twin is not None and at >= 0:
-                message = twin.message_at(window, at)
+            if repeat is not None and at >= 0:
+                message = repeat.message_at(window, at)
                 if message is not None:
                     if not location & SPOOLED:
                         message.location = location
                         message.is_journalled = True
-                    used += twin.size
+                    used += repeat.size
                     entries.append(QueueEntry(message, positions[index]))
                     continue
             if not _holds_record(window, at):
@@ -81,7 +80,7 @@ class QueuePages(MessagePages):
             record = records.MessageRecord(window, at)
             entry = self._entry(record, positions[index], location)
             if record.pair_count == 1 and entry.expires_at == 0:
-                twin = Twin(window, at, record, entry.message)
+                repeat = RepeatReader(window, at, record, entry.message)
             entries.append(entry)
         return entries
 

@@ -6,7 +6,7 @@ from penstock.broker.discarded import Discarded
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.queue_journal import PreparedRecords
 from penstock.broker.store import records
-from penstock.broker.store.record_run import NUMBER_SIZE, RecordRun
+from penstock.broker.store.repeats import NUMBER_SIZE, RepeatWriter
 from penstock.storage.long_payload import LongPayload
 
 _POSITION_AT: Final = records.SINGLE_HEAD_SIZE
@@ -24,7 +24,7 @@ class StoredRecords(PreparedRecords):
         # How many one behind the other have records of one size, and that size.
         self._counts: list[int] = []
         self._sizes: list[int] = []
-        self._run: RecordRun = RecordRun()
+        self._writer: RepeatWriter = RepeatWriter()
         # Pieces of the batch, each with the records of some entries.
         self.payload: LongPayload = LongPayload()
         self.body_bytes: int = 0
@@ -45,7 +45,7 @@ class StoredRecords(PreparedRecords):
                 continue
             self._entries.append(entry)
             # They never expire, so it does not matter what the wall clock shows.
-            size = self._run.append(pieces, entry, self.number, 0)
+            size = self._writer.append(pieces, entry, self.number, 0)
             if self._sizes and self._sizes[-1] == size:
                 self._counts[-1] += 1
             else:

@@ -60,7 +60,7 @@ def append_message(
     wall_offset_ms: int,
 ) -> int:
     """Append a message record for one or several queues; returns its size. Many of one queue each
-    are a `RecordRun`.
+    are a `RepeatWriter`.
     """
     body = message.body
     count = len(entries)

@@ -28,7 +28,7 @@ from penstock.world.disk import AppendFile, DiskError, DiskFull
 
 NO_LIMIT: Final = -1
 # In place of an offset.
-REPEATED: Final = -1
+DUPLICATE: Final = -1
 # Stands among the cursors for the first offset that retention left; no cursor has this name.
 FIRST_OFFSET: Final = ""
 # What a reader that is behind reads at once.
@@ -106,7 +106,7 @@ class StreamFiles(FlushWaiter):
             self.cursors.write()
         self.notes: StreamNotes = StreamNotes(store, folder, own, self.log)
         self.publishers: Publishers = self.notes.publishers
-        # Properties that name no publisher, so that messages like the last are not searched.
+        # Properties that name no publisher, so that repeats of the last message are not searched.
         self._unnamed: Properties | None = None
         self.listener: SafeListener | None = None
         # Retention; NO_LIMIT for none.
@@ -117,9 +117,9 @@ class StreamFiles(FlushWaiter):
         self._doomed: list[StreamSegment] = []
         self._requests: deque[FlushRequest] = deque()
         self._is_deleted: bool = False
-        # The last message that was read from the log, whose address and properties serve the next.
-        self._last_stored: StoredEntry | None = None
-        self._last_message: Message | None = None
+        # The last message that was read from the log; its address and properties serve its repeats.
+        self._repeated_entry: StoredEntry | None = None
+        self._repeated_message: Message | None = None
         # After a crash the page cache may hold more than the disk.
         store.wrote(self, self.log.dirty_files() + self.cursors.file() + self.notes.files())
 
@@ -129,7 +129,7 @@ class StreamFiles(FlushWaiter):
         for lost in self.journalled.begin(journal, listener, self.log.end_offset):
             sent = sent_of(lost.properties)
             if sent is not None:
-                self._is_repeated(sent, True)
+                self._check_and_note(sent, True)
             self._hand(lost, sent)
 
     # Writing.
@@ -139,7 +139,7 @@ class StreamFiles(FlushWaiter):
         return self.log.end_offset + self.log.composed_count + self.journalled.count
 
     def add(self, message: Message, wall: int) -> int:
-        """Take a message at the end; returns its offset, or REPEATED for one that is here already:
+        """Take a message at the end; returns its offset, or DUPLICATE for one that is here already:
         it is confirmed once more, when that is safe, and not stored.
         """
         properties = message.properties
@@ -153,8 +153,8 @@ class StreamFiles(FlushWaiter):
             sent = sent_of(properties) if ID_OCTETS in header else None
             if sent is None:
                 self._unnamed = properties
-        offset = REPEATED
-        if sent is not None and self._is_repeated(sent, is_handed):
+        offset = DUPLICATE
+        if sent is not None and self._check_and_note(sent, is_handed):
             if is_handed:
                 self.journalled.confirm_behind(message)
         elif is_handed:
@@ -170,10 +170,10 @@ class StreamFiles(FlushWaiter):
             message.is_journalled = True
         return offset
 
-    def _is_repeated(self, sent: Sent, is_handed: bool) -> bool:
+    def _check_and_note(self, sent: Sent, is_handed: bool) -> bool:
         if is_handed:
-            return self.journalled.is_repeated(sent, self.publishers)
-        return self.publishers.is_repeated(sent)
+            return self.journalled.check_and_note(sent, self.publishers)
+        return self.publishers.check_and_note(sent)
 
     def _hand(self, message: Message, sent: Sent | None) -> int:
         offset = self.end_offset()
@@ -192,7 +192,7 @@ class StreamFiles(FlushWaiter):
                 continue
             flags = 0
             if handed.sent is not None:
-                self.publishers.is_repeated(handed.sent)
+                self.publishers.check_and_note(handed.sent)
                 flags = HAS_PUBLISHER
             message = handed.message
             header = message.properties.encoded()
@@ -220,10 +220,10 @@ class StreamFiles(FlushWaiter):
         # Nothing is written before all of it is composed: its note covers it as a whole, and one
         # segment holds both.
         offset = self.log.end_offset + self.log.composed_count
-        for piece in rows.pieces:
-            payloads = piece.payloads()
-            self.log.add_run(
-                piece.run.address, piece.run.header, payloads, piece.count, NOTED, wall
+        for span in rows.spans:
+            payloads = span.payloads()
+            self.log.add_repeats(
+                span.run.address, span.run.header, payloads, span.count, NOTED, wall
             )
         self.notes.staged(rows.stage, rows.end, offset)
         if self.log.is_full_batch():
@@ -311,21 +311,23 @@ class StreamFiles(FlushWaiter):
         """Messages from an offset on; at least one. Raises `Damaged`."""
         found: list[Message] = []
         for stored in self.log.read(offset, READ_COUNT_MAX, READ_BYTES_MAX):
-            last = self._last_stored
-            like = self._last_message
+            entry = self._repeated_entry
+            repeated = self._repeated_message
             if (
-                like is not None
-                and last is not None
-                and stored.header == last.header
-                and stored.address == last.address
+                repeated is not None
+                and entry is not None
+                and stored.header == entry.header
+                and stored.address == entry.address
             ):
-                message = Message(like.address, like.properties, stored.body, like.origin)
+                message = Message(
+                    repeated.address, repeated.properties, stored.body, repeated.origin
+                )
             else:
                 message = self._store.decoder.decode(
                     stored.exchange, stored.routing_key, stored.header, stored.body
                 )
-                self._last_stored = stored
-                self._last_message = message
+                self._repeated_entry = stored
+                self._repeated_message = message
             found.append(message)
         return found
 

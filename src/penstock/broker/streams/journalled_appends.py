@@ -139,8 +139,8 @@ class JournalledAppends(FlushWaiter):
         """Whether a message must come through the journal, or wait behind one that does."""
         return (message.through_journal or self.count > 0) and self._journal is not None
 
-    def is_repeated(self, sent: Sent, appended: Publishers) -> bool:
-        """As `Publishers.is_repeated`, which must not know of what is not appended yet."""
+    def check_and_note(self, sent: Sent, appended: Publishers) -> bool:
+        """As `Publishers.check_and_note`, which must not know of what is not appended yet."""
         known = self._sequences.get(sent.publisher, -1)
         if sent.sequence <= max(known, appended.sequences.get(sent.publisher, -1)):
             return True
@@ -175,7 +175,7 @@ class JournalledAppends(FlushWaiter):
         self.count += rows.count
 
     def confirm_behind(self, message: Message) -> None:
-        """It repeats one that may be on its way: its publisher hears of it not before that one's."""
+        """It is a duplicate of one that may be on its way: its publisher hears of it not before that one's."""
         if not self.count:
             return
         message.hold()

@@ -158,7 +158,7 @@ class StreamNotes:
         sent = sent_of(message.properties)
         if sent is None:
             return False
-        self.publishers.is_repeated(sent)
+        self.publishers.check_and_note(sent)
         return True
 
     def keep_stages(self, stages: set[str]) -> None:

@@ -26,8 +26,8 @@ class Publishers:
         # Rows by stage of a sink, of the stages that are being published.
         self.stages: dict[str, int] = {}
 
-    def is_repeated(self, sent: Sent) -> bool:
-        """Whether it was there before; noted as there when it was not."""
+    def check_and_note(self, sent: Sent) -> bool:
+        """Note a message as there; True for a duplicate, which was there before."""
         last = self.sequences.pop(sent.publisher, -1)
         self.sequences[sent.publisher] = max(last, sent.sequence)
         self.changed[sent.publisher] = None

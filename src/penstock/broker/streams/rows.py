@@ -4,7 +4,7 @@ from penstock.broker.message import NOBODY, Address, Message, Properties
 from penstock.formats.stage_block import RepeatedRows
 
 
-class RowPiece:
+class RowSpan:
     """Rows of one run that follow one another. Held by the rows of a stream."""
 
     def __init__(
@@ -30,26 +30,26 @@ class StreamRows:
         # With these the stream has what belongs there of so many rows of the stage.
         self.end: int = end
         self.count: int = 0
-        self.pieces: list[RowPiece] = []
+        self.spans: list[RowSpan] = []
 
     def add(
         self, run: RepeatedRows, first: int, count: int, address: Address, properties: Properties
     ) -> None:
         """Rows behind those that were added before."""
         self.count += count
-        last = self.pieces[-1] if self.pieces else None
+        last = self.spans[-1] if self.spans else None
         if last is not None and last.run is run and last.first + last.count == first:
             last.count += count
             return
-        piece = RowPiece(run, first, address, properties)
-        piece.count = count
-        self.pieces.append(piece)
+        span = RowSpan(run, first, address, properties)
+        span.count = count
+        self.spans.append(span)
 
     def messages(self) -> list[Message]:
         """For whoever looks at single ones."""
         made: list[Message] = []
-        for piece in self.pieces:
-            bodies = piece.run.bodies(piece.first)[: piece.count]
+        for span in self.spans:
+            bodies = span.run.bodies(span.first)[: span.count]
             for body in bodies:
-                made.append(Message(piece.address, piece.properties, body, NOBODY))
+                made.append(Message(span.address, span.properties, body, NOBODY))
         return made

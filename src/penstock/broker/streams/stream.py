@@ -21,7 +21,7 @@ from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.cursors import StreamCursors
-from penstock.broker.streams.files import REPEATED, RetentionTimer, SafeListener, StreamFiles
+from penstock.broker.streams.files import DUPLICATE, RetentionTimer, SafeListener, StreamFiles
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.journalled_appends import JournalledAppends
 from penstock.broker.streams.reader import StreamEntry, StreamReader
@@ -170,7 +170,7 @@ class Stream(MessageQueue):
 
     def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
         offset = self.files.add(message, self._wall.at(now))
-        if offset == REPEATED:
+        if offset == DUPLICATE:
             return True
         self.published_total += 1
         if self.consumers.count:

@@ -26,13 +26,13 @@ from penstock.formats.amqp091_delivery import (
     DELIVER,
     DELIVER_FIXED_SIZE,
     DELIVER_SIZES,
-    LAST_OCTETS,
     LAST_OCTETS_AND_FLAG,
     deliver_method,
     delivery_middle,
     delivery_start,
 )
 from penstock.formats.amqp091_frames import END, FRAME_HEAD_SIZE, METHOD
+from penstock.formats.octets import LAST_OCTETS
 from penstock.wire.outgoing import Outgoing
 
 DELIVERY_COUNT: Final = "x-delivery-count"

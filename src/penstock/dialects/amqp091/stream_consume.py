@@ -16,12 +16,11 @@ from penstock.dialects.amqp091.consume import CancelListener, ChannelConsumer
 from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.formats.amqp091_delivery import (
-    LAST_OCTETS,
     delivery_middle_after,
     delivery_middle_before,
 )
 from penstock.formats.amqp091_frames import CONTENT_HEADER_FIXED_SIZE, CONTENT_HEADER_SIZE_MIN, END
-from penstock.formats.octets import read_u16, read_u32, write_u16, write_u32
+from penstock.formats.octets import LAST_OCTETS, read_u16, read_u32, write_u16, write_u32
 from penstock.wire.amqp091.property_flags_generated import CONTENT_ENCODING, CONTENT_TYPE, HEADERS
 
 OFFSET_HEADER: Final = "x-stream-offset"

@@ -58,8 +58,8 @@ class Connection(Hearer):
         self._pending: bytearray = bytearray()
         self._wanted: int = 0
 
-        # The last whole content: publishers mostly say the same again, and a comparison of octets
-        # then replaces looking at every field.
+        # The last whole content: most contents repeat it, and a comparison of octets then replaces
+        # looking at every field.
         self._channel: Channel = self._no_channel
         self._method: bytes = b""
         self._header: bytes = b""
@@ -70,7 +70,7 @@ class Connection(Hearer):
         self._rest_size: int = 0
         # The last octet of its body's size, which is looked at before all others.
         self._size_octet: int = -1
-        # The same with the method frame before it, kept once a content came twice.
+        # The same with the method frame before it, kept once a content was repeated.
         self._repeats: bool = False
         self._prelude: bytes = b""
         self._prelude_size: int = 0
@@ -179,7 +179,7 @@ class Connection(Hearer):
             self._keep(data, position)
 
     def _repeated_content(self, body: bytes) -> None:
-        """The fastest path: a content like the last one in everything but its body's octets."""
+        """The fastest path: a content that repeats the last one in everything but its body's octets."""
         try:
             self.listener.content_received(self._channel.number, self._method, self._header, body)
         except (Fault, Malformed) as error:

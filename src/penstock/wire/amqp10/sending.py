@@ -4,9 +4,9 @@ A transfer that fits one frame is
 
     size | 02 00 channel 00 53 14 C0 size 05 handle 70 id' | id" | A0 04 tag' | tag" | 43 42 | payload
 
-where id" and tag" are the last octets of the delivery id and of the delivery tag. Successive
-transfers of one link mostly differ only in these and in the payload, so the parts in between are
-kept, each renewed when the octets before its last one change. A transfer then costs eight list
+where id" and tag" are the last octets of the delivery id and of the delivery tag. Most
+transfers of a link repeat the one before: they differ only in these and in the payload. So the parts
+in between are kept, each renewed when the octets before its last one change. A transfer then costs eight list
 appends and copies nothing.
 
 The delivery tag is a number, counted on over several sessions of a link (`first_tag`), and so unique
@@ -23,6 +23,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.formats.octets import LAST_OCTETS
 from penstock.wire.amqp10.conditions_generated import INVALID_FIELD
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.framing import AMQP_FRAME, FRAME_HEAD_SIZE, encode_frame
@@ -33,7 +34,6 @@ from penstock.wire.amqp10.values import Composite
 from penstock.wire.amqp10.window import SessionWindow
 from penstock.wire.outgoing import Outgoing
 
-LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
 _U32: Final = Struct(">I")
 # message-format 0, then settled.
 _UNSETTLED: Final = b"\x43\x42"

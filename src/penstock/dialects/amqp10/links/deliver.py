@@ -1,6 +1,6 @@
 """Deliveries: a queue's entry becomes a transfer.
 
-What comes before the body is composed once for messages that share address and properties; then a
+What comes before the body is composed once for a message and its repeats; then a
 delivery costs what the wire needs for its frame. A receiver with credit gets as many messages as
 fit into the session's window and one write.
 

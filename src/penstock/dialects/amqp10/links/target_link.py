@@ -1,8 +1,8 @@
 """Incoming links: a delivery becomes a message in queues, and is answered.
 
-Producers send the same head again and again: header, annotations, properties and application
-properties as one run of octets before the body. Per link the last such run is kept together with
-what it meant, so that the next delivery costs a comparison, a slice for the body and an enqueue.
+Most deliveries of a link repeat the one before: they have the same header, annotations, properties
+and application properties. These octets are kept together with what they meant, so that a repeat costs
+a comparison, a slice for the body and an enqueue.
 Everything unusual takes `_take_carefully`.
 
     outcome     when

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message
 from penstock.broker.store import records
-from penstock.broker.store.record_run import RecordRun
+from penstock.broker.store.repeats import RepeatWriter
 from tests.broker.doubles import PlainProperties
 
 ADDRESSES = [Address("", "q", b""), Address("orders", "eu", b""), Address("orders", "us", b"")]
@@ -30,7 +30,7 @@ ENTRIES = st.lists(
 def test_a_run_of_records_is_each_of_them(
     contents: list[tuple[Address, bytes, int, int, int, int]],
 ) -> None:
-    run = RecordRun()
+    run = RepeatWriter()
     in_a_run: list[bytes] = []
     one_by_one: list[bytes] = []
     for address, body, origin, number, expires_at, position in contents:

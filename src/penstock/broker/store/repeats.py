@@ -1,10 +1,11 @@
-"""Message records that are written one after the other, each of one queue: the common case.
+"""Message records that repeat the one before them: of one queue each, equal but for position and body.
 
     | kind | size | dialect | origin | pair count | queue number | position | expires at | address ...
     |<------------------ head: 18 octets ----------------------->|<-- 8 --->|<--- tail, to the body
 
-What one application publishes differs in position and body mostly, so head and tail are put
-together once for all records that are alike. `twin` reads them in the same way.
+Most of what one application publishes are such repeats (docs/ARCHITECTURE.md says where else the broker
+makes use of that). So head and tail are put together once for all of them, and a record with the
+head and the tail of the last one is read without a look at any of its fields.
 """
 
 from typing import Final
@@ -14,9 +15,11 @@ from penstock.broker.message import Message
 from penstock.broker.store import records
 
 NUMBER_SIZE: Final = 8
+_HEAD_END: Final = records.SINGLE_HEAD_SIZE
+_TAIL_START: Final = _HEAD_END + NUMBER_SIZE
 
 
-class RecordRun:
+class RepeatWriter:
     """Held by who writes records; remembers what the last one was like."""
 
     def __init__(self) -> None:
@@ -24,7 +27,7 @@ class RecordRun:
         self._header: bytes = b""
         self._origin: int = 0
         self._number: int = 0
-        # There is none like the first one.
+        # The first one repeats nothing.
         self._body_size: int = -1
         self._head: bytes = b""
         # It begins with the time of those that never expire.
@@ -65,3 +68,27 @@ class RecordRun:
         self._head = records.single_head(rest, message.origin, number)
         self._size = records.SINGLE_SIZE + rest
         self._tail = records.single_tail(self._address, self._header, self._body_size)
+
+
+class RepeatReader:
+    """Made of the record that was read last, if it is of one queue and never expires."""
+
+    def __init__(self, data: bytes, at: int, record: records.MessageRecord, like: Message) -> None:
+        self.size: int = records.size_at(data, at)
+        self.body_start: int = self.size - record.body_size
+        self._head: bytes = data[at : at + _HEAD_END]
+        self._tail: bytes = data[at + _TAIL_START : at + self.body_start]
+        self._like: Message = like
+
+    def message_at(self, data: bytes, at: int) -> Message | None:
+        """None when what is there is not a repeat, or not all of it is there."""
+        end = at + self.size
+        body_start = at + self.body_start
+        if (
+            end > len(data)
+            or data[at : at + _HEAD_END] != self._head
+            or data[at + _TAIL_START : body_start] != self._tail
+        ):
+            return None
+        like = self._like
+        return Message(like.address, like.properties, data[body_start:end], like.origin)
