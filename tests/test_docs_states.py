@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import pytest
 
-from penstock.wire.amqp10 import performatives_generated as performatives
-from penstock.wire.amqp10 import states as amqp10
 from penstock.wire.amqp091 import states as amqp091
 from penstock.wire.amqp091.methods_generated import NAMES as METHODS
+from penstock.wire.amqp10 import performatives_generated as performatives
+from penstock.wire.amqp10 import states as amqp10
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "design" / "states.md"
 DRAWING = re.compile(r"^<!-- ([^\n]+) -->\n```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -26,7 +26,9 @@ State = TypeVar("State", bound=Enum)
 Row = tuple[str, str, str]
 
 
-def rows(table: Mapping[tuple[State, int], State], verb: str, names: Mapping[int, str]) -> list[Row]:
+def rows(
+    table: Mapping[tuple[State, int], State], verb: str, names: Mapping[int, str]
+) -> list[Row]:
     return [
         (source.name, target.name, f"{verb} {names[code]}")
         for (source, code), target in table.items()
@@ -56,8 +58,7 @@ def drawing(table: list[Row]) -> str:
     for source, target, said in table:
         arrows.setdefault((source, target), []).append(said)
     lines = [
-        f"    {source} --> {target}: {', '.join(said)}"
-        for (source, target), said in arrows.items()
+        f"    {source} --> {target}: {', '.join(said)}" for (source, target), said in arrows.items()
     ]
     return "\n".join(["stateDiagram-v2", *lines, ""])
 

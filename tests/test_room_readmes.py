@@ -48,9 +48,7 @@ def contracts() -> configparser.ConfigParser:
 
 def layers() -> list[set[str]]:
     text = contracts()["importlinter:contract:rooms"]["layers"]
-    return [
-        {name.strip(" ()") for name in line.split("|")} for line in text.strip().splitlines()
-    ]
+    return [{name.strip(" ()") for name in line.split("|")} for line in text.strip().splitlines()]
 
 
 def forbidden_to(room: str) -> set[str]:
