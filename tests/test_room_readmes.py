@@ -147,7 +147,7 @@ CHECKS = [wrong_may_import, wrong_imported_by, wrong_tests, wrong_build]
 # A pattern in the example room's README, and what is planted in its place.
 PLANTS = [
     (wrong_may_import, r"\*\*May import\*\* ", "**May import** `wire`, "),
-    (wrong_may_import, r"\*\*May import\*\* `storage`, ", "**May import** "),
+    (wrong_may_import, r"\*\*May import\*\* `formats`, ", "**May import** "),
     (wrong_imported_by, r"\*\*Imported by\*\* ", "**Imported by** `wire`, "),
     (wrong_imported_by, r"\*\*Imported by\*\* `cli`, ", "**Imported by** "),
     (wrong_tests, "tests/broker`", "tests/brokers`"),
