@@ -77,9 +77,12 @@ class QueueOwner:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageQueue:
-    """One queue of one virtual host. Held by the virtual host, its bindings and its consumers."""
+    """One queue of one virtual host. Held by the virtual host, its bindings and its consumers.
+
+    Unlike other hooks it has no interpreted subclasses in the compiled build: there every publish
+    looks at the class of every queue that it reaches, which is quick only while all are known.
+    """
 
     def __init__(
         self,

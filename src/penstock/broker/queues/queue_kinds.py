@@ -1,4 +1,7 @@
-"""Who makes a queue of which type. Another room adds a kind here; nobody else need know of it."""
+"""Who makes a queue of which type. Another room adds a kind here; nobody else need know of it.
+
+A maker may be interpreted. A new subclass of `MessageQueue` must be compiled where the broker is.
+"""
 
 from mypy_extensions import mypyc_attr
 
