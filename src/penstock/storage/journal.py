@@ -116,7 +116,13 @@ class Journal(FlushListener):
     def append(self, payload: bytes) -> int:
         """Write one batch to the page cache; returns the location of its payload."""
         size = len(payload)
-        self._write(self._file_for(size), payload)
+        assert 0 < size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
+        if self._failure:
+            raise DiskError(self._failure)
+        file = self._active_file
+        if file is None or self._is_full_for(size):
+            file = self._roll()
+        self._write(file, payload)
         self.position = self._end
         return location_of(self._active, self._active_size - size)
 
@@ -124,14 +130,23 @@ class Journal(FlushListener):
         """The same for one that was prepared: neither joined nor read again, and nobody waits
         until the page cache has it.
         """
-        file = self._file_for(payload.size)
+        assert 0 < payload.size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
+        if self._failure:
+            raise DiskError(self._failure)
+        file = self._active_file
+        if file is None or self._is_full_for(payload.size):
+            file = self._roll()
         header = long_batch_header(payload, self._end, self.durable_position, self._seed)
         try:
             file.append_pieces([header, *payload.pieces])
         except DiskError as error:
             self._failure = str(error)
             raise
-        self._appended(payload.size)
+        self._noted = self.durable_position
+        self._blocks[self._active].batch_at(self._active_size)
+        size = BATCH_HEADER_BYTES + payload.size
+        self._end += size
+        self._active_size += size
         self.position = self._end
         return location_of(self._active, self._active_size - payload.size)
 
@@ -275,15 +290,6 @@ class Journal(FlushListener):
             file.truncate(self._active_size)
             self._failure = ""
 
-    def _file_for(self, size: int) -> AppendFile:
-        assert 0 < size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
-        if self._failure:
-            raise DiskError(self._failure)
-        file = self._active_file
-        if file is None or self._is_full_for(size):
-            file = self._roll()
-        return file
-
     def _is_full_for(self, size: int) -> bool:
         """A batch never spans segments; one that is larger than a segment has its own."""
         wanted = self._active_size + BATCH_HEADER_BYTES + size
@@ -321,11 +327,8 @@ class Journal(FlushListener):
             # Part of a batch may stand in the file now; recovery cuts it off.
             self._failure = str(error)
             raise
-        self._appended(len(payload))
-
-    def _appended(self, payload_bytes: int) -> None:
         self._noted = self.durable_position
         self._blocks[self._active].batch_at(self._active_size)
-        size = BATCH_HEADER_BYTES + payload_bytes
+        size = BATCH_HEADER_BYTES + len(payload)
         self._end += size
         self._active_size += size
