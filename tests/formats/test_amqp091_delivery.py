@@ -14,7 +14,8 @@ CHANNEL = b"\x00\x07"
 
 
 def test_a_delivery_has_known_bytes() -> None:
-    start = delivery.delivery_start(CHANNEL, b"ct", len(b"\x01e\x01k"))
+    opening = delivery.deliver_opening(b"ct")
+    start = delivery.delivery_start(CHANNEL, opening, delivery.DELIVER_FIXED_SIZE + 2 + 4)
     assert start == b"\x01\x00\x07\0\0\0\x14\x00\x3c\x00\x3c\x02ct"
     middle = delivery.delivery_middle(CHANNEL, b"\x01e\x01k", b"head", 3)
     assert middle == b"\0\x01e\x01k\xce\x02\x00\x07\0\0\0\x04head\xce\x03\x00\x07\0\0\0\x03"
@@ -25,8 +26,10 @@ def test_the_parts_make_the_frames_of_a_delivery(
     consumer_tag: str, exchange: str, key: str, tag: int, header: bytes, body: bytes
 ) -> None:
     address = write_short_string(exchange) + write_short_string(key)
+    octets = consumer_tag.encode()
+    method_size = delivery.DELIVER_FIXED_SIZE + len(octets) + len(address)
     parts = [
-        delivery.delivery_start(CHANNEL, consumer_tag.encode(), len(address)),
+        delivery.delivery_start(CHANNEL, delivery.deliver_opening(octets), method_size),
         (tag >> 8).to_bytes(7, "big"),
         LAST_OCTETS[tag & 0xFF],
         delivery.delivery_middle(CHANNEL, address, header, len(body)),
@@ -50,9 +53,22 @@ def test_a_middle_in_two_parts_is_the_same_middle(before: bytes, after: bytes, b
 
 @pytest.mark.parametrize("redelivered", [False, True])
 def test_the_method_by_itself_is_the_encoded_one(redelivered: bool) -> None:
-    method = delivery.deliver_method(b"ct", 2**40, redelivered, b"\x01e\x01k")
+    method = delivery.deliver_method(
+        delivery.deliver_opening(b"ct"), 2**40, redelivered, b"\x01e\x01k"
+    )
     assert method == BasicDeliver("ct", 2**40, redelivered, "e", "k").encode()
     names_at = delivery.CONSUMER_TAG_AT + 1 + 2 + delivery.TAG_AND_FLAG_SIZE
     assert method[names_at:] == b"\x01e\x01k"
     assert read_u64(method, names_at - delivery.TAG_AND_FLAG_SIZE) == 2**40
     assert len(method) == delivery.DELIVER_FIXED_SIZE + 2 + 4
+
+
+def test_the_largest_method_has_a_size_among_those_that_are_kept() -> None:
+    largest = BasicDeliver("c" * 255, 1, False, "e" * 255, "k" * 255).encode()
+    assert len(delivery.DELIVER_SIZES) == len(largest) + 1
+    assert delivery.DELIVER_SIZES[len(largest)] == len(largest).to_bytes(4, "big")
+
+
+def test_the_last_octets_of_a_tag_are_those_with_the_flag_of_a_first_delivery() -> None:
+    for octet, flagged in enumerate(delivery.LAST_OCTETS_AND_FLAG):
+        assert flagged == bytes([octet]) + delivery.NOT_REDELIVERED

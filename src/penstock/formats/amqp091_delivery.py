@@ -28,21 +28,22 @@ CONSUMER_TAG_AT: Final = 4
 TAG_AND_FLAG_SIZE: Final = 8 + 1
 NOT_REDELIVERED: Final = b"\x00"
 REDELIVERED: Final = b"\x01"
-# Every possible last octet of a delivery tag, with the flag of a first delivery.
+# Every possible last octet of a delivery tag with the flag of a first delivery.
 LAST_OCTETS_AND_FLAG: Final = [bytes([octet, 0]) for octet in range(256)]
 # Every possible size of a deliver method: consumer tag, exchange and key are short strings.
 DELIVER_SIZES: Final = [
-    size.to_bytes(4, "big")
-    for size in range(DELIVER_FIXED_SIZE + SHORT_STRING_BYTES_MAX * 3 + 2 + 1)
+    write_u32(size) for size in range(DELIVER_FIXED_SIZE + SHORT_STRING_BYTES_MAX * 3 + 2 + 1)
 ]
 
 
-def delivery_start(channel: bytes, consumer_tag: bytes, address_size: int) -> bytes:
+def deliver_opening(consumer_tag: bytes) -> bytes:
+    """The method up to its delivery tag."""
+    return b"".join([DELIVER, bytes([len(consumer_tag)]), consumer_tag])
+
+
+def delivery_start(channel: bytes, opening: bytes, method_size: int) -> bytes:
     """Up to the delivery tag. `channel` is its number in two octets."""
-    size = DELIVER_FIXED_SIZE + len(consumer_tag) + address_size
-    return b"".join(
-        [METHOD, channel, write_u32(size), DELIVER, bytes([len(consumer_tag)]), consumer_tag]
-    )
+    return b"".join([METHOD, channel, DELIVER_SIZES[method_size], opening])
 
 
 def delivery_middle(channel: bytes, address: bytes, header: bytes, body_size: int) -> bytes:
@@ -69,15 +70,11 @@ def delivery_middle_after(channel: bytes, header_rest: bytes, body_size: int) ->
     return b"".join(parts)
 
 
-def deliver_method(
-    consumer_tag: bytes, delivery_tag: int, redelivered: bool, address: bytes
-) -> bytes:
+def deliver_method(opening: bytes, delivery_tag: int, redelivered: bool, address: bytes) -> bytes:
     """The payload of the method's frame."""
     return b"".join(
         [
-            DELIVER,
-            bytes([len(consumer_tag)]),
-            consumer_tag,
+            opening,
             write_u64(delivery_tag),
             REDELIVERED if redelivered else NOT_REDELIVERED,
             address,

@@ -6,7 +6,7 @@ delivery tag and `_middle` from behind it to the body (renewed when address or h
 repeats also `_head`, up to the last octet of the tag. A delivery then costs five or six list appends
 and copies nothing.
 
-A message that is like no other (`properties.is_single`) would have these parts put together for itself
+A message that is no repeat (`properties.is_single`) would have these parts put together for itself
 alone. Its publisher has sent them already, all but the address between the same octets, so if it did on
 a channel of the same number they are passed on as they came (`_pass_on`).
 """
@@ -23,11 +23,11 @@ from penstock.dialects.amqp091.deliveries import Deliveries
 from penstock.dialects.amqp091.properties import MessageProperties, properties_of
 from penstock.dialects.amqp091.unacknowledged import Receiver
 from penstock.formats.amqp091_delivery import (
-    DELIVER,
     DELIVER_FIXED_SIZE,
     DELIVER_SIZES,
     LAST_OCTETS_AND_FLAG,
     deliver_method,
+    deliver_opening,
     delivery_middle,
     delivery_start,
 )
@@ -72,7 +72,7 @@ class ChannelConsumer(Receiver):
         self._channel_octets: bytes = deliveries.number.to_bytes(2, "big")
         # What a deliver frame begins with, before and behind its size.
         self._frame_start: bytes = METHOD + self._channel_octets
-        self._method_start: bytes = DELIVER + bytes([len(self._tag_octets)]) + self._tag_octets
+        self._method_start: bytes = deliver_opening(self._tag_octets)
         # The same with all but the last octet of a delivery tag, and these as a number.
         self._tagged_start: bytes = b""
         self._tagged_upper: int = -1
@@ -80,7 +80,7 @@ class ChannelConsumer(Receiver):
         self._properties: MessageProperties | None = None
         self._start: bytes = b""
         self._head: bytes = b""
-        self._address_size: int = -1
+        self._method_size: int = -1
         # All but the last octet of the delivery tags that `_head` is good for.
         self._upper: int = -1
         # Whether repeats of the last message have a body, and one that fits a frame.
@@ -214,10 +214,10 @@ class ChannelConsumer(Receiver):
         self._address = message.address
         self._properties = properties
         self._is_repeatable = 0 < len(message.body) <= self._deliveries.body_size_max
-        if len(address) != self._address_size:
-            # The frame's size is in the start.
-            self._address_size = len(address)
-            self._start = delivery_start(self._channel_octets, self._tag_octets, len(address))
+        method_size = DELIVER_FIXED_SIZE + len(self._tag_octets) + len(address)
+        if method_size != self._method_size:
+            self._method_size = method_size
+            self._start = delivery_start(self._channel_octets, self._method_start, method_size)
             self._upper = -1
         self._size = len(self._start) + 8 + len(self._middle) + 1
 
@@ -227,7 +227,7 @@ class ChannelConsumer(Receiver):
         self._head = self._start + self._deliveries.upper_octets(tag)
 
     def _method(self, message: Message, tag: int, redelivered: bool) -> bytes:
-        return deliver_method(self._tag_octets, tag, redelivered, message.address.octets())
+        return deliver_method(self._method_start, tag, redelivered, message.address.octets())
 
     def _write_in_pieces(self, message: Message, tag: int) -> None:
         """A body that does not fit one frame of this connection."""
