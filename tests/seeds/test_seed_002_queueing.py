@@ -1,7 +1,8 @@
 """Seed 002, "The AMQP Server Stack" and "Message Broker Queueing Architecture", by sentences.
 
-Each test quotes a sentence and its line. Sessions, links and windows (lines 23 to 63) are AMQP 1.0's
-and wait for it. Where we do otherwise, the test's name and docstring say what, and
+Each test quotes a sentence and its line. Sessions, links and windows (lines 23 to 63) are AMQP 1.0's:
+test_seed_002_sessions.py and
+test_seed_002_windows.py. Where we do otherwise, the test's name and docstring say what, and
 docs/design/queueing.md says why.
 """
 
@@ -104,8 +105,8 @@ def test_each_frame_is_processed_via_the_state_machine(house: House) -> None:
 
 @pytest.mark.parametrize("piece", [1, 2, 7, 1000])
 def test_frames_are_found_whatever_the_pieces_they_arrive_in(house: House, piece: int) -> None:
-    """Line 7: "receives data from the underlying socket in a loop, 1 frame at a time". We scan
-    whole reads; the reads may cut frames anywhere.
+    """Line 7: "The AmqpConnection constantly receives data from the underlying socket in a loop, 1
+    frame at a time." We scan whole reads; the reads may cut frames anywhere.
     """
     publisher = declared(house.client())
     publisher.publish("q", b"one", b"two")
@@ -117,7 +118,7 @@ def test_frames_are_found_whatever_the_pieces_they_arrive_in(house: House, piece
 
 
 def test_connections_reference_one_container(house: House) -> None:
-    """Line 11: "The AmqpConnection references an IContainer, which is abstraction for the
+    """Lines 11 and 12: "The AmqpConnection references an IContainer, which is abstraction for the
     application. In this case, a message broker/queue."
     """
     first, second = house.client(), house.client()
@@ -126,7 +127,9 @@ def test_connections_reference_one_container(house: House) -> None:
 
 
 def test_all_writes_are_buffered_until_the_end_of_the_tick(house: House) -> None:
-    """Line 13: "All writes to the underlying socket are buffered in the application"."""
+    """Line 13: "All writes to the underlying socket are buffered in the application. Writes are
+    enqueued in a ConcurrentQueue and flushed."
+    """
     consumer = declared(house.client())
     consumer.call(m.BasicConsume("q", "tag"))
     consumer.publish("q", b"one", b"two", b"three")
@@ -139,8 +142,9 @@ def test_all_writes_are_buffered_until_the_end_of_the_tick(house: House) -> None
 
 
 def test_a_connection_signals_once_however_much_it_has_to_write(house: House) -> None:
-    """Line 14: "A RegisteredWaitHandle is signaled on each Enqueue(). An atomic register ensures
-    only a single thread is actively looping over the queue". Our signal is a place on the flush
+    """Lines 14 and 15: "A RegisteredWaitHandle is signaled on each Enqueue(). An atomic register
+    ensures only a single thread is actively looping over the queue and writing the queued writes to
+    the underlying socket." Our signal is a place on the flush
     list, taken once; the node's flush is the one loop.
     """
     peer = house.client()
@@ -193,6 +197,24 @@ def test_what_takes_long_does_not_block_the_thread_that_handles_frames(house: Ho
     assert any(isinstance(event, Opened) for event in waiting.events)
 
 
+def test_an_answer_is_queued_and_not_written_by_who_handles_the_frame(house: House) -> None:
+    """Line 20: "That means I/O operations should be queued." An answer waits in the buffer of its
+    connection, and another connection's frames are handled before it is written.
+    """
+    asking, publishing = house.client(), house.client()
+    heard = len(asking.events)
+    asking.conversation.call(1, m.QueueDeclare("q"))
+    asking.deliver_to_node()
+    assert asking.connection.outgoing.size > 0
+    assert asking.transport.writes == []
+    publishing.publish("q", b"one")
+    publishing.deliver_to_node()
+    assert house.node.state.vhost("/").queue("q").message_count == 1
+    assert asking.transport.writes == []
+    house.settle()
+    assert len(asking.events) == heard + 1
+
+
 @pytest.mark.parametrize("room", THREADLESS_ROOMS)
 def test_shared_state_needs_no_locks_because_one_thread_has_it_all(room: str) -> None:
     """Line 20: "And all shared state should be non-blocking, non-locking." Ours has no locks
@@ -210,8 +232,8 @@ def test_shared_state_needs_no_locks_because_one_thread_has_it_all(room: str) ->
 
 
 def test_many_producers_enqueue_and_nothing_is_lost_or_doubled(house: House) -> None:
-    """Lines 67 and 72: "a concurrent, lock-free, non-blocking queue", "It supports multiple
-    "producers" which enqueue new items."
+    """Lines 67 and 72: "Each message queue is implemented a concurrent, lock-free, non-blocking
+    queue.", "It supports multiple "producers" which enqueue new items."
     """
     producers = [declared(house.client()) for _ in range(4)]
     for number, producer in enumerate(producers):
@@ -221,6 +243,20 @@ def test_many_producers_enqueue_and_nothing_is_lost_or_doubled(house: House) -> 
     queue = house.node.state.vhost("/").queue("q")
     bodies = ready_bodies(queue)
     assert len(bodies) == len(set(bodies)) == 100
+
+
+def test_what_producers_put_into_a_queue_its_consumers_take_out(house: House) -> None:
+    """Line 72: "The "ConcurrentQueue" class implements a producer/consumer pattern." Neither needs
+    the other: what was published before there was a consumer is kept for it.
+    """
+    producers = [declared(house.client()) for _ in range(2)]
+    producers[0].publish("q", b"before")
+    house.settle()
+    consumer = consuming(house)
+    producers[1].publish("q", b"after")
+    house.settle()
+    assert consumer.bodies == [b"before", b"after"]
+    assert [producer.bodies for producer in producers] == [[], []]
 
 
 def test_items_are_enqueued_at_the_tail() -> None:
@@ -257,7 +293,7 @@ def test_consumers_are_registered_with_the_queue(house: House) -> None:
 
 def test_an_enqueue_signals_the_loop_and_does_not_run_it(house: House) -> None:
     """Line 75: "Consumers are notified of messages in an event loop. Whenever an item is enqueued
-    a RegisteredWaitHandle is signaled". Ours is signalled by the touched list and runs at the end
+    a RegisteredWaitHandle is signaled to start a thread with a callback." Ours is signalled by the touched list and runs at the end
     of the tick.
     """
     peer = declared(house.client())
