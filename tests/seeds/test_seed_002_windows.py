@@ -63,7 +63,7 @@ def test_the_incoming_window_is_told_and_bounds_what_may_come() -> None:
 
 
 def test_every_received_transfer_is_one_less() -> None:
-    """Line 37: "This is decremented on each received transfer." """
+    """Line 37: "This is decremented on each received transfer"."""
     machine, session, _ = keeping_receiver(9)
     seen = []
     for number in range(4):
@@ -161,7 +161,7 @@ def test_a_transfer_beyond_an_incoming_window_of_zero_is_not_handled() -> None:
 
 
 def test_a_window_that_is_set_again_is_told_in_a_flow() -> None:
-    """Line 39: "When set or reset, we should send a flow." """
+    """Line 39: "When set or reset, we should send a flow"."""
     machine, session, _ = keeping_receiver(3)
     for number in range(3):
         machine.hear(0, transfer(number), BODY)
@@ -195,7 +195,7 @@ def sending(window: int, count: int) -> tuple[Machine, Session, SendingLink]:
 
 
 def test_every_sent_transfer_is_one_less() -> None:
-    """Line 43: "This is decremented on sent transfer." """
+    """Line 43: "This is decremented on sent transfer"."""
     machine, session, link = sender_machine(window=10)
     machine.hear(0, credit(1000, 10))
     seen = []
@@ -206,7 +206,7 @@ def test_every_sent_transfer_is_one_less() -> None:
 
 
 def test_transfers_stop_when_the_remote_incoming_window_is_used_up() -> None:
-    """Line 44: "When it reaches zero, we must stop transfers." """
+    """Line 44: "When it reaches zero, we must stop transfers"."""
     machine, session, link = sending(3, 10)
     assert transfers(machine) == 3
     assert (session.remote_incoming_window, link.credit) == (0, 997)
@@ -216,7 +216,7 @@ def test_transfers_stop_when_the_remote_incoming_window_is_used_up() -> None:
 
 
 def test_a_flow_of_the_peer_lets_transfers_go_on() -> None:
-    """Line 44: "It's recalculated when we receive a flow." """
+    """Line 44: "It's recalculated when we receive a flow"."""
     machine, session, _ = sending(3, 10)
     assert transfers(machine) == 3
     machine.hear(0, flow_of(3, 2))
@@ -258,7 +258,7 @@ def test_transfers_that_are_under_way_are_subtracted_from_the_peers_window(seen:
 
 
 def test_our_outgoing_window_is_a_number_of_its_own_and_told_to_the_peer() -> None:
-    """Line 49: "In theory the session also tracks a seperate "outgoing-window"." """
+    """Line 49: "In theory the session also tracks a seperate "outgoing-window""."""
     machine = open_machine(limits=Limits(outgoing_window=6))
     machine.hear(0, Begin(None, 0, 1000, 1000))
     begin = machine.only_said()
