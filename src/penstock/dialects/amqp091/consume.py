@@ -219,7 +219,8 @@ class ChannelConsumer(Receiver):
             self._method_size = method_size
             self._start = delivery_start(self._channel_octets, self._method_start, method_size)
             self._upper = -1
-        self._size = len(self._start) + 8 + len(self._middle) + 1
+        # And the end of the body frame, which a message without a body does not have.
+        self._size = len(self._start) + 8 + len(self._middle) + (1 if message.body else 0)
 
     def _compose_head(self, tag: int) -> None:
         """Keep the part up to the last octet of the delivery tag, for 256 tags."""
