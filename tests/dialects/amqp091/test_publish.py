@@ -314,7 +314,7 @@ def test_a_mandatory_message_takes_the_short_way_where_there_is_a_queue() -> Non
 
 def test_a_message_speaks_for_its_own_user_only() -> None:
     scene = Scene(confirms=True)
-    with pytest.raises(ChannelFault, match="user_id property set to 'other' but .* was 'guest'"):
+    with pytest.raises(ChannelFault, match=r"user_id property set to 'other' but .* was 'guest'"):
         scene.publish(user_id="other")
     scene.publish(user_id="guest")
     assert scene.bodies() == [b"abc"]
