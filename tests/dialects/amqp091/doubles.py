@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from penstock.broker.arguments import settings_of
 from penstock.broker.discarded import Discarded
+from penstock.broker.entry import BROKER_ITSELF, QueueEntry
 from penstock.broker.message import Address, Message
 from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
 from penstock.broker.timers import Timers
@@ -80,6 +81,12 @@ class TellingQueue(MessageQueue):
         self.holds = False
         self.journals = False
         self.touches = 0
+        self.returned: list[list[QueueEntry]] = []
+
+    def requeue(
+        self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
+    ) -> None:
+        self.returned.append(entries)
 
     def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
         self.got.append(message)
