@@ -218,6 +218,23 @@ def test_a_run_of_like_messages_is_said_as_if_each_were_the_only_one() -> None:
     assert scene.deliveries.unacknowledged.count == 600
 
 
+@pytest.mark.parametrize("other", [Address("", "r", b""), ADDRESSES[1]], ids=["as long", "longer"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_messages_with_one_header_and_two_addresses_are_told_apart(
+    other: Address, at_once: bool
+) -> None:
+    scene = Scene()
+    properties = message_of(b"abc").properties
+    pattern = [ADDRESSES[0]] * 3 + [other] * 3 + [ADDRESSES[0]] * 3
+    entries = scene.entries(*[Message(address, properties, b"abc", 7) for address in pattern])
+    if at_once:
+        scene.consumer.take_many(entries)
+    else:
+        for entry in entries:
+            scene.consumer.take(entry)
+    scene.check()
+
+
 def test_single_deliveries_are_said_across_the_octets_of_the_delivery_tag() -> None:
     scene = Scene(no_ack=True)
     shared = message_of(b"abc", ADDRESSES[1])
