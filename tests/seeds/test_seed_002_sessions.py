@@ -12,7 +12,6 @@ from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.messages.properties import read_head
 from penstock.wire.amqp10.limits import Limits
-from penstock.wire.amqp10.link import Link
 from penstock.wire.amqp10.performatives_generated import (
     Accepted,
     Attach,
@@ -64,10 +63,6 @@ def state_of(session: Session) -> SessionState:
     return session.state
 
 
-def is_attached(link: Link) -> bool:
-    return link.is_attached
-
-
 # The state machine.
 
 
@@ -81,9 +76,10 @@ def test_sessions_and_links_begin_and_end_by_the_frames_of_their_state_machine()
     assert state_of(session) is SessionState.MAPPED
     machine.hear(0, Attach("out", 0, True, source=Source("s"), target=Target("t")))
     (link,) = machine.listener.links
-    assert is_attached(link)
+    seen = [link.is_attached]
     machine.hear(0, Detach(0, True))
-    assert not is_attached(link)
+    seen.append(link.is_attached)
+    assert seen == [True, False]
     machine.hear(0, End())
     assert state_of(session) is SessionState.ENDED
     said = [type(frame) for _, frame in machine.said()]

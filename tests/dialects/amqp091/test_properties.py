@@ -159,6 +159,8 @@ def test_a_stored_text_that_is_not_utf_8_keeps_its_octets_when_the_message_dies(
         (2**64 - 1, str(2**64 - 1)),
         (-(2**63) - 1, str(-(2**63) - 1)),
         (2**63 - 1, 2**63 - 1),
+        (2**63, str(2**63)),
+        (-(2**63), -(2**63)),
         (True, True),
         (Decimal("1E+30"), "1E+30"),
         (Decimal("0.1"), Decimal("0.1")),
@@ -307,6 +309,19 @@ def test_one_header_more_leaves_the_others_and_the_original() -> None:
     assert found.headers() == {"a": 1, "n": 2}
     assert (body_size_of(more.header), more.text_of("type")) == (9, "t")
     assert properties_with().with_header("n", 3).headers_start
+
+
+def test_a_reply_address_takes_the_place_of_another() -> None:
+    found = properties_with(5, reply_to="before", headers={"a": 1})
+    changed = found.with_reply_to("after")
+    assert (changed.reply_to, changed.headers()) == ("after", {"a": 1})
+    assert (found.reply_to, body_size_of(changed.header)) == ("before", 5)
+
+
+def test_a_stored_header_says_whether_its_texts_are_utf_8() -> None:
+    for text, is_utf8 in [("t", True), ("\udca1", False)]:
+        header = encode_header(1, BasicProperties(type_=text))
+        assert read_stored_properties(header).is_utf8 is is_utf8
 
 
 def test_a_rewritten_header_loses_its_expiration_only_when_told_to() -> None:
