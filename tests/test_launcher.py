@@ -165,7 +165,7 @@ def test_without_a_compiler_it_says_so_in_two_lines_and_runs_pure(project: ToyPr
     assert (code, output) == (0, "src x\n")
     assert len(errors.splitlines()) == 2
     assert "no C compiler" in errors
-    assert "pure build" in errors
+    assert "pure Python build" in errors
 
 
 def test_a_failed_build_is_loud_runs_pure_and_is_not_tried_again_for_the_same_sources(
@@ -178,7 +178,7 @@ def test_a_failed_build_is_loud_runs_pure_and_is_not_tried_again_for_the_same_so
     (project.folder / "broken").unlink()
     code, output, errors = project.call("x")
     assert (code, output) == (0, "src x\n")
-    assert "did NOT compile" in errors
+    assert "compilation FAILED" in errors
     assert project.build_count() == 0
 
 

@@ -52,16 +52,16 @@ Usage: ./penstock test [PYTEST ARGUMENTS]...
 Runs ruff, mypy, pytest on the pure and on the compiled build, and the Spark tests.
 Every stage runs even when an earlier one failed; the exit code is 1 when any stage failed.
 Without arguments the whole suite runs (about 20 minutes on two cores). Arguments are passed
-to pytest, and the Spark stage is then left out:
+to pytest, and the Spark stage is then skipped:
 
   ./penstock test tests/broker -k expires
 
-The first call makes a virtual environment in .venv, installs what the tests need there, and
-compiles the hot rooms when there is a C compiler.
+The first call creates a virtual environment in .venv, installs what the tests need there, and
+compiles the performance-critical packages if there is a C compiler.
 
 Environment:
-  PENSTOCK_TEST_BUILDS=pure|compiled|both   the builds to test (default: both, and only the
-                                            pure one where there is no C compiler)
+  PENSTOCK_TEST_BUILDS=pure|compiled|both   the builds to test (default: both; without a C
+                                            compiler only the pure one)
 """
 
 # How much of a failed step's log is shown: enough for the last error, not a screenful of pip.
@@ -116,7 +116,7 @@ def alone() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another call is setting this folder up; waiting for it")
+            say("another call is setting up this directory; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -163,7 +163,7 @@ def ensure_environment() -> None:
         return
     try:
         step(
-            "making the virtual environment .venv (some seconds)",
+            "creating the virtual environment .venv (some seconds)",
             "environment.log",
             [base_python(), "-m", "venv", "--clear", str(ENVIRONMENT)],
         )
@@ -200,11 +200,11 @@ def ensure_installed(key: str, extras: tuple[str, ...]) -> None:
     pip.append("--disable-pip-version-check")
     if read_stamp(stamp_of("")) != key:
         step(
-            "installing what builds the package (about 10 s)",
+            "installing the build tools (about 10 s)",
             "install-build.log",
             [*pip, "setuptools", "mypy"],
         )
-    what = f"the packages it needs ({'with Spark about a minute' if 'spark' in extras else '10 s'})"
+    what = f"the dependencies ({'with Spark about a minute' if 'spark' in extras else '10 s'})"
     step(
         f"installing {what}",
         "install.log",
@@ -237,7 +237,7 @@ def ensure_compiled(project: dict[str, Any]) -> Path:
             unfinished.rename(copy)
             remove_old_copies(copy)
             return copy
-        say("the sources changed during the build; once more")
+        say("the sources changed during the build; building again")
 
 
 def compile_sources() -> Path:
@@ -247,7 +247,7 @@ def compile_sources() -> Path:
     command = [str(PYTHON), "setup.py", "build_ext"]
     command += ["--build-lib", str(unfinished), "--build-temp", str(STATE / "build" / "objects")]
     step(
-        "compiling the hot rooms (a minute or two; later builds only what changed)",
+        "compiling (a minute or two; later calls compile only what changed)",
         "compile.log",
         command,
         PENSTOCK_REQUIRE_COMPILED="1",
@@ -312,8 +312,8 @@ def prepare_copy(project: dict[str, Any]) -> tuple[Path | None, str]:
     if not copy.exists():
         missing = toolchain.what_is_missing()
         if missing is not None:
-            say(f"{missing}, so the pure build runs: correct, but several times slower.")
-            say("install what is missing and call again to get the compiled build.")
+            say(f"{missing}, so the pure Python build is used: correct, but several times slower.")
+            say("install what is missing and run the command again to get the compiled build.")
             return None, missing
         if not failed.exists():
             try:
@@ -322,7 +322,7 @@ def prepare_copy(project: dict[str, Any]) -> tuple[Path | None, str]:
             except StepFailedError as problem:
                 failed.write_text(str(problem), encoding="utf-8")
     if not copy.exists():
-        say("the hot rooms did NOT compile, so the pure build runs: several times slower.")
+        say("compilation FAILED, so the pure Python build is used: several times slower.")
         say(f"the reason is in .penstock/compile.log; remove .penstock/{failed.name} to try again.")
         return None, "compilation failed, see .penstock/compile.log"
     hold(copy)

@@ -52,7 +52,7 @@ def choose(environment: Mapping[str, str] = os.environ) -> None:
     pure = environment.get("PENSTOCK_PURE") == "1"
     compiled = environment.get("PENSTOCK_REQUIRE_COMPILED") == "1"
     if pure and compiled:
-        raise ImportError("PENSTOCK_PURE=1 and PENSTOCK_REQUIRE_COMPILED=1 exclude each other")
+        raise ImportError("PENSTOCK_PURE=1 and PENSTOCK_REQUIRE_COMPILED=1 cannot be combined")
     if pure:
         sys.meta_path.insert(0, SourceOnly())
     if compiled and not compiled_witness_exists(os.path.dirname(__file__)):

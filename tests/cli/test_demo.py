@@ -34,8 +34,8 @@ def test_the_broker_is_killed_and_nothing_is_lost_and_no_broker_stays_behind(
     assert row_of(verdict, "confirmed") == ["6,300", ""]
     assert row_of(verdict, "lost")[0] == "0"
     assert row_of(verdict, "duplicated, not flagged")[0] == "0"
-    assert 3000 <= int(row_of(verdict, "confirmed at the kill")[0].replace(",", "")) < 6000
-    assert "left out" in row_of(verdict, "archive and audit")[1]
+    assert 3000 <= int(row_of(verdict, "confirmed before the kill")[0].replace(",", "")) < 6000
+    assert "skipped" in row_of(verdict, "archive and audit")[1]
     pid = re.search(r"process (\d+)", done.stdout)
     assert pid is not None
     with pytest.raises(ProcessLookupError):
@@ -112,7 +112,10 @@ def test_flagged_duplicates_break_no_promise() -> None:
     ("account", "complaint"),
     [
         (Account(lost=2), "2 confirmed messages were not received"),
-        (Account(duplicates_unflagged=3), "3 messages came twice without a flag"),
+        (
+            Account(duplicates_unflagged=3),
+            "3 messages were delivered twice without the redelivered flag",
+        ),
     ],
 )
 def test_a_loss_or_an_unflagged_duplicate_ends_with_code_1(
@@ -141,7 +144,7 @@ def test_an_archive_that_lacks_a_confirmed_message_ends_with_code_1() -> None:
     result.archived = replace(whole, distinct=99)
     code, said = concluded(result)
     assert code == 1
-    assert "holds 99 different messages, and 100 were confirmed" in said
+    assert "holds 99 distinct messages, but 100 were confirmed" in said
 
 
 def audited(finding: str, **counts: int) -> Audit:
@@ -155,10 +158,16 @@ def audited(finding: str, **counts: int) -> Audit:
 @pytest.mark.parametrize(
     ("audit", "complaint"),
     [
-        (audited("lost", lost=1), "The audit found 1 messages lost"),
-        (audited("duplicate_unflagged", duplicated_unflagged=2), "found 2 messages unflagged"),
-        (audited("never_published", phantom=1), "found what nobody sent: a: q: position 1"),
-        (audited("phantom", phantom=1), "found what nobody sent: a: q: position 1"),
+        (audited("lost", lost=1), "The audit found 1 lost messages"),
+        (audited("duplicate_unflagged", duplicated_unflagged=2), "found 2 unflagged messages"),
+        (
+            audited("never_published", phantom=1),
+            "found a message that was never published: a: q: position 1",
+        ),
+        (
+            audited("phantom", phantom=1),
+            "found a message that was never published: a: q: position 1",
+        ),
     ],
 )
 def test_what_the_audit_finds_ends_with_code_1(audit: Audit, complaint: str) -> None:

@@ -57,13 +57,13 @@ def test_an_environment_is_made_once(tmp_path: Path, version: str, wanted: str) 
 def test_what_cannot_be_installed_is_said_and_tried_again(tmp_path: Path) -> None:
     python, trouble = environment_of("9.9", CONSTRAINTS, tmp_path, Programs(fails=2))
     assert python == ""
-    assert trouble == f"cannot be installed, see {tmp_path.name}/spark-9.9.log"
+    assert trouble == f"installation failed, see {tmp_path.name}/spark-9.9.log"
     assert environment_of("9.9", CONSTRAINTS, tmp_path, Programs())[1] == ""
 
 
 def test_a_report_is_counted(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
-    assert read_report("4.0", report).trouble == "pytest ended without a report"
+    assert read_report("4.0", report).trouble == "pytest wrote no report"
     report.write_text(SUITE.format(0, 0, 0, 0) + "</testsuites>")
     assert read_report("4.0", report).trouble == "no test ran"
     report.write_text(SUITE.format(1, 2, 3, 16) + "</testsuites>")
@@ -83,4 +83,4 @@ def test_the_table_has_a_row_for_each_version() -> None:
 def test_what_is_no_version_is_refused_before_anything_runs(word: str) -> None:
     result = CliRunner().invoke(build_app(["matrix"]), ["matrix", "4.1", word])
     assert result.exit_code == 2
-    assert f"'{word}' is no version of Spark" in result.output
+    assert f"'{word}' is not a valid version of Spark" in result.output

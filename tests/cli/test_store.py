@@ -107,15 +107,15 @@ def test_a_whole_store_is_listed_by_segment(store: Path) -> None:
     code, output = run("check", str(store))
     assert code == 0
     lines = [f"journal/00000000000{number}.log: 4 batches, " for number in (1, 2, 3)]
-    listed = [line + f"{SEGMENT_BYTES} octets" for line in lines]
-    assert output.splitlines() == [*listed, "verdict: whole"]
+    listed = [line + f"{SEGMENT_BYTES} bytes" for line in lines]
+    assert output.splitlines() == [*listed, "verdict: intact"]
 
 
 def test_a_whole_store_is_copied_whole_under_an_id_of_its_own(store: Path, tmp_path: Path) -> None:
     before = contents(store)
     new = tmp_path / "new"
     code, output = run("salvage", str(store), "--to", str(new))
-    assert (code, output) == (0, f"6 batches, 600 octets copied to {new}\n")
+    assert (code, output) == (0, f"6 batches, 600 bytes copied to {new}\n")
     assert contents(store) == before
     payloads, state = read_back(new)
     assert payloads == PAYLOADS
@@ -129,11 +129,13 @@ def test_a_torn_tail_is_named_and_left_out(store: Path, tmp_path: Path) -> None:
     before = contents(store)
     code, output = run("check", str(store))
     assert code == 1
-    assert f"torn tail: {LAST} from offset {at} to {at + 50}: 50 octets" in output
-    assert output.splitlines()[-1].startswith("verdict: a torn tail, which the next start cuts off")
+    assert f"torn tail: {LAST} from offset {at} to {at + 50}: 50 bytes" in output
+    assert output.splitlines()[-1].startswith(
+        "verdict: torn tail (an incomplete last write), which the next start removes"
+    )
     code, output = run("salvage", str(store), "--to", str(tmp_path / "new"))
     assert code == 1
-    assert f"torn tail: {LAST} from offset {at} to {at + 50}: 50 octets" in output
+    assert f"torn tail: {LAST} from offset {at} to {at + 50}: 50 bytes" in output
     assert contents(store) == before
     assert read_back(tmp_path / "new")[0] == PAYLOADS[:5]
     assert read_back(store)[0] == PAYLOADS[:5], "as the next start would have it"
@@ -145,28 +147,28 @@ def test_a_torn_tail_is_named_and_left_out(store: Path, tmp_path: Path) -> None:
         (
             lambda path: flip(path, SECOND, FIRST + 60),
             [2],
-            f"{SECOND} from offset {FIRST} to {FIRST + BATCH_BYTES}: {BATCH_BYTES} octets",
+            f"{SECOND} from offset {FIRST} to {FIRST + BATCH_BYTES}: {BATCH_BYTES} bytes",
         ),
         (
             lambda path: flip(path, SECOND, SEGMENT_BYTES - 1),
             [],
-            f"{SECOND} from offset {SEGMENT_BYTES - 28} to {SEGMENT_BYTES}: 28 octets",
+            f"{SECOND} from offset {SEGMENT_BYTES - 28} to {SEGMENT_BYTES}: 28 bytes",
         ),
-        (lambda path: flip(path, SECOND, 20), [], f"{SECOND} from offset 0 to 46: 46 octets"),
+        (lambda path: flip(path, SECOND, 20), [], f"{SECOND} from offset 0 to 46: 46 bytes"),
         (
             lambda path: (path / SECOND).unlink(),
             [2, 3],
-            f"{LAST} at offset 0: {2 * STEP} octets before it are missing",
+            f"{LAST} at offset 0: the {2 * STEP} bytes before it are missing",
         ),
         (
             lambda path: cut(path, SECOND, FIRST + STEP),
             [3],
-            f"{LAST} at offset 0: {STEP} octets before it are missing",
+            f"{LAST} at offset 0: the {STEP} bytes before it are missing",
         ),
         (
             lambda path: flip(path, LAST, FIRST + STEP + 3),
             [5],
-            f"{LAST} from offset {FIRST + STEP} to {FIRST + STEP + 128}: 128 octets",
+            f"{LAST} from offset {FIRST + STEP} to {FIRST + STEP + 128}: 128 bytes",
         ),
     ],
 )
@@ -212,7 +214,7 @@ def test_what_is_no_store_or_in_use_is_refused(store: Path, tmp_path: Path) -> N
         assert code == 3 and text in output
     directory = open_data_directory(store, MachineClock(), MachineEntropy())
     code, output = run("check", str(store))
-    assert code == 3 and "locked" in output
+    assert code == 3 and "in use by" in output
     directory.close()
     (store / "journal" / "notes.txt").write_text("mine")
     code, output = run("check", str(store))
@@ -224,7 +226,7 @@ def test_salvage_does_not_write_into_a_directory_that_is_there(store: Path, tmp_
     for target in (tmp_path / "new", store):
         before = contents(tmp_path)
         code, output = run("salvage", str(store), "--to", str(target))
-        assert code == 3 and "there already" in output
+        assert code == 3 and "already exists" in output
         assert contents(tmp_path) == before
 
 

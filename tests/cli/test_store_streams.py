@@ -128,7 +128,7 @@ def test_a_stream_is_listed_with_its_offsets(store: Path) -> None:
     assert code == 0
     assert f"stream 'events' in vhost '/' in {FOLDER}: 2 segments, offsets 0 to 10, " in output
     assert output.splitlines()[-2].endswith("1 cursors")
-    assert output.splitlines()[-1] == "verdict: whole"
+    assert output.splitlines()[-1] == "verdict: intact"
 
 
 def test_a_whole_stream_is_copied_as_it_is(store: Path, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_torn_tail_is_named_and_left_out(store: Path, tmp_path: Path) -> None:
     code, output = run("check", str(store))
     assert code == 1
     assert f"torn tail: {name} from offset" in output
-    assert "messages from 9 on" in output
+    assert "messages from offset 9 on" in output
     code, _ = run("salvage", str(store), "--to", str(tmp_path / "new"))
     assert code == 1
     assert messages(tmp_path / "new") == BODIES[:9] == messages(store)

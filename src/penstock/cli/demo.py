@@ -45,38 +45,42 @@ HOW_TO_INSTALL: Final = "pip install 'penstock[spark]'"
 
 def command(
     messages: Annotated[
-        int, typer.Option(help="How many messages to put through in the first act.", min=100)
+        int, typer.Option(help="Number of messages to publish in the first part.", min=100)
     ] = MESSAGES,
-    size: Annotated[int, typer.Option(help="Octets of each body.", min=23)] = 100,
+    size: Annotated[int, typer.Option(help="Size of each message body in bytes.", min=23)] = 100,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the messages: to see that it works.")
+        bool, typer.Option("--quick", help="Publish a tenth of the messages, as a short check.")
     ] = False,
     without_spark: Annotated[
-        bool, typer.Option("--without-spark", help="Leave the archive and the audit out.")
+        bool,
+        typer.Option("--without-spark", help="Skip the archive and the audit, which need Spark."),
     ] = False,
     keep: Annotated[
         Path | None,
         typer.Option(
             "--keep",
             file_okay=False,
-            help="An empty directory for the broker's data, the ledgers and the archive; they "
-            "stay there. [default: removed at the end]",
+            help="Keep the broker's data, the ledgers and the archive in this directory, which must "
+            "be empty. [default: a temporary directory, removed at the end]",
         ),
     ] = None,
 ) -> None:
-    """Start a broker, put messages through it, kill it on the way, and say what came of them.
+    """Start a broker, publish messages through it, kill it, and account for every message.
 
-    First as many messages as the machine can, with confirms and acks. Then durable queues and a
-    stream with consumers, while the broker is killed with SIGKILL and started again. Then Spark
-    copies the stream to Parquet and audits the broker's and the clients' ledgers.
+    The first part publishes as fast as the machine can, with publisher confirms and consumer
+    acknowledgements. The second part publishes to durable queues and a stream, and the broker is
+    killed with SIGKILL and restarted meanwhile. In the third part Spark copies the stream to
+    Parquet and audits the ledgers of the broker and of the clients.
 
-    Ends with code 1 when something confirmed was lost or came twice without a flag, with 3 when
-    the story could not be told. Everything stays on this machine's loopback.
+    Exit code 1: a confirmed message was lost, or was delivered twice without the redelivered flag.
+    3: the demo could not be run. The broker listens on the loopback interface only.
     """
     console = Console()
     reason = why_without_spark(without_spark, missing_packages())
     if reason and not without_spark:
-        console.print(f"Spark is not here, so there is no archive and no audit: {reason}")
+        console.print(
+            f"Skipping the archive and the audit, because Spark is not available: {reason}"
+        )
     parts = QUICK_PART if quick else 1
     began = time.monotonic()
     try:
@@ -91,7 +95,7 @@ def command(
         console.print(explained(error), style="red", highlight=False)
         raise typer.Exit(COULD_NOT_RUN) from error
     if keep is not None:
-        console.print(f"Data, ledgers and archive are in {keep}.", highlight=False)
+        console.print(f"The data, the ledgers and the archive are in {keep}.", highlight=False)
     raise typer.Exit(conclude(result, console, time.monotonic() - began))
 
 
@@ -104,7 +108,7 @@ def conclude(result: DemoResult, console: Console, seconds: float) -> int:
     if complaints:
         return BROKEN_PROMISE
     console.print(
-        "Every confirmed message was delivered, and nothing came twice without a flag "
+        "Every confirmed message was delivered, and none twice without the redelivered flag "
         f"({seconds:.0f} s).",
         style="green",
         highlight=False,
@@ -113,11 +117,11 @@ def conclude(result: DemoResult, console: Console, seconds: float) -> int:
 
 
 def why_without_spark(asked: bool, missing: list[str]) -> str:
-    """Why the last act is left out; empty when it is not."""
+    """Why the third part is skipped; empty when it is not."""
     if asked:
-        return "left out, as --without-spark says"
+        return "skipped (--without-spark)"
     if missing:
-        return f"{', '.join(missing)} not installed; {HOW_TO_INSTALL}"
+        return f"{', '.join(missing)} not installed; install with: {HOW_TO_INSTALL}"
     return why_no_java()
 
 
@@ -130,12 +134,14 @@ def folder_of(keep: Path | None) -> Iterator[Path]:
         return
     keep.mkdir(parents=True, exist_ok=True)
     if any(keep.iterdir()):
-        raise typer.BadParameter(f"{keep} is not empty", param_hint="--keep")
+        raise typer.BadParameter(
+            f"{keep} is not empty; name an empty or a new directory", param_hint="--keep"
+        )
     yield keep
 
 
 class Demonstration:
-    """Tells the acts in their order. Held by the command."""
+    """Runs the three parts in their order. Held by the command."""
 
     def __init__(self, console: Console, broker: DemoBroker, folder: Path, size: int) -> None:
         self._console: Console = console
@@ -148,21 +154,21 @@ class Demonstration:
     def run(self, messages: int, messages_over_kill: int, reason: str) -> DemoResult:
         self._broker.start()
         self._console.print(
-            f"A broker serves at {self._broker.address} (process {self._broker.pid}); "
-            f"first act: {messages:,} messages, confirmed and acknowledged."
+            f"A broker listens on {self._broker.address} (process {self._broker.pid}). "
+            f"Part 1: {messages:,} messages with confirms and acknowledgements."
         )
         first, spent = self._first_act(messages)
         self._console.print(
-            f"Second act: {messages_over_kill:,} messages into {' and '.join(QUEUES)} and the "
-            f"stream {STREAM}; the broker dies half-way."
+            f"Part 2: {messages_over_kill:,} messages to {' and '.join(QUEUES)} and the "
+            f"stream {STREAM}; the broker is killed half-way."
         )
         result = DemoResult(
             first, spent, self._second_act(messages_over_kill), without_spark=reason
         )
         if reason:
-            self._console.print("No third act: the clients' own books must do.")
+            self._console.print("Part 3 is skipped; the counts are those of the clients.")
         else:
-            self._console.print("Third act: Spark archives the stream and audits the ledgers.")
+            self._console.print("Part 3: Spark archives the stream and audits the ledgers.")
             self._third_act(result)
         return result
 
@@ -178,7 +184,7 @@ class Demonstration:
         outcome = run_shown(plan, self._console, live=True)
         after = self._broker.cpu_seconds()
         spent = None if before is None or after is None else (after - before) * 1e6 / messages
-        table = outcome_table(plan, outcome, "first act")
+        table = outcome_table(plan, outcome, "part 1")
         table.add_row("broker CPU per message", "n/a" if spent is None else f"{spent:.2f} µs")
         self._console.print(table)
         return outcome, spent
@@ -204,9 +210,9 @@ class Demonstration:
 
             outcome = crash.play(show)
         self._console.print(
-            f"Killed at {outcome.confirmed_at_kill:,} confirms, serving again after "
-            f"{outcome.restart_seconds:.2f} s, confirming after {outcome.recovery_seconds:.2f} s; "
-            f"{outcome.sent_again:,} messages were in doubt and sent again.",
+            f"Killed after {outcome.confirmed_at_kill:,} confirms; restarted in "
+            f"{outcome.restart_seconds:.2f} s, first confirm after {outcome.recovery_seconds:.2f} s; "
+            f"{outcome.sent_again:,} unconfirmed messages were published again.",
             highlight=False,
         )
         return outcome

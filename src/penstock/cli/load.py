@@ -20,54 +20,59 @@ BROKEN_PROMISE: Final = 1
 COULD_NOT_RUN: Final = 3
 
 
-UriOption = Annotated[str, typer.Option("--uri", help="The broker.")]
+UriOption = Annotated[str, typer.Option("--uri", help="AMQP address of the broker.")]
 ModeOption = Annotated[
     Mode,
     typer.Option(
         "--mode",
-        help="transient: no confirms, no acks. confirm: both. durable: confirm, persistent, "
-        "durable queues. fanout: one faucet into many bounded sinks nobody consumes (ISR).",
+        help="transient: no confirms, no acknowledgements. confirm: both. durable: as confirm, with "
+        "persistent messages and durable queues. fanout: one publisher into many bounded queues "
+        "without consumers (measures ISR).",
     ),
 ]
-SizeOption = Annotated[int, typer.Option("--size", help="Octets of each body.")]
+SizeOption = Annotated[int, typer.Option("--size", help="Size of each message body in bytes.")]
 SecondsOption = Annotated[
-    float | None, typer.Option("--seconds", min=0.1, help="Publish this long (default 5).")
+    float | None,
+    typer.Option("--seconds", min=0.1, help="Publish for this many seconds (default 5)."),
 ]
 MessagesOption = Annotated[
-    int | None, typer.Option("--messages", min=1, help="Publish this many in all.")
+    int | None, typer.Option("--messages", min=1, help="Publish this many messages in total.")
 ]
 RateOption = Annotated[
     float | None,
-    typer.Option("--rate", min=0.1, help="At most this many publishes per second in all."),
+    typer.Option("--rate", min=0.1, help="Limit to this many publishes per second in total."),
 ]
 PairsOption = Annotated[
     int | None,
-    typer.Option("--pairs", min=1, help="Publishers, each with its own queue and consumer."),
+    typer.Option(
+        "--pairs", min=1, help="Number of publishers, each with its own queue and consumer."
+    ),
 ]
 PublishersOption = Annotated[
-    int | None, typer.Option("--publishers", min=1, help="Publishing connections.")
+    int | None, typer.Option("--publishers", min=1, help="Number of publishing connections.")
 ]
 ConsumersOption = Annotated[
-    int | None, typer.Option("--consumers", min=0, help="Consuming connections; 0 for none.")
+    int | None,
+    typer.Option("--consumers", min=0, help="Number of consuming connections; may be 0."),
 ]
 QueuesOption = Annotated[
-    int | None, typer.Option("--queues", min=1, help="Sinks that every publish is switched into.")
+    int | None, typer.Option("--queues", min=1, help="Number of queues each message is routed to.")
 ]
 ConfirmOption = Annotated[
     int | None,
-    typer.Option("--confirm", min=0, help="Publishes in flight without a confirm; 0: no confirms."),
+    typer.Option("--confirm", min=0, help="Maximum of unconfirmed publishes; 0: no confirms."),
 ]
 NoAckOption = Annotated[
     bool | None, typer.Option("--no-ack/--ack", help="Consume without acknowledgements.")
 ]
 PrefetchOption = Annotated[
-    int | None, typer.Option("--prefetch", min=0, help="Unacknowledged deliveries at most.")
+    int | None, typer.Option("--prefetch", min=0, help="Maximum of unacknowledged deliveries.")
 ]
 PersistentOption = Annotated[
-    bool | None, typer.Option("--persistent/--transient", help="Delivery mode of messages.")
+    bool | None, typer.Option("--persistent/--transient", help="Delivery mode of the messages.")
 ]
 ExchangeOption = Annotated[
-    str | None, typer.Option("--exchange", help="Publish here; made (fanout) when missing.")
+    str | None, typer.Option("--exchange", help="Publish here; declared as fanout if missing.")
 ]
 RoutingKeyOption = Annotated[
     str | None, typer.Option("--routing-key", help="Routing key of every publish.")
@@ -81,7 +86,7 @@ LedgerOption = Annotated[
     typer.Option(
         "--ledger",
         file_okay=False,
-        help="Write what each client published, was promised and received into this directory, "
+        help="Record what each client published, what was confirmed and what was received in this directory, "
         "for `penstock pipeline audit`.",
     ),
 ]
@@ -113,8 +118,7 @@ def command(
 
     Prints the publish rate, the internal switching rate (publishes times the queues each one
     reaches), the external switching rate (what leaves to consumers), latencies and the account:
-    lost, duplicated, out of order. Ends with code 1 when something confirmed was lost, with 3
-    when the run could not be made.
+    lost, duplicated, out of order. Exit code 1: a confirmed message was lost. 3: the run failed.
     """
     try:
         plan = make_plan(
@@ -198,11 +202,11 @@ def explained(error: Exception) -> str:
         tried = "\n".join(f"  {address}: {reason}" for address, reason in error.attempts)
         return (
             f"Cannot connect to a broker. Tried:\n{tried}\n"
-            "Is it running? `penstock serve` starts one; --uri names another."
+            "Check that it is running (`penstock serve` starts one) and that --uri is correct."
         )
     if isinstance(error, LoginRefused):
         return (
             f"The broker refused the login: {error}\n"
-            "Check user, password and virtual host in --uri; guest may log in from loopback only."
+            "Check user, password and virtual host in --uri; guest can log in from localhost only."
         )
     return f"The run failed: {error}"

@@ -25,14 +25,22 @@ class Subcommand:
 
 COMMANDS: dict[str, Subcommand] = {
     "serve": Subcommand("penstock.cli.serve", "Run a broker."),
-    "load": Subcommand("penstock.cli.load", "Put a measured load on a broker."),
-    "demo": Subcommand("penstock.cli.demo", "Show what the broker does, with figures."),
-    "simulate": Subcommand("penstock.cli.simulate", "Play seeded runs over a network that breaks."),
-    "pipeline": Subcommand("penstock.cli.pipeline", "Data jobs on Spark: audit, flow, archive."),
+    "load": Subcommand("penstock.cli.load", "Generate load on a broker and measure it."),
+    "demo": Subcommand(
+        "penstock.cli.demo", "Demonstrate a broker, including a crash and its recovery."
+    ),
+    "simulate": Subcommand(
+        "penstock.cli.simulate", "Run seeded simulations with network and disk faults."
+    ),
+    "pipeline": Subcommand(
+        "penstock.cli.pipeline", "Run Spark jobs: audit, flow, archive and more."
+    ),
     "store": Subcommand("penstock.cli.store", "Check or salvage a data directory."),
-    "test": Subcommand("penstock.cli.selftest", "Run the project's whole suite.", True),
-    "matrix": Subcommand("penstock.cli.matrix", "Run Spark's tests on other versions of Spark."),
-    "version": Subcommand("penstock.cli.version", "Print version, build and Python."),
+    "test": Subcommand("penstock.cli.selftest", "Run the project's test suite.", True),
+    "matrix": Subcommand("penstock.cli.matrix", "Run the Spark tests on other versions of Spark."),
+    "version": Subcommand(
+        "penstock.cli.version", "Print the versions of Penstock and Python, and the build."
+    ),
 }
 
 
@@ -44,7 +52,7 @@ def build_app(arguments: Sequence[str]) -> typer.Typer:
     """The app in which only the subcommand that `arguments` name is imported."""
     app = typer.Typer(
         name="penstock",
-        help="An AMQP 0-9-1 message broker.",
+        help="A message broker for AMQP 0-9-1 and AMQP 1.0.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,  # operators send plain tracebacks

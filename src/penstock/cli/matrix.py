@@ -44,21 +44,21 @@ class Outcome:
 
 def command(
     versions: Annotated[
-        list[str] | None, typer.Argument(help="Versions of Spark, as 4.1 or 4.1.1.")
+        list[str] | None, typer.Argument(help="Versions of Spark, such as 4.1 or 4.1.1.")
     ] = None,
     tests: Annotated[
-        str, typer.Option(help="Which tests, as pytest's -k takes them; all without it.")
+        str, typer.Option(help="Only tests that match this pytest -k expression.")
     ] = "",
 ) -> None:
-    """Run the tests of the Spark data source on versions of Spark; 4.0, 4.1 and 4.2 if none is named."""
+    """Run the tests of the Spark data source on versions of Spark (default: 4.0, 4.1 and 4.2)."""
     if not (CHECKOUT / "tests").is_dir():
-        typer.echo("penstock: the tests live in a checkout of the project, not here", err=True)
+        typer.echo("penstock: the tests are part of a source checkout, which this is not", err=True)
         raise typer.Exit(2)
     for version in versions or ():
         if _VERSION.fullmatch(version) is None:
             typer.echo(
-                f"penstock: '{version}' is no version of Spark; write one as 4.1 or 4.1.1, and choose "
-                "tests with --tests",
+                f"penstock: '{version}' is not a valid version of Spark. Use a form such as 4.1 or "
+                "4.1.1; --tests selects tests",
                 err=True,
             )
             raise typer.Exit(2)
@@ -118,7 +118,7 @@ def environment_of(
     log.unlink(missing_ok=True)
     for step in steps:
         if (run or run_logged)(step, log) != 0:
-            return "", f"cannot be installed, see {state.name}/{log.name}"
+            return "", f"installation failed, see {state.name}/{log.name}"
     ready.write_text(wanted_pins, encoding="utf-8")
     return str(python), ""
 
@@ -143,7 +143,7 @@ def without_spark(constraints: str) -> str:
 def read_report(version: str, report: Path) -> Outcome:
     """What pytest counted."""
     if not report.is_file():
-        return Outcome(version, trouble="pytest ended without a report")
+        return Outcome(version, trouble="pytest wrote no report")
     # Written by the process that just ended.
     root = ET.parse(report).getroot()  # noqa: S314
     suite = root.find("testsuite")

@@ -14,7 +14,7 @@ from penstock.cli import (
 )
 
 app: Final = typer.Typer(
-    help="Jobs on Spark: what became of every message, how much flowed, how far it goes, archives.",
+    help="Spark jobs: audit ledgers, measure flow, plan capacity, archive and replay streams.",
     no_args_is_help=True,
 )
 

@@ -26,25 +26,25 @@ LOOK_SECONDS: Final = 1
 
 
 ArchiveArgument = Annotated[
-    str, typer.Argument(metavar="ARCHIVE", help="A directory, or hdfs:// or s3a://.")
+    str,
+    typer.Argument(metavar="ARCHIVE", help="Directory of the archive; may be hdfs:// or s3a://."),
 ]
-StreamOption = Annotated[str, typer.Option("--stream", help="Names with commas between them.")]
+StreamOption = Annotated[str, typer.Option("--stream", help="Names of streams, comma-separated.")]
 PatternOption = Annotated[
-    str, typer.Option("--pattern", help="A regular expression of stream names instead.")
+    str, typer.Option("--pattern", help="Regular expression of stream names, instead of --stream.")
 ]
-UriOption = Annotated[str, typer.Option("--uri", help="The broker's HTTP address, with /VHOST.")]
+UriOption = Annotated[str, typer.Option("--uri", help="HTTP address of the broker, with /VHOST.")]
 StartingOption = Annotated[
-    str, typer.Option("--starting", help="Where a new archive begins: earliest, an offset, 15m.")
+    str, typer.Option("--starting", help="Start of a new archive: earliest, an offset, or 15m.")
 ]
 ContinuousOption = Annotated[
     float | None,
-    typer.Option("--continuous", min=0.1, help="Go on for ever, a batch every so many seconds."),
+    typer.Option("--continuous", min=0.1, help="Keep running, with a batch every SECONDS."),
 ]
-CompactOption = Annotated[
-    bool, typer.Option("--compact", help="Afterwards, make few files of many.")
-]
+CompactOption = Annotated[bool, typer.Option("--compact", help="Afterwards, merge small files.")]
 RetainOption = Annotated[
-    int | None, typer.Option("--retain", min=0, help="Afterwards, remove days older than this.")
+    int | None,
+    typer.Option("--retain", min=0, help="Afterwards, delete data older than this many days."),
 ]
 
 
@@ -61,11 +61,11 @@ def command(
     memory: MemoryOption = "1g",
     as_json: JsonOption = False,
 ) -> None:
-    """Copy streams into a lake of Parquet files, by stream and date.
+    """Copy streams to Parquet files, partitioned by stream and date.
 
-    Each message is written exactly once, also when this is killed and started again: how far it
-    came is kept in the archive itself. Without --continuous it ends when it has caught up. Without
-    --stream and --pattern it only compacts and retains.
+    Each message is written exactly once, even if the job is killed and restarted: the checkpoint is
+    kept in the archive. Without --continuous the job ends when it has reached the end of the
+    streams. Without --stream and --pattern it only runs --compact and --retain.
     """
     with refusals():
         from penstock.spark.jobs import archive_care
@@ -84,8 +84,7 @@ def command(
             archive_care.finish(files)
             if starting and is_begun(files):
                 errors.print(
-                    f"{to} continues where it stopped; --starting has no effect on an archive that "
-                    "was begun before.",
+                    f"{to} already exists and continues at its checkpoint; --starting is ignored.",
                     highlight=False,
                     markup=False,
                 )
@@ -95,13 +94,13 @@ def command(
                 tell("compacting")
                 compacted = archive_care.compact(session, to)
             if retain is not None:
-                tell("removing old days")
+                tell("deleting old days")
                 removed = archive_care.retain(session, to, retain, datetime.now(UTC).date())
     if as_json:
         print_json({"archived": rows, "folders_compacted": compacted, "days_removed": removed})
     else:
         Console().print(
-            f"{rows:,} messages archived, {compacted:,} folders compacted, {removed:,} days removed"
+            f"{rows:,} messages archived, {compacted:,} folders compacted, {removed:,} days deleted"
         )
 
 

@@ -51,26 +51,26 @@ def command(
         str,
         typer.Option(
             "--fail-on",
-            help="End with code 1 when there are such messages, with commas between: "
+            help="Exit with code 1 if there are such messages; comma-separated list of: "
             f"{', '.join(FAILURES)}; or none.",
         ),
     ] = "lost",
     examples: Annotated[
-        int, typer.Option("--examples", min=0, help="Messages named per queue and finding.")
+        int, typer.Option("--examples", min=0, help="Maximum of examples per queue and finding.")
     ] = 20,
     plot: PlotOption = None,
     master: MasterOption = "local[*]",
     memory: MemoryOption = "1g",
     as_json: JsonOption = False,
 ) -> None:
-    """Say for each queue what became of its messages: delivered, dropped, still there, lost.
+    """Account for the messages of each queue: delivered, dropped, still queued, lost.
 
     Reads the ledgers of brokers and, when given, of clients. With both, a message counts as lost
     when a publisher holds a confirm for it, no consumer received it, and the broker neither has it
     nor dropped it for a reason. With the broker's alone, a persistent message counts as lost when
     it was in a durable queue before a restart and not after it.
 
-    Exit code 0: nothing that --fail-on names. 1: there is. 2: the ledgers cannot be read.
+    Exit code 0: no message that --fail-on names. 1: at least one. 2: the ledgers cannot be read.
     """
     wanted = failures_wanted(fail_on)
     with refusals():
@@ -84,7 +84,7 @@ def command(
         find_places(ledgers)
         with progress(as_json) as tell, spark(master, memory, "audit", tell) as session:
             began = time.monotonic()
-            tell("looking at the files")
+            tell("listing the files")
             found = audit(open_ledgers(session, ledgers), examples, tell)
             seconds = time.monotonic() - began
         failures = found.failures(wanted)
@@ -104,7 +104,7 @@ def failures_wanted(text: str) -> list[str]:
     unknown = [name for name in names if name not in FAILURES]
     if unknown:
         typer.echo(
-            f"--fail-on: there is no '{unknown[0]}'. There are: {', '.join(FAILURES)}, none.",
+            f"--fail-on: '{unknown[0]}' is not valid. Valid are: {', '.join(FAILURES)}, none.",
             err=True,
         )
         raise typer.Exit(REFUSED)
@@ -133,16 +133,16 @@ def described(found: "Audit", failures: dict[str, int], seconds: float) -> dict[
 
 _COLUMNS: Final = (
     ("queue", ""),
-    ("enqueued", "the broker took it into the queue"),
-    ("confirmed", "publishers hold a confirm"),
-    ("delivered", "given to consumers, or received by them"),
-    ("still there", "in the queue, or out with a consumer"),
+    ("enqueued", "accepted into the queue by the broker"),
+    ("confirmed", "confirmed to the publisher"),
+    ("delivered", "delivered to consumers"),
+    ("still queued", "ready or unacknowledged"),
     ("dropped", "with the broker's reason"),
     ("lost", ""),
-    ("dup. flagged", "came again, flagged as redelivered"),
-    ("dup. unflagged", "came again as if it were new"),
-    ("phantom", "came from nowhere"),
-    ("unconfirmed", "published and never answered"),
+    ("dup. flagged", "delivered again with the redelivered flag"),
+    ("dup. unflagged", "delivered again without the redelivered flag"),
+    ("phantom", "delivered, but never published"),
+    ("unconfirmed", "published, but never confirmed"),
     ("in queue p50/p99 ms", ""),
 )
 
@@ -154,7 +154,7 @@ def cells(verdict: "QueueVerdict", with_server: bool) -> list[str]:
     delivered = verdict.received if verdict.has_clients else verdict.delivered
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in verdict.dropped.items())
     if verdict.gone_with_process:
-        dropped = f"{dropped}, {verdict.gone_with_process:,} with the process".strip(", ")
+        dropped = f"{dropped}, {verdict.gone_with_process:,} not durable".strip(", ")
     if verdict.leased:
         dropped = f"{dropped}, {verdict.leased:,} moved to leases".strip(", ")
     return [
@@ -206,23 +206,23 @@ def show(found: "Audit", failures: dict[str, int], seconds: float) -> None:
         console.print(f"  {offence.finding.replace('_', ' ')}: {offence}", highlight=False)
     for server, count in found.restarts.items():
         if count:
-            console.print(f"{server} was started again {count} times.")
+            console.print(f"{server} was restarted {count} times.")
     for server in found.truncated:
         console.print(
-            f"{server}: the oldest files are gone, so messages from before them are not judged."
+            f"{server}: the oldest ledger files were deleted, so earlier messages are not audited."
         )
     for path in found.torn_files:
-        console.print(f"{path} ends in the middle of a record; what is whole was read.")
+        console.print(f"{path} ends in the middle of a record; all complete records were read.")
     console.print(
         f"{found.events:,} events in {found.records:,} records, {found.dirty_blocks:,} of "
-        f"{found.blocks:,} blocks looked into, {seconds:.1f} s, {found.events / seconds:,.0f} "
+        f"{found.blocks:,} blocks examined, {seconds:.1f} s, {found.events / seconds:,.0f} "
         "events/s"
     )
     if failures:
         told = ", ".join(f"{count:,} {name}" for name, count in failures.items())
         console.print(f"Found: {told}.", style="bold red")
     else:
-        console.print("Nothing lost.", style="bold green")
+        console.print("No message was lost.", style="bold green")
 
 
 # What the bars of the plot are called.
@@ -234,14 +234,14 @@ _HAPPENED: Final = {
     "received": "received by consumers",
     "still_queued": "still in a queue",
     "leased": "moved to leases",
-    "gone_with_process": "gone with the process",
+    "gone_with_process": "not durable, dropped at a restart",
 }
 _WRONG: Final = {
     "lost": "lost",
     "duplicated_flagged": "delivered again, flagged as redelivered",
     "duplicated_unflagged": "delivered again, not flagged",
-    "phantom": "of unknown origin (phantom)",
-    "unconfirmed": "published and never confirmed",
+    "phantom": "delivered, but never published (phantom)",
+    "unconfirmed": "published, but never confirmed",
 }
 
 
@@ -258,7 +258,7 @@ def audit_charts(found: "Audit") -> list["Chart"]:
             dropped[name] = dropped.get(name, 0.0) + count
     return [
         Chart("What happened to messages", "messages", bars=bars(_HAPPENED) | dropped),
-        Chart("What is wrong", "messages", bars=bars(_WRONG), emphasized="lost"),
+        Chart("Lost, duplicated and unconfirmed", "messages", bars=bars(_WRONG), emphasized="lost"),
     ]
 
 

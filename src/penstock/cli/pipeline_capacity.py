@@ -30,33 +30,40 @@ RECEIVERS: Final = (100, 10_000, 1_000_000, 100_000_000, 5_000_000_000)
 
 
 BrokersOption = Annotated[
-    int, typer.Option("--brokers", "-B", min=1, help="Brokers that each relay feeds.")
+    int, typer.Option("--brokers", "-B", min=1, help="Number of brokers that each relay feeds.")
 ]
 QueuesOption = Annotated[
-    int, typer.Option("--queues", "-Q", min=1, help="Queues of each broker that serves clients.")
+    int, typer.Option("--queues", "-Q", min=1, help="Queues per broker that serves clients.")
 ]
 LevelsOption = Annotated[
-    int, typer.Option("--levels", min=0, help="Relays in a row; 0 is a single broker.")
+    int, typer.Option("--levels", min=0, help="Levels of relays; 0 is a single broker.")
 ]
-SizeOption = Annotated[int, typer.Option("--size", min=1, help="Bytes of a message.")]
+SizeOption = Annotated[int, typer.Option("--size", min=1, help="Size of a message in bytes.")]
 RateOption = Annotated[
-    float, typer.Option("--rate", min=0.001, help="Publishes per second of the faucet.")
+    float, typer.Option("--rate", min=0.001, help="Publishes per second of the publisher.")
 ]
 GigabitsOption = Annotated[
-    float, typer.Option("--gigabits", min=0.001, help="Of a broker's network, each way.")
+    float,
+    typer.Option(
+        "--gigabits", min=0.001, help="Network bandwidth of a broker in Gbit/s, each way."
+    ),
 ]
 EfficiencyOption = Annotated[
-    float, typer.Option("--efficiency", min=0.01, max=1.0, help="Of the network to clients.")
+    float,
+    typer.Option(
+        "--efficiency", min=0.01, max=1.0, help="Usable part of the client network bandwidth."
+    ),
 ]
 CoresOption = Annotated[
-    float, typer.Option("--cores", min=0.1, help="Cores that a broker computes on.")
+    float, typer.Option("--cores", min=0.1, help="CPU cores that a broker uses.")
 ]
 # As `RECEIVE_US` and `SEND_US` in the job, repeated so that --help needs no Spark.
 ReceiveOption = Annotated[
-    float, typer.Option("--receive-us", min=0, help="Microseconds of CPU for a message in.")
+    float,
+    typer.Option("--receive-us", min=0, help="CPU time to receive a message, in microseconds."),
 ]
 SendOption = Annotated[
-    float, typer.Option("--send-us", min=0, help="Microseconds of CPU for a message out.")
+    float, typer.Option("--send-us", min=0, help="CPU time to send a message, in microseconds.")
 ]
 
 
@@ -76,13 +83,12 @@ def command(
     memory: MemoryOption = "512m",
     as_json: JsonOption = False,
 ) -> None:
-    """Compute what a cluster of B brokers with Q queues each does, and which limit binds it.
+    """Compute the throughput of a cluster of B brokers with Q queues each, and its bottleneck.
 
-    A faucet publishes at --rate into a root that feeds B brokers, each of which serves Q clients.
-    With --levels 2 or more every broker feeds B more. The costs of a message are those that were
-    measured on Penstock; --receive-us and --send-us set others. Beside the cluster that was asked
-    for, a table shows the smallest cluster for up to five thousand million receivers, and a grid of
-    sizes is computed on Spark.
+    A publisher publishes at --rate to a root broker that feeds B brokers, each of which serves Q
+    clients. With --levels 2 or more every broker feeds B more. The CPU costs per message are those
+    measured on Penstock; --receive-us and --send-us override them. A second table shows the
+    smallest cluster for up to five billion receivers, and Spark computes a grid of sizes.
     """
     with refusals():
         from penstock.spark.jobs import capacity as job
@@ -153,7 +159,7 @@ def show(
     table = Table(title=f"penstock capacity, {title}")
     table.add_column("")
     table.add_column("", justify="right")
-    table.add_row("publishes it keeps up with", f"{told['publishes']:,.0f} /s")
+    table.add_row("sustainable publish rate", f"{told['publishes']:,.0f} /s")
     table.add_row("messages into queues (ISR)", f"{told['isr']:,.0f} /s")
     table.add_row("messages to clients (XSR)", f"{told['xsr']:,.0f} /s")
     table.add_row("servers", f"{told['nodes']:,}")
@@ -190,7 +196,7 @@ def show(
     for row in rows:
         bound[row["binding"]] = bound.get(row["binding"], 0) + 1
     spread = ", ".join(f"{count} by {name}" for name, count in sorted(bound.items()))
-    console.print(f"Of {len(rows)} clusters in the grid, limited: {spread}.")
+    console.print(f"Bottlenecks of the {len(rows)} clusters in the grid: {spread}.")
 
 
 def short(number: float) -> str:
@@ -217,7 +223,7 @@ def capacity_charts(
     charts = []
     for name, title, rate in (
         ("xsr", "Messages delivered to all clients", asked.xsr),
-        ("publishes", "Publishes that the cluster keeps up with", asked.publishes),
+        ("publishes", "Publish rate that the cluster sustains", asked.publishes),
     ):
         lines: dict[str, Sequence[float]] = {
             _brokers(brokers): [

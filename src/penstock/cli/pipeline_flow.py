@@ -38,14 +38,14 @@ CLOCK: Final = "time of day (UTC)"
 
 
 WordsOption = Annotated[
-    int, typer.Option("--words", min=1, help="Words of a routing key that make its prefix.")
+    int, typer.Option("--words", min=1, help="Number of words in a routing key's prefix.")
 ]
 FollowOption = Annotated[
     bool,
     typer.Option(
         "--follow",
-        help=f"Look again and again at the last {FOLLOWED_SECONDS} seconds, until Ctrl-C; with "
-        "--json a line each time.",
+        help=f"Refresh the rates of the last {FOLLOWED_SECONDS} seconds until Ctrl-C; with --json, print "
+        "one line per refresh.",
     ),
 ]
 
@@ -53,18 +53,18 @@ FollowOption = Annotated[
 def command(
     ledgers: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Data directories of servers run with --ledger."),
+        typer.Argument(metavar="DIR...", help="Data directories of servers started with --ledger."),
     ],
     bucket: Annotated[
-        float, typer.Option("--bucket", min=0.001, help="Seconds that rates are averaged over.")
+        float, typer.Option("--bucket", min=0.001, help="Averaging interval of rates, in seconds.")
     ] = 1.0,
     top: Annotated[
-        int, typer.Option("--top", min=1, help="Lines of each table: the busiest.")
+        int, typer.Option("--top", min=1, help="Show this many of the busiest in each table.")
     ] = 20,
     words: WordsOption = 2,
     follow: FollowOption = False,
     every: Annotated[
-        float, typer.Option("--every", min=0.5, help="Seconds between looks with --follow.")
+        float, typer.Option("--every", min=0.5, help="Seconds between refreshes with --follow.")
     ] = 2.0,
     plot: PlotOption = None,
     master: MasterOption = "local[*]",
@@ -74,8 +74,8 @@ def command(
     """Show rates by exchange, topic, queue and server, the busiest first, and how far consumers lag.
 
     ISR, the internal switching rate, counts a message once for each queue it was switched into;
-    XSR, the external one, counts deliveries to consumers. Both stand beside the figures of the
-    paper that Penstock was built from: 160,000/s and 120,000/s for one broker.
+    XSR, the external switching rate, counts deliveries to consumers. Both are shown beside the
+    design figures for one broker: 160,000/s and 120,000/s.
     """
     with refusals():
         from penstock.spark.jobs.charts import check_plot

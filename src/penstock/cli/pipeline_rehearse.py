@@ -82,12 +82,16 @@ class Rehearsal:
 
 def command(
     messages: Annotated[
-        int, typer.Option("--messages", min=PUBLISHERS, help="How many are published.")
+        int, typer.Option("--messages", min=PUBLISHERS, help="Number of messages to publish.")
     ] = 1_000_000,
-    size: Annotated[int, typer.Option("--size", min=22, help="Octets of each body.")] = 100,
+    size: Annotated[
+        int, typer.Option("--size", min=22, help="Size of each message body in bytes.")
+    ] = 100,
     folder: Annotated[
         Path | None,
-        typer.Option("--folder", help="Work here and keep everything; else a temporary folder."),
+        typer.Option(
+            "--folder", help="Work in this directory and keep it. [default: a temporary one]"
+        ),
     ] = None,
     master: MasterOption = "local[*]",
     memory: MemoryOption = "2g",
@@ -95,8 +99,8 @@ def command(
 ) -> None:
     """Fill a stream, archive it to Parquet, audit both ledgers: end to end on this machine.
 
-    Starts a broker of its own. Exit code 0: every message was confirmed, is in the archive once and
-    in the books of both sides. 1: it is not so. 2: it could not be done.
+    Starts its own broker. Exit code 0: every message was confirmed, is in the archive exactly once
+    and in the ledgers of the broker and the clients. 1: otherwise. 2: the rehearsal could not be run.
     """
     rehearsal = Rehearsal(messages)
     with (
@@ -123,7 +127,11 @@ def working_folder(folder: Path | None) -> Iterator[Path]:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            errors.print(f"{folder} is not empty; name a new folder.", style="red", markup=False)
+            errors.print(
+                f"{folder} is not empty; name an empty or a new directory.",
+                style="red",
+                markup=False,
+            )
             raise typer.Exit(REFUSED)
         yield folder
         return
@@ -253,6 +261,10 @@ def show(rehearsal: Rehearsal) -> None:
     told = ", ".join(f"{getattr(rehearsal, n):,} {n.replace('_', ' ')}" for n in names)
     console.print(told, highlight=False)
     if rehearsal.is_fine:
-        console.print("Every message is in the archive once, and nothing lost.", style="bold green")
+        console.print(
+            "Every message is in the archive exactly once; no message was lost.", style="bold green"
+        )
     else:
-        console.print("The books do not agree.", style="bold red")
+        console.print(
+            "The counts differ: messages were lost, duplicated or not archived.", style="bold red"
+        )

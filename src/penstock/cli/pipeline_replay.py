@@ -31,39 +31,50 @@ ExchangeOption = Annotated[
 WhereOption = Annotated[
     str | None,
     typer.Option(
-        "--where", help="A condition in SQL, as \"routing_key like 'eu.%' and offset > 10\"."
+        "--where", help="An SQL condition, such as \"routing_key like 'eu.%' and offset > 10\"."
     ),
 ]
 
 
 def command(
-    archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="What `archive` wrote.")],
+    archive: Annotated[
+        str,
+        typer.Argument(
+            metavar="ARCHIVE", help="An archive written by `penstock pipeline archive`."
+        ),
+    ],
     uri: Annotated[
-        str, typer.Option("--uri", help="The broker to publish to.")
+        str, typer.Option("--uri", help="AMQP address of the broker to publish to.")
     ] = "amqp://guest:guest@localhost:5672",
     exchange: ExchangeOption = None,
     routing_key: Annotated[
-        str | None, typer.Option("--routing-key", help="Of every message. [default: its own]")
+        str | None, typer.Option("--routing-key", help="Routing key. [default: the message's own]")
     ] = None,
-    stream: Annotated[str | None, typer.Option("--stream", help="Only this stream.")] = None,
+    stream: Annotated[
+        str | None, typer.Option("--stream", help="Only messages of this stream.")
+    ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="Not before this time, as 2026-11-16T12:00:00Z.")
+        str | None,
+        typer.Option("--since", help="Only messages from this time on, e.g. 2026-11-16T12:00:00Z."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Before this time.")] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Only messages before this time.")
+    ] = None,
     where: WhereOption = None,
     rate: Annotated[
-        float, typer.Option("--rate", min=0, help="Messages per second; 0 is no limit.")
+        float, typer.Option("--rate", min=0, help="Messages per second; 0: unlimited.")
     ] = 0.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be published.")
+        bool, typer.Option("--dry-run", help="Only count the messages; publish none.")
     ] = False,
     master: MasterOption = "local[*]",
     memory: MemoryOption = "1g",
     as_json: JsonOption = False,
 ) -> None:
-    """Publish archived messages again, in the order of their times, with their properties.
+    """Publish archived messages again, ordered by timestamp, with their properties.
 
-    Ends when the broker has confirmed every one. Killed before that, it has published some of them.
+    Ends when the broker has confirmed every message. If it is killed earlier, only some of the
+    messages have been published.
     """
     with refusals():
         from penstock.spark.address import FIRST_CONTACT_SECONDS

@@ -39,15 +39,16 @@ _NEEDED: Final = ("pyspark", "pyarrow", "numpy", "pandas")
 MasterOption = Annotated[
     str,
     typer.Option(
-        "--master", help="Spark's master: local[*] is this machine, spark://HOST:7077 a cluster."
+        "--master", help="Spark master: local[*] for this machine, spark://HOST:7077 for a cluster."
     ),
 ]
 MemoryOption = Annotated[
-    str, typer.Option("--memory", help="Memory of Spark's driver, such as 1g or 512m.")
+    str, typer.Option("--memory", help="Memory of the Spark driver, such as 1g or 512m.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 PlotOption = Annotated[
-    Path | None, typer.Option("--plot", help="Draw into this file: .png, or .html with the table.")
+    Path | None,
+    typer.Option("--plot", help="Write a plot to this file: .png, or .html with a table."),
 ]
 
 Tell = Callable[[str], None]
@@ -59,8 +60,8 @@ def need_spark(needed: tuple[str, ...] = _NEEDED) -> None:
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         errors.print(
-            f"The pipeline runs on Spark, and {', '.join(missing)} is not installed here.\n"
-            "Install it with: pip install 'penstock[spark]'",
+            f"This command needs Spark; missing packages: {', '.join(missing)}.\n"
+            "Install with: pip install 'penstock[spark]'",
             style="red",
             highlight=False,
             markup=False,
@@ -120,7 +121,7 @@ def check_master(master: str) -> None:
     """Before a Java is started that would say the same in many lines."""
     if master != "yarn" and not master.startswith(MASTERS):
         raise MasterRefused(
-            f"--master {master} is not the address of a Spark. Name local[*] for this machine, "
+            f"--master {master} is not a valid Spark master. Use local[*] for this machine, "
             "spark://HOST:7077, yarn or k8s://HOST:443."
         )
     if master.startswith(STANDALONE):
@@ -141,8 +142,8 @@ def check_standalone(master: str) -> None:
         else:
             return
     raise MasterRefused(
-        f"--master {master}: there is no answer ({problem}). Check that Spark's master is running "
-        f"there; its port is {MASTER_PORT} unless configured otherwise."
+        f"--master {master}: cannot connect ({problem}). Check that the Spark master is running "
+        f"there; its default port is {MASTER_PORT}."
     )
 
 
@@ -155,7 +156,7 @@ def spark(master: str, memory: str, name: str, tell: Tell) -> Iterator["SparkSes
 
     check_master(master)
     tell("starting Spark")
-    # What Spark says about itself is no business of who runs a job, unless it fails.
+    # Spark's own log matters to the user only if the job fails.
     warnings.simplefilter("ignore")
     descriptor, name_of_log = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
     os.close(descriptor)
@@ -176,7 +177,7 @@ def spark(master: str, memory: str, name: str, tell: Tell) -> Iterator["SparkSes
             session.stop()
     except (PySparkException, Py4JError) as error:
         is_kept = True
-        error.add_note(f"What Spark said is in {log}")
+        error.add_note(f"Spark's log is in {log}")
         raise
     finally:
         if not is_kept:

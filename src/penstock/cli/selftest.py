@@ -48,7 +48,7 @@ def command(context: typer.Context) -> None:
     """Run the whole suite: ruff, mypy, and pytest on both builds. Arguments go to pytest."""
     wanted = os.environ.get("PENSTOCK_TEST_BUILDS", "")
     if wanted not in BUILD_CHOICES:
-        raise typer.BadParameter("PENSTOCK_TEST_BUILDS is pure, compiled or both")
+        raise typer.BadParameter("PENSTOCK_TEST_BUILDS must be pure, compiled or both")
     if not (CHECKOUT / "tests").is_dir():
         typer.echo("penstock: the tests live in a checkout of the project, not here", err=True)
         raise typer.Exit(2)

@@ -21,57 +21,59 @@ def command(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="Address to listen on; may be given several times. localhost is IPv4 and IPv6. "
+            help="Address to listen on; can be repeated. localhost means IPv4 and IPv6. "
             "[default: localhost]"
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="AMQP port; 0 takes a free one. [default: 5672]", min=0)
+        int | None, typer.Option(help="AMQP port; 0 chooses a free one. [default: 5672]", min=0)
     ] = None,
     http_port: Annotated[
         int | None,
         typer.Option(
-            help="HTTP port; 0 takes a free one. [default: 15672; with another AMQP port than "
-            "5672 a free one]",
+            help="HTTP port; 0 chooses a free one. [default: 15672 if the AMQP port is 5672, else a "
+            "free one]",
             min=0,
         ),
     ] = None,
     no_http: Annotated[
-        bool, typer.Option("--no-http", help="No health, metrics, bulk reads, WebSockets.")
+        bool,
+        typer.Option("--no-http", help="Disable HTTP: health, metrics, bulk reads and WebSockets."),
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Data directory. [default: ~/.local/state/penstock/PORT; with --port 0 none]"
+            help="Data directory. [default: ~/.local/state/penstock/PORT; none with --port 0]"
         ),
     ] = None,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Keep everything in memory, nothing on disk.")
+        bool, typer.Option("--memory", help="Keep everything in memory; write nothing to disk.")
     ] = False,
     ledger: Annotated[
         bool,
         typer.Option(
-            "--ledger", help="Write down what becomes of every message, for `penstock pipeline`."
+            "--ledger", help="Record what happens to every message, for `penstock pipeline`."
         ),
     ] = False,
     config: Annotated[
-        Path | None, typer.Option(help="Configuration file (TOML); options win over it.")
+        Path | None,
+        typer.Option(help="Configuration file (TOML); command line options override it."),
     ] = None,
     definitions: Annotated[
         Path | None,
-        typer.Option(help="Definitions in RabbitMQ's JSON form, imported before it serves."),
+        typer.Option(help="Definitions file (RabbitMQ's JSON format) to import at startup."),
     ] = None,
     log_level: Annotated[
         LogLevel | None,
-        typer.Option(help="Least important lines of the log. [default: info]"),
+        typer.Option(help="Lowest level that is logged. [default: info]"),
     ] = None,
     log_format: Annotated[
-        LogFormat | None, typer.Option(help="Form of the log. [default: text]")
+        LogFormat | None, typer.Option(help="Log format. [default: text]")
     ] = None,
 ) -> None:
     """Run a broker.
 
-    It needs no configuration. When it serves it prints one line, `penstock ready amqp=HOST:PORT
+    No configuration is needed. When the broker is ready it prints one line, `penstock ready amqp=HOST:PORT
     http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT. Further addresses follow as
     `amqp_also=` and `http_also=`.
     """
@@ -109,8 +111,7 @@ def command(
         configuration = replace(configuration, ledger=True)
     if configuration.ledger and configuration.data is None:
         typer.echo(
-            "penstock: a ledger lies in the data directory, and there is none. Name one with "
-            "--data DIR, or leave --ledger out.",
+            "penstock: --ledger needs a data directory. Name one with --data DIR, or omit --ledger.",
             err=True,
         )
         raise typer.Exit(2)
@@ -118,8 +119,8 @@ def command(
         code = serve(configuration)
     except DiskFull as error:
         typer.echo(
-            f"penstock: the data directory has no room: {error}. Free some and start again; "
-            "nothing is lost",
+            f"penstock: no space left for the data directory: {error}. Free some space and start "
+            "again; no data was lost",
             err=True,
         )
         raise typer.Exit(STORE_REFUSED) from error
@@ -141,7 +142,7 @@ def command(
 def chosen_http(
     configured: "HttpConfiguration", port: int | None, is_off: bool
 ) -> "HttpConfiguration":
-    """Options win over the file."""
+    """Options override the file."""
     if is_off:
         return replace(configured, enabled=False)
     if port is not None:

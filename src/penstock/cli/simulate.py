@@ -11,23 +11,26 @@ if TYPE_CHECKING:
 
 
 def command(
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to play.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to run.")] = 100,
     start: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     seconds: Annotated[
-        int, typer.Option(min=1, help="Virtual seconds of trouble in each run.")
+        int, typer.Option(min=1, help="Virtual seconds with faults in each run.")
     ] = 8,
-    scenario: Annotated[str, typer.Option(help="One scenario; all in turn when left out.")] = "",
+    scenario: Annotated[
+        str, typer.Option(help="Run only this scenario. [default: all in turn]")
+    ] = "",
     verbose: Annotated[
-        bool, typer.Option(help="A line for each seed, and all of a failed run's history.")
+        bool, typer.Option(help="Print a line per seed, and the full history of a failure.")
     ] = False,
 ) -> None:
-    """Play seeded runs of real nodes and clients over a network and on disks that break.
+    """Run real nodes and clients on a simulated network and simulated disks, with faults.
 
-    Virtual time, simulated lines, faults drawn from the seed; the same seed always gives the same
+    Time is virtual and all faults are drawn from the seed: the same seed always gives the same
     history. Every confirmed message must be delivered or still queued, none twice without the
-    redelivered flag, and nodes must forget clients that left. In the durable scenarios nodes are
-    killed and lose power at any moment, and must come back with exactly what was safe. The first
-    failing seed ends the command with exit code 1 and says how to see it again.
+    redelivered flag, and nodes must release everything that disconnected clients held. In the
+    durable scenarios nodes are killed and lose power at any moment, and must recover exactly what
+    was durable. The first failing seed ends the command with exit code 1, and the command that
+    reproduces it is printed.
     """
     from rich.console import Console
     from rich.progress import track
@@ -36,14 +39,14 @@ def command(
     from penstock.simulation.scenarios import SCENARIOS
 
     if scenario and scenario not in SCENARIOS:
-        raise typer.BadParameter(f"there are {', '.join(SCENARIOS)}", param_hint="--scenario")
+        raise typer.BadParameter(f"must be one of {', '.join(SCENARIOS)}", param_hint="--scenario")
     console = Console(stderr=True)
     sightings: dict[str, int] = {}
     played = range(start, start + seeds)
-    for seed in track(played, "Playing seeds", console=console, transient=True):
+    for seed in track(played, "Running seeds", console=console, transient=True):
         verdict = run_seed(seed, scenario or scenario_of(seed), seconds)
         if verbose:
-            state = "good" if verdict.is_good else "FAILED"
+            state = "passed" if verdict.is_good else "FAILED"
             typer.echo(f"{seed} {verdict.scenario} {state} {verdict.digest}")
         if not verdict.is_good:
             explain(verdict, seconds, verbose, console)
@@ -51,7 +54,7 @@ def command(
         for what, count in verdict.sightings.items():
             sightings[what] = sightings.get(what, 0) + count
     show_sightings(sightings)
-    typer.echo(f"{seeds} seeds are good.")
+    typer.echo(f"{seeds} seeds passed.")
 
 
 def explain(verdict: "Verdict", seconds: int, verbose: bool, console: "Console") -> None:
@@ -62,7 +65,7 @@ def explain(verdict: "Verdict", seconds: int, verbose: bool, console: "Console")
     for violation in verdict.violations:
         typer.echo(f"  {violation}")
     typer.echo(
-        f"Again: penstock simulate --scenario {verdict.scenario} --start {verdict.seed} --seeds 1 "
+        f"To reproduce: penstock simulate --scenario {verdict.scenario} --start {verdict.seed} --seeds 1 "
         f"--seconds {seconds} --verbose"
     )
 
@@ -71,7 +74,7 @@ def show_sightings(sightings: dict[str, int]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("what happened", "times", box=None)
+    table = Table("event", "count", box=None)
     table.columns[1].justify = "right"
     for what in sorted(sightings):
         table.add_row(what, f"{sightings[what]:,}")

@@ -41,7 +41,7 @@ from penstock.storage.survey import Gap, Survey
 from penstock.world.disk import DiskError
 
 app: Final = typer.Typer(
-    help="Check or salvage a data directory that no server runs on.", no_args_is_help=True
+    help="Check or salvage a data directory that no server uses.", no_args_is_help=True
 )
 
 WHOLE: Final = 0
@@ -49,25 +49,28 @@ TORN: Final = 1
 DAMAGED: Final = 2
 REFUSED: Final = 3
 VERDICTS: Final = {
-    WHOLE: "verdict: whole",
-    TORN: "verdict: a torn tail, which the next start cuts off; nothing confirmed is in it",
-    DAMAGED: "verdict: damaged. Bring the files back from a copy, or let `penstock store salvage` "
-    "copy what is whole to a new directory",
+    WHOLE: "verdict: intact",
+    TORN: "verdict: torn tail (an incomplete last write), which the next start removes; no confirmed message "
+    "is lost",
+    DAMAGED: "verdict: damaged. Restore the files from a backup, or copy what is intact to a new "
+    "directory with `penstock store salvage`",
 }
 # Smaller stores are read before anyone could look at a bar.
 PROGRESS_BYTES_MIN: Final = 256 << 20
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory of a server.")]
-Target = Annotated[Path, typer.Option(metavar="NEWDIR", help="A directory that is not there yet.")]
+Target = Annotated[
+    Path, typer.Option(metavar="NEWDIR", help="The new directory; it must not exist.")
+]
 
 
 @app.command()
 def check(directory: Directory) -> None:
-    """Read everything, streams too, and say what is whole; changes nothing.
+    """Read a data directory, including its streams, and report damage; changes nothing.
 
-    The last line is the verdict. Exit code 0: whole. 1: a torn tail, which the next start cuts off;
-    nothing that was ever confirmed is in it. 2: damaged, or without its journal; a server refuses
-    to start on it. 3: not a store, or in use.
+    The last line is the verdict. Exit code 0: intact. 1: the last write is incomplete (a torn tail);
+    the next start removes it, and nothing confirmed is lost. 2: damaged, or the journal is missing;
+    a server refuses to start. 3: not a data directory, or in use.
     """
     with refusals():
         raise typer.Exit(asyncio.run(_check(directory)))
@@ -75,15 +78,16 @@ def check(directory: Directory) -> None:
 
 @app.command()
 def salvage(directory: Directory, to: Target) -> None:
-    """Copy everything that is whole to a new data directory and say what was lost; DIR is not
-    touched.
+    """Copy everything that is intact to a new data directory and report what was lost; DIR is
+    not changed.
 
-    Exit code 0: nothing was lost. 1: a torn tail was left out. 2: damaged parts were left out, each
-    named above. 3: not a store, in use, or the new directory cannot be made.
+    Exit code 0: nothing was lost. 1: an incomplete write at the end (a torn tail) was not copied.
+    2: damaged parts were not copied; each is listed. 3: not a data directory, in use, or the new
+    directory cannot be created.
     """
     with refusals():
         if to.exists():
-            raise NotOurDirectory(f"{to} is there already. Name a directory that is not there yet")
+            raise NotOurDirectory(f"{to} already exists. Name a directory that does not exist")
         raise typer.Exit(asyncio.run(_salvage(directory, to)))
 
 
@@ -106,7 +110,7 @@ async def _check(path: Path) -> int:
         safe_point = SafePoint(disk)
         survey = surveyed(directory, segments, safe_point)
         for segment in survey.segments:
-            typer.echo(f"{segment.name}: {segment.batch_count} batches, {segment.octets} octets")
+            typer.echo(f"{segment.name}: {segment.batch_count} batches, {segment.octets} bytes")
         streams = surveyed_streams(disk, safe_point)
         list_streams(streams)
         code = max(say_what_is_wrong(survey, segments, safe_point), verdict_on(streams))
@@ -133,7 +137,7 @@ async def _salvage(path: Path, to: Path) -> int:
         finally:
             target.close()
             made.close()
-        typer.echo(f"{copier.count} batches, {copier.octets} octets copied to {to}")
+        typer.echo(f"{copier.count} batches, {copier.octets} bytes copied to {to}")
         return max(say_what_is_wrong(survey, segments, safe_point), verdict_on(streams))
 
 
@@ -231,7 +235,7 @@ def say_what_is_wrong(survey: Survey, segments: list[OpenSegment], safe_point: S
         behind = [s.file.size() for s in segments if s.name > torn.file]
         typer.echo(f"torn tail: {described(torn)}")
         if behind:
-            typer.echo(f"torn tail: with {len(behind)} later segments, {sum(behind)} octets")
+            typer.echo(f"torn tail: and {len(behind)} later segments, {sum(behind)} bytes")
     if survey.damage() or missing:
         return DAMAGED
     return WHOLE if torn is None else TORN
@@ -242,11 +246,11 @@ def what_is_gone(safe_point: SafePoint) -> str:
     if safe_point.position():
         return (
             f"{segment_name(safe_point.segment())} and every other segment of the journal; "
-            f"{safe_point.position()} octets had been safe in it"
+            f"it held {safe_point.position()} durable bytes"
         )
     return (
-        "there is no segment of a journal. Either no server has come so far as to write one, or it "
-        "is gone"
+        "the journal has no segments. Either no server has written to this directory yet, or the "
+        "files were deleted"
     )
 
 
@@ -264,5 +268,5 @@ def verdict_on(streams: list[StreamSurvey]) -> int:
 
 def described(gap: Gap) -> str:
     if gap.missing_octets:
-        return f"{gap.file} at offset 0: {gap.missing_octets} octets before it are missing"
-    return f"{gap.file} from offset {gap.offset} to {gap.offset + gap.octets}: {gap.octets} octets"
+        return f"{gap.file} at offset 0: the {gap.missing_octets} bytes before it are missing"
+    return f"{gap.file} from offset {gap.offset} to {gap.offset + gap.octets}: {gap.octets} bytes"

@@ -51,7 +51,7 @@ def list_streams(surveys: list[StreamSurvey]) -> None:
         typer.echo(
             f"{described_folder(survey.folder)} in {survey.folder}: "
             f"{len(survey.numbers)} segments, offsets {survey.first_offset()} to "
-            f"{survey.end_offset()}, {octets} octets, {cursors} cursors"
+            f"{survey.end_offset()}, {octets} bytes, {cursors} cursors"
         )
 
 
@@ -60,7 +60,9 @@ def say_what_is_wrong_with(survey: StreamSurvey) -> None:
         typer.echo(f"damaged: {described(problem)}")
     torn = survey.torn_tail()
     if torn is not None:
-        typer.echo(f"torn tail: {torn.file} from offset {torn.at}: messages from {torn.offset} on")
+        typer.echo(
+            f"torn tail: {torn.file} from offset {torn.at}: messages from offset {torn.offset} on"
+        )
 
 
 def described(problem: Problem) -> str:

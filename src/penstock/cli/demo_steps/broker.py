@@ -132,7 +132,7 @@ def facts_of_ready(said: IO[str], log: Path) -> dict[str, str]:
             return dict(fact.split("=", 1) for fact in line.removeprefix(READY).split())
     heard = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     last = heard[-1] if heard else ""
-    raise BrokerDidNotStart(f"the broker did not start; its last words were {last!r}")
+    raise BrokerDidNotStart(f"the broker did not start; the last line of its log is {last!r}")
 
 
 def cpu_seconds_of(pid: int) -> float | None:

@@ -42,26 +42,28 @@ class DemoResult:
         return self.first.account.duplicates_unflagged + self.crash.account.duplicates_unflagged
 
     def complaints(self) -> list[str]:
-        """In sentences; none when the broker kept its word."""
+        """In sentences; empty when no message was lost or duplicated."""
         found = []
         if self.lost:
             found.append(f"{self.lost:,} confirmed messages were not received.")
         if self.duplicates_unflagged:
-            found.append(f"{self.duplicates_unflagged:,} messages came twice without a flag.")
+            found.append(
+                f"{self.duplicates_unflagged:,} messages were delivered twice without the redelivered flag."
+            )
         if self.crash.confirmed != self.crash.published:
             unconfirmed = self.crash.published - self.crash.confirmed
             found.append(f"{unconfirmed:,} messages were never confirmed.")
         found += [f"A client failed: {fault}" for fault in self.first.faults]
         if self.archived is not None and self.archived.distinct != self.crash.confirmed:
             found.append(
-                f"The archive holds {self.archived.distinct:,} different messages, and "
-                f"{self.crash.confirmed:,} were confirmed into the stream."
+                f"The archive holds {self.archived.distinct:,} distinct messages, but "
+                f"{self.crash.confirmed:,} were confirmed to the stream."
             )
         if self.audit is not None:
             for kind, count in self.audit.failures(("lost", "unflagged")).items():
-                found.append(f"The audit found {count:,} messages {kind}.")
+                found.append(f"The audit found {count:,} {kind} messages.")
             found += [
-                f"The audit found what nobody sent: {offence}"
+                f"The audit found a message that was never published: {offence}"
                 for offence in self.audit.offences
                 if offence.finding in FROM_NOWHERE
             ]
@@ -71,14 +73,14 @@ class DemoResult:
 def verdict_table(result: DemoResult) -> Table:
     table = Table(title="verdict", title_justify="left")
     table.add_column("", style="bold")
-    table.add_column("clients' books", justify="right")
-    table.add_column("audit by Spark", justify="right")
+    table.add_column("counted by clients", justify="right")
+    table.add_column("audited by Spark", justify="right")
     crash, audit = result.crash, result.audit
     published = result.first.published + crash.published
     table.add_row("published", f"{published:,}", "")
     table.add_row("confirmed", f"{result.first.confirmed + crash.confirmed:,}", "")
     table.add_row(
-        "confirmed by sink",
+        "confirmed, per queue",
         f"{result.first.confirmed + crash.confirmed * crash.sinks:,}",
         "" if audit is None else f"{audit.total('confirmed'):,}",
     )
@@ -100,24 +102,24 @@ def verdict_table(result: DemoResult) -> Table:
 
 
 def _add_recovery(table: Table, crash: CrashOutcome) -> None:
-    table.add_row("confirmed at the kill", f"{crash.confirmed_at_kill:,}", "")
-    table.add_row("in doubt, sent again", f"{crash.sent_again:,}", "")
-    table.add_row("serving again after", f"{crash.restart_seconds:.2f} s", "")
-    table.add_row("recovery time", f"{crash.recovery_seconds:.2f} s", "")
+    table.add_row("confirmed before the kill", f"{crash.confirmed_at_kill:,}", "")
+    table.add_row("unconfirmed, published again", f"{crash.sent_again:,}", "")
+    table.add_row("restart time", f"{crash.restart_seconds:.2f} s", "")
+    table.add_row("time to first confirm", f"{crash.recovery_seconds:.2f} s", "")
 
 
 def _add_rates(table: Table, result: DemoResult) -> None:
     first, crash = result.first, result.crash
-    table.add_row("ISR, first act", f"{first.internal_switching_rate:,.0f} /s", "")
-    table.add_row("XSR, first act", f"{first.external_switching_rate:,.0f} /s", "")
+    table.add_row("ISR, part 1", f"{first.internal_switching_rate:,.0f} /s", "")
+    table.add_row("XSR, part 1", f"{first.external_switching_rate:,.0f} /s", "")
     switched = crash.confirmed * crash.sinks / crash.seconds
-    table.add_row("ISR over the kill", f"{switched:,.0f} /s", "")
-    table.add_row("XSR over the kill", f"{crash.received / crash.seconds:,.0f} /s", "")
-    table.add_row("CPU /message, first act", _cpu(result.broker_microseconds), "")
+    table.add_row("ISR, part 2", f"{switched:,.0f} /s", "")
+    table.add_row("XSR, part 2", f"{crash.received / crash.seconds:,.0f} /s", "")
+    table.add_row("CPU per message, part 1", _cpu(result.broker_microseconds), "")
     spent = crash.broker_cpu_seconds
     each = None if spent is None else spent * 1e6 / (crash.confirmed * crash.sinks)
     # A message counts once for each sink; starting again and reading the journal are in it.
-    table.add_row("CPU /message, over the kill", _cpu(each), "")
+    table.add_row("CPU per message, part 2", _cpu(each), "")
 
 
 def _add_spark(table: Table, result: DemoResult) -> None:
@@ -125,7 +127,7 @@ def _add_spark(table: Table, result: DemoResult) -> None:
         kept = result.archived
         table.add_row("confirmed to the stream", f"{result.crash.confirmed:,}", "")
         table.add_row("archive, messages", "", f"{kept.distinct:,}")
-        again = f"{kept.rows:,} ({kept.sent_again:,} sent again)"
+        again = f"{kept.rows:,} ({kept.sent_again:,} published again)"
         table.add_row("archive, rows", "", again)
         size = f"{kept.octets / 1e6:.1f} MB in {kept.seconds:.1f} s"
         table.add_row("archive, Parquet", "", size)
@@ -141,7 +143,7 @@ def _add_spark(table: Table, result: DemoResult) -> None:
 
 def _audited(audit: "Audit | None", name: str, *, alarms: bool) -> str:
     if audit is None:
-        return "[yellow]not asked[/yellow]"
+        return "[yellow]not run[/yellow]"
     count = audit.total(name)
     return alarming(count) if alarms else f"{count:,}"
 

@@ -138,7 +138,7 @@ class Crew:
         while not done():
             self._listen(phase)
             if phase == "starting" and time.monotonic() > deadline:
-                raise RunFailed("the load's processes did not start in time")
+                raise RunFailed("the load processes did not start in time")
 
     def _listen(self, phase: str) -> None:
         members = {m.pipe: m for m in self._faucets + self._sinks if m.finished is None}
@@ -148,7 +148,7 @@ class Crew:
             try:
                 self._heard(member, pipe.recv())
             except EOFError:
-                raise RunFailed("a process of the load died; its error is above") from None
+                raise RunFailed("a load process died; its error is printed above") from None
         self._watch(self._snapshot(phase))
 
     def _heard(self, member: Member, report: Report) -> None:

@@ -112,7 +112,7 @@ def _add_account(table: Table, outcome: Outcome) -> None:
     account = outcome.account
     table.add_row("lost", _alarming(account.lost))
     if account.not_promised:
-        table.add_row("refused or unanswered, not delivered", f"{account.not_promised:,}")
+        table.add_row("rejected or unconfirmed, not delivered", f"{account.not_promised:,}")
     table.add_row("duplicated, flagged", f"{account.duplicates_flagged:,}")
     table.add_row("duplicated, not flagged", _alarming(account.duplicates_unflagged))
     table.add_row("out of order", _alarming(account.out_of_order))

@@ -69,14 +69,14 @@ class Plan:
                 "its sequence number and the time"
             )
         if self.publishers < 1:
-            raise PlanRefused("at least one publisher is needed")
+            raise PlanRefused("--publishers must be at least 1")
         if self.publishers + self.consumers > PROCESSES_MAX:
             raise PlanRefused(
-                f"{self.publishers} publishers and {self.consumers} consumers are more processes "
-                f"than the {PROCESSES_MAX} allowed"
+                f"{self.publishers} publishers and {self.consumers} consumers need more than "
+                f"{PROCESSES_MAX} processes; reduce --publishers or --consumers"
             )
         if not 1 <= len(self.queues) <= QUEUES_MAX:
-            raise PlanRefused(f"the number of queues must be from 1 to {QUEUES_MAX}")
+            raise PlanRefused(f"--queues must be between 1 and {QUEUES_MAX}")
 
     @property
     def queues_reached(self) -> int:
@@ -136,9 +136,13 @@ def make_plan(
 ) -> Plan:
     """Fill in what the user left open from the mode and from what the user did say."""
     if pairs is not None and (publishers, consumers, queues, exchange) != (None,) * 4:
-        raise PlanRefused("--pairs sets publishers, consumers and queues; give it alone")
+        raise PlanRefused(
+            "--pairs cannot be combined with --publishers, --consumers, --queues or --exchange"
+        )
     if routing_key and not exchange:
-        raise PlanRefused("--routing-key needs --exchange; without one the queue's name is used")
+        raise PlanRefused(
+            "--routing-key needs --exchange; otherwise the queue's name is the routing key"
+        )
     fanout = mode is Mode.FANOUT
     transient = mode is Mode.TRANSIENT
     own_name = f"penstock.load.{run:08x}"
