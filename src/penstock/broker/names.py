@@ -34,7 +34,7 @@ def check_not_reserved(kind: str, name: str) -> None:
 def check_length(kind: str, name: str) -> None:
     if len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
         raise PreconditionFailed(
-            f"{kind} name is longer than {NAME_OCTETS_MAX} octets: '{name[:40]}...'"
+            f"{kind} name is longer than {NAME_OCTETS_MAX} bytes: '{name[:40]}...'"
         )
 
 

@@ -101,7 +101,7 @@ class BrokerState:
         if name in self.vhosts:
             return
         if not name or len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-            raise PreconditionFailed(f"a vhost name has 1 to {NAME_OCTETS_MAX} octets")
+            raise PreconditionFailed(f"a vhost name must have 1 to {NAME_OCTETS_MAX} bytes")
         if len(self.vhosts) >= VHOSTS_MAX:
             raise PreconditionFailed(f"limit of {VHOSTS_MAX} vhosts is reached")
         self.vhosts[name] = VirtualHost(name, self.shared)

@@ -116,7 +116,7 @@ def test_a_change_reaches_those_who_hold_the_access() -> None:
 def test_a_bad_pattern_is_refused_and_changes_nothing() -> None:
     table = AccessTable()
     table.grant(SetPermissions("u", "/", "", "", ".*"))
-    with pytest.raises(PreconditionFailed, match="is not a regular expression"):
+    with pytest.raises(PreconditionFailed, match="is not a valid regular expression"):
         table.grant(SetPermissions("u", "/", "(", "", ""))
     held = table.find("u", "/")
     assert held is not None

@@ -173,6 +173,6 @@ def test_salted_hashes_of_rabbitmq_open_their_users_and_are_remembered(
     ],
 )
 def test_a_salted_hash_of_another_form_is_refused_and_opens_nothing(text: str) -> None:
-    with pytest.raises(PreconditionFailed, match="octets of salt"):
+    with pytest.raises(PreconditionFailed, match="bytes of salt"):
         users_with(PutUser("u", text))
     assert not verify_password(text, b"x")

@@ -74,13 +74,13 @@ def test_where_a_known_user_may_come_from_is_not_changed() -> None:
 
 def test_what_we_cannot_do_is_warned_of_row_by_row() -> None:
     assert apply(make_state(), RABBITMQ) == [
-        "users[3].limits: limits of users are not known, ignored",
-        "parameters[0]: parameters of operator_policy are not known, ignored",
+        "users[3].limits: user limits are not supported, ignored",
+        "parameters[0]: parameters of component operator_policy are not supported, ignored",
         (
-            "topic_permissions[0]: permissions per topic are not known, ignored; "
+            "topic_permissions[0]: topic permissions are not supported, ignored; "
             "user 'ada' may use every routing key"
         ),
-        "global_parameters[0]: global parameter 'colour' is not known, ignored",
+        "global_parameters[0]: global parameter 'colour' is not supported, ignored",
     ]
 
 
@@ -135,7 +135,11 @@ def test_one_vhost_needs_a_vhost_and_a_whole_broker_none() -> None:
         apply(state, {"users": []}, "/")
     with pytest.raises(NotFound):
         export_vhost(state, "nowhere")
-    mistake = "queues[0].vhost: is missing; definitions of one vhost are imported into a vhost"
+    mistake = (
+        "queues[0].vhost: is missing; if these are the definitions of one vhost, import them into "
+        "a "
+        "vhost"
+    )
     assert mistakes_of({"queues": [{"name": "q", "durable": True}]}) == [mistake]
 
 
@@ -169,7 +173,7 @@ def test_our_hashes_are_taken_as_exported_and_as_argon2_prints_them() -> None:
 
 def test_unknown_lists_are_warned_of_and_remarks_are_not() -> None:
     definitions = {"ques": [], "product_name": "RabbitMQ", "rabbitmq_version": "4.1.0"}
-    assert apply(make_state(), definitions) == ["ques: unknown, ignored"]
+    assert apply(make_state(), definitions) == ["ques: unknown section, ignored"]
 
 
 def test_the_queue_type_that_a_vhost_prefers_is_warned_of() -> None:

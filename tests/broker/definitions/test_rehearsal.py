@@ -28,7 +28,7 @@ def test_what_exists_stays_as_it_is_with_a_warning() -> None:
         {"queues": [queue("q")], "exchanges": [exchange("e")], "bindings": [binding("e", "q")]},
     )
     assert [warning.split(":")[0] for warning in warnings] == ["exchanges[0]", "queues[0]"]
-    assert "exists and stays as it is: inequivalent arg 'x-max-length'" in warnings[1]
+    assert "already exists and is not changed: inequivalent arg 'x-max-length'" in warnings[1]
     assert vhost.queues["q"] is known
     assert vhost.exchanges["e"].kind == "fanout"
     assert len(vhost.bindings.listed()) == 1
@@ -52,7 +52,9 @@ def test_an_exclusive_queue_is_not_bound_by_definitions() -> None:
     state.vhost("/").apply(DeclareQueue("mine", exclusive=True, connection=5), 0)
     found = mistakes_of({"bindings": [binding("amq.direct", "mine")]}, state)
     assert found[0].startswith("bindings[0]: cannot obtain exclusive access")
-    assert apply(state, {"queues": [queue("mine")]})[0].startswith("queues[0]: exists and stays")
+    assert apply(state, {"queues": [queue("mine")]})[0].startswith(
+        "queues[0]: already exists and is not changed"
+    )
 
 
 def test_a_binding_to_nothing_is_passed_over() -> None:

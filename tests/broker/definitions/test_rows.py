@@ -22,22 +22,22 @@ for _ in range(DEPTH_MAX):
 @pytest.mark.parametrize(
     ("section", "row", "mistake"),
     [
-        ("queues", "q", "queues[0]: should be an object, is text"),
-        ("queues", {**queue("q"), "name": 7}, "queues[0].name: should be text, is the number 7"),
-        ("queues", queue(""), "queues[0].name: a queue has a name"),
-        ("queues", queue("q" * 256), "queues[0].name: is longer than 255 octets"),
-        ("queues", queue("\ud800"), "queues[0].name: is not a Unicode text"),
+        ("queues", "q", "queues[0]: must be an object, not a string"),
+        ("queues", {**queue("q"), "name": 7}, "queues[0].name: must be a string, not the number 7"),
+        ("queues", queue(""), "queues[0].name: must not be empty"),
+        ("queues", queue("q" * 256), "queues[0].name: is longer than 255 bytes"),
+        ("queues", queue("\ud800"), "queues[0].name: is not a valid Unicode string"),
         ("queues", queue("q", vhost="x"), "queues[0]: no vhost 'x'"),
         ("queues", {"vhost": "/", "name": "q"}, "queues[0].durable: is missing (true or false)"),
         (
             "queues",
             queue("q", durable="yes"),
-            "queues[0].durable: should be true or false, is text",
+            "queues[0].durable: must be true or false, not a string",
         ),
         (
             "queues",
             queue("q", arguments=[1]),
-            "queues[0].arguments: should be an object, is a list",
+            "queues[0].arguments: must be an object, not a list",
         ),
         (
             "queues",
@@ -92,18 +92,19 @@ for _ in range(DEPTH_MAX):
         (
             "bindings",
             binding("amq.direct", "q", destination_type="topic"),
-            "bindings[0].destination_type: should be 'queue' or 'exchange', is 'topic'",
+            "bindings[0].destination_type: must be 'queue' or 'exchange', not 'topic'",
         ),
         (
             "bindings",
             binding("amq.direct", "q", routing_key="k" * 256),
-            "bindings[0].routing_key: is longer than 255 octets",
+            "bindings[0].routing_key: is longer than 255 bytes",
         ),
         (
             "policies",
             policy(pattern="("),
             (
-                "policies[0].pattern: '(' is not a regular expression: missing ), unterminated "
+                "policies[0].pattern: '(' is not a valid regular expression: missing ), "
+                "unterminated "
                 "subpattern at position 0"
             ),
         ),
@@ -124,10 +125,10 @@ for _ in range(DEPTH_MAX):
         (
             "policies",
             policy(priority=1.5),
-            "policies[0].priority: should be a whole number, is the number 1.5",
+            "policies[0].priority: must be an integer, not the number 1.5",
         ),
-        ("vhosts", {"name": ""}, "vhosts[0]: a vhost name has 1 to 255 octets"),
-        ("vhosts", {}, "vhosts[0].name: is missing (text)"),
+        ("vhosts", {"name": ""}, "vhosts[0]: a vhost name must have 1 to 255 bytes"),
+        ("vhosts", {}, "vhosts[0].name: is missing (a string)"),
         (
             "permissions",
             {"user": "nobody", "vhost": "/", "configure": "", "write": "", "read": ""},
@@ -137,20 +138,21 @@ for _ in range(DEPTH_MAX):
             "permissions",
             {"user": "guest", "vhost": "/", "configure": "[[:alpha:]]", "write": "", "read": ""},
             (
-                "permissions[0].configure: classes such as [:alpha:] are not understood; write "
+                "permissions[0].configure: character classes such as [:alpha:] are not supported; "
+                "write "
                 "[a-zA-Z]"
             ),
         ),
         (
             "parameters",
             {"vhost": "/", "component": "vhost-limits", "value": {"max-queues": "5"}},
-            "parameters[0].value.max-queues: should be a whole number, is text",
+            "parameters[0].value.max-queues: must be an integer, not a string",
         ),
         (
             "users",
             {"name": "u", "tags": "", "password_hash": "x"},
             (
-                "users[0].password_hash: the password hash is not base64 of 4 octets of salt and 32 "
+                "users[0].password_hash: the password hash is not base64 of 4 bytes of salt and 32 "
                 "of hash"
             ),
         ),
@@ -167,21 +169,22 @@ for _ in range(DEPTH_MAX):
                 "hashing_algorithm": "rabbit_password_hashing_md5",
             },
             (
-                "users[0].hashing_algorithm: 'rabbit_password_hashing_md5' is not known; known are "
+                "users[0].hashing_algorithm: 'rabbit_password_hashing_md5' is not supported; "
+                "supported are "
                 "rabbit_password_hashing_sha256, rabbit_password_hashing_sha512 and penstock_argon2id"
             ),
         ),
         (
             "users",
             {"name": "u", "tags": [1]},
-            "users[0].tags: should be a list of texts, or a text with commas",
+            "users[0].tags: must be a list of strings, or a comma-separated string",
         ),
         (
             "users",
             {"name": "u", "password": ""},
-            "users[0].password: a password has 1 to 1024 octets",
+            "users[0].password: a password must have 1 to 1024 bytes",
         ),
-        ("users", {"name": "\udcff"}, "users[0].name: is empty or not a Unicode text"),
+        ("users", {"name": "\udcff"}, "users[0].name: is empty or not a valid Unicode string"),
     ],
 )
 def test_a_mistake_is_named_with_its_path(section: str, row: object, mistake: str) -> None:
@@ -189,8 +192,8 @@ def test_a_mistake_is_named_with_its_path(section: str, row: object, mistake: st
 
 
 def test_definitions_are_an_object_of_lists() -> None:
-    assert "should be an object" in mistakes_of([])[0]
-    assert mistakes_of({"queues": {}}) == ["queues: should be a list, is an object"]
+    assert "must be a JSON object" in mistakes_of([])[0]
+    assert mistakes_of({"queues": {}}) == ["queues: must be a list, not an object"]
 
 
 def test_all_mistakes_are_told_and_those_that_follow_from_others_are_not() -> None:
@@ -223,7 +226,7 @@ def test_a_thousand_mistakes_are_counted_and_some_shown() -> None:
         apply(make_state(), {"queues": [1] * 1000})
     assert len(refused.value.mistakes) == 1000
     lines = str(refused.value).splitlines()
-    assert lines[0] == "the definitions have 1000 mistakes:"
+    assert lines[0] == "the definitions have 1000 errors:"
     assert lines[-1] == "  and 900 more"
 
 

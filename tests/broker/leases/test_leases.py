@@ -80,7 +80,7 @@ def test_what_is_given_back_is_at_the_end_and_flagged() -> None:
     entries = broker.vhost.queue("q").browse(10)
     assert [entry.message.body for entry in entries] == [b"3", b"1", b"2"]
     assert [entry.is_redelivered for entry in entries] == [False, True, True]
-    with pytest.raises(NotFound, match="settled, given back, or never taken"):
+    with pytest.raises(NotFound, match="settled, released, has expired, or never existed"):
         find_lease(broker.vhost, "q", "job", 1)
     taken(broker, 2)
     again = leased(find_lease(broker.vhost, "q", "job", 2), 0, 10)
@@ -176,7 +176,7 @@ def test_octets_bound_a_lease_too() -> None:
     ("request_", "text"),
     [
         (LeaseRequest("q", "", 1), "owner of a lease"),
-        (LeaseRequest("q", "job", 0), "numbered from 1"),
+        (LeaseRequest("q", "job", 0), "must be at least 1"),
         (LeaseRequest("q", "job", 1, 0), "at least one message"),
         (LeaseRequest("transient", "job", 1), "is not durable"),
         (LeaseRequest("stream", "job", 1), "is a stream"),

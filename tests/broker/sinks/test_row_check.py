@@ -126,7 +126,7 @@ def test_a_judge_is_asked_about_an_empty_header_too() -> None:
 
 
 def test_a_header_that_says_another_size_of_the_body_is_refused() -> None:
-    with pytest.raises(PreconditionFailed, match="says 4 octets of body, there are 5"):
+    with pytest.raises(PreconditionFailed, match="announces a body of 4 bytes, but it has 5"):
         checked(carried(message(b"four!")), Listener(4))
 
 

@@ -334,7 +334,7 @@ def test_a_sink_belongs_to_who_staged_first_over_a_restart_too(broker: Broker) -
     broker.tick()
     for again in (broker, broker.restarted()):
         check_owner(again.vhost, SINK, "ann")
-        with pytest.raises(AccessRefused, match="belongs to user 'ann', and user 'bob' is neither"):
+        with pytest.raises(AccessRefused, match="belongs to user 'ann'; user 'bob' is neither"):
             check_owner(again.vhost, SINK, "bob")
 
 
@@ -393,7 +393,7 @@ def test_a_sink_that_waits_for_a_full_queue_is_not_idle(broker: Broker) -> None:
     ("key", "text"),
     [
         (StageKey("", 0, 0, 0), "name of a sink"),
-        (StageKey(SINK, -1, 0, 0), "counted from 0"),
+        (StageKey(SINK, -1, 0, 0), "must not be negative"),
         (StageKey(SINK, 0, 1 << 16, 0), "at most"),
         (StageKey(SINK, 1 << 23, 0, 0), "at most"),
     ],

@@ -243,9 +243,9 @@ def test_a_stream_has_room_for_so_many_cursors() -> None:
     stream = host.declare()
     for number in range(CURSORS_MAX):
         stream.files.cursors.put(f"c{number}", -1)
-    with pytest.raises(PreconditionFailed, match="no room for more cursors"):
+    with pytest.raises(PreconditionFailed, match="cannot have more cursors"):
         stream.set_cursor("one more", 0, 0)
-    with pytest.raises(PreconditionFailed, match="no room for more cursors"):
+    with pytest.raises(PreconditionFailed, match="cannot have more cursors"):
         read(stream, cursor="one more")
     assert stream.consumers.count == 0
     stream.set_cursor("c0", 0, 0)

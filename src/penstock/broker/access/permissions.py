@@ -212,8 +212,10 @@ def _declare_needs(
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     if len(pattern) > PATTERN_LENGTH_MAX:
-        raise PreconditionFailed(f"a pattern has at most {PATTERN_LENGTH_MAX} characters")
+        raise PreconditionFailed(f"the pattern is longer than {PATTERN_LENGTH_MAX} characters")
     try:
         return re.compile(pattern or NOTHING)
     except re.error as error:
-        raise PreconditionFailed(f"'{pattern}' is not a regular expression: {error}") from None
+        raise PreconditionFailed(
+            f"'{pattern}' is not a valid regular expression: {error}"
+        ) from None

@@ -113,7 +113,7 @@ class Users:
 
     def put(self, command: PutUser) -> None:
         if not command.name or len(command.name.encode()) > NAME_OCTETS_MAX:
-            raise PreconditionFailed(f"a user name has 1 to {NAME_OCTETS_MAX} octets")
+            raise PreconditionFailed(f"a user name must have 1 to {NAME_OCTETS_MAX} bytes")
         if command.password_hash:
             check_hash(command.password_hash)
         self._by_name[command.name] = User(command)
@@ -178,9 +178,9 @@ def loopback_refusal(name: str) -> str:
 def why_refused(user: User | None, good: bool, peer_is_loopback: bool) -> str:
     """Why a login fails, for the log alone; empty when it does not."""
     if user is None:
-        return "there is no such user"
+        return "unknown user"
     if not good:
-        return "the password is wrong" if user.password_hash else "the user has no password"
+        return "wrong password" if user.password_hash else "the user has no password"
     if not may_connect_from(user, peer_is_loopback):
         return loopback_refusal(user.name)
     return ""
@@ -191,7 +191,7 @@ def hash_password(password: bytes, entropy: Entropy) -> str:
     from argon2.low_level import Type, hash_secret
 
     if not 0 < len(password) <= PASSWORD_OCTETS_MAX:
-        raise PreconditionFailed(f"a password has 1 to {PASSWORD_OCTETS_MAX} octets")
+        raise PreconditionFailed(f"a password must have 1 to {PASSWORD_OCTETS_MAX} bytes")
     encoded: bytes = hash_secret(
         password,
         entropy.octets(SALT_OCTETS),
@@ -253,7 +253,7 @@ def check_hash(password_hash: str) -> None:
         digest_octets = _SHA256_OCTETS if is_short else _SHA512_OCTETS
         if len(_salted_sha_octets(password_hash)) != SHA_SALT_OCTETS + digest_octets:
             raise PreconditionFailed(
-                f"the password hash is not base64 of {SHA_SALT_OCTETS} octets of salt and "
+                f"the password hash is not base64 of {SHA_SALT_OCTETS} bytes of salt and "
                 f"{digest_octets} of hash"
             )
     elif _HASH_FORM.match(password_hash) is None:

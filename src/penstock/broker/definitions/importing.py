@@ -73,7 +73,7 @@ class DefinitionsRefused(Exception):
         shown = mistakes[:_MISTAKES_SHOWN_MAX]
         if len(mistakes) > len(shown):
             shown = [*shown, f"and {len(mistakes) - len(shown)} more"]
-        count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        count = "1 error" if len(mistakes) == 1 else f"{len(mistakes)} errors"
         super().__init__("\n  ".join([f"the definitions have {count}:", *shown]))
 
 
@@ -111,7 +111,7 @@ def read(definitions: object, vhost: str | None, entropy: Entropy) -> Definition
     """
     found = Definitions()
     if not isinstance(definitions, dict):
-        found.mistakes.append("the definitions should be an object with lists such as `queues`")
+        found.mistakes.append("the definitions must be a JSON object with lists such as `queues`")
         return found
     _check_sections(definitions, vhost, found)
     if vhost is None:
@@ -132,10 +132,10 @@ def _check_sections(definitions: dict[str, object], vhost: str | None, found: De
     for section in definitions:
         if section in _WHOLE and vhost is not None:
             found.mistakes.append(
-                f"{section}: these are the definitions of a whole broker, not of one vhost"
+                f"{section}: only allowed in the definitions of a whole broker, not of one vhost"
             )
         elif section not in _WHOLE and section not in _READ and section not in _REMARKS:
-            found.warnings.append(f"{section}: unknown, ignored")
+            found.warnings.append(f"{section}: unknown section, ignored")
 
 
 def _vhost_of(row: Row, vhost: str | None) -> str:
@@ -145,7 +145,10 @@ def _vhost_of(row: Row, vhost: str | None) -> str:
     if vhost is not None:
         return vhost
     if "vhost" not in row.table:
-        row.complain("vhost", "is missing; definitions of one vhost are imported into a vhost")
+        row.complain(
+            "vhost",
+            "is missing; if these are the definitions of one vhost, import them into a vhost",
+        )
         return ""
     return row.name("vhost")
 
@@ -157,7 +160,7 @@ def _read_vhosts(definitions: dict[str, object], found: Definitions) -> None:
         queue_type = metadata.get("default_queue_type", row.table.get("default_queue_type", ""))
         if queue_type is not None and queue_type not in _QUEUE_TYPES_ASSUMED:
             found.warnings.append(
-                f"{row.path}.default_queue_type: ignored; queues that name no type are classic"
+                f"{row.path}.default_queue_type: ignored; queues without a type are classic"
             )
         if row.faulty:
             found.faulty.add(("vhost", "", name))
@@ -169,7 +172,7 @@ def _read_users(definitions: dict[str, object], found: Definitions, entropy: Ent
     for row in rows_of(definitions, "users", found.mistakes):
         command = user_command(row, entropy)
         if row.arguments("limits"):
-            found.warnings.append(f"{row.path}.limits: limits of users are not known, ignored")
+            found.warnings.append(f"{row.path}.limits: user limits are not supported, ignored")
         if row.faulty:
             found.faulty.add(("user", "", command.name))
         else:
@@ -232,7 +235,7 @@ def _read_queues(definitions: dict[str, object], vhost: str | None, found: Defin
         place = _vhost_of(row, vhost)
         name = row.name("name")
         if not name and not row.faulty:
-            row.complain("name", "a queue has a name")
+            row.complain("name", "must not be empty")
         command = DeclareQueue(
             name,
             durable=row.flag("durable"),
@@ -255,7 +258,7 @@ def _read_bindings(definitions: dict[str, object], vhost: str | None, found: Def
         arguments = row.arguments("arguments")
         kind = row.text("destination_type")
         if kind not in {"queue", "exchange", ""}:
-            row.complain("destination_type", f"should be 'queue' or 'exchange', is '{kind}'")
+            row.complain("destination_type", f"must be 'queue' or 'exchange', not '{kind}'")
         if row.faulty:
             continue
         if not source and destination == key:
@@ -275,7 +278,9 @@ def _read_parameters(definitions: dict[str, object], vhost: str | None, found: D
         if row.faulty:
             continue
         if component != LIMITS_COMPONENT:
-            found.warnings.append(f"{row.path}: parameters of {component} are not known, ignored")
+            found.warnings.append(
+                f"{row.path}: parameters of component {component} are not supported, ignored"
+            )
             continue
         limits = Row(f"{row.path}.value", value, found.mistakes)
         command = SetVhostLimits(
@@ -288,10 +293,12 @@ def _read_parameters(definitions: dict[str, object], vhost: str | None, found: D
 def _warn_of_rest(definitions: dict[str, object], found: Definitions) -> None:
     for row in rows_of(definitions, "topic_permissions", found.mistakes):
         found.warnings.append(
-            f"{row.path}: permissions per topic are not known, ignored; "
+            f"{row.path}: topic permissions are not supported, ignored; "
             f"user '{row.table.get('user')}' may use every routing key"
         )
     for row in rows_of(definitions, "global_parameters", found.mistakes):
         name = row.table.get("name")
         if name != _CLUSTER_IDENTITY:
-            found.warnings.append(f"{row.path}: global parameter '{name}' is not known, ignored")
+            found.warnings.append(
+                f"{row.path}: global parameter '{name}' is not supported, ignored"
+            )

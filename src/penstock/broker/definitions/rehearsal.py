@@ -126,7 +126,7 @@ class _Stage:
         except Refusal as refusal:
             if not exists:
                 raise
-            self._warnings.append(f"{step.path}: exists and stays as it is: {refusal.text}")
+            self._warnings.append(f"{step.path}: already exists and is not changed: {refusal.text}")
         return None if exists else step
 
     def _exists(self, step: VhostStep) -> bool:

@@ -34,7 +34,7 @@ class Row:
     def text(self, key: str) -> str:
         value = self.table.get(key)
         if not isinstance(value, str):
-            self.complain(key, _expected("text", key in self.table, value))
+            self.complain(key, _expected("a string", key in self.table, value))
             return ""
         fault = text_fault(value)
         if fault:
@@ -48,7 +48,7 @@ class Row:
         """A text that is a short string on the wire."""
         value = self.text(key)
         if not self.faulty and len(value.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-            self.complain(key, f"is longer than {NAME_OCTETS_MAX} octets")
+            self.complain(key, f"is longer than {NAME_OCTETS_MAX} bytes")
         return value
 
     def flag(self, key: str) -> bool:
@@ -66,7 +66,7 @@ class Row:
             return default
         value = self.table[key]
         if not isinstance(value, int) or isinstance(value, bool):
-            self.complain(key, _expected("a whole number", True, value))
+            self.complain(key, _expected("an integer", True, value))
             return default
         if not INTEGER_MIN <= value <= INTEGER_MAX:
             self.complain(key, "needs more than 64 bits")
@@ -118,16 +118,16 @@ def text_fault(value: str) -> str:
     try:
         value.encode(errors="surrogateescape")
     except UnicodeEncodeError:
-        return "is not a Unicode text"
+        return "is not a valid Unicode string"
     return ""
 
 
 def name_fault(name: object) -> str:
     if not isinstance(name, str):
-        return _expected("text", True, name)
+        return _expected("a string", True, name)
     fault = text_fault(name)
     if not fault and len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-        fault = f"its key is longer than {NAME_OCTETS_MAX} octets"
+        fault = f"its key is longer than {NAME_OCTETS_MAX} bytes"
     return fault
 
 
@@ -153,7 +153,7 @@ def value_fault(value: object, depth: int) -> str:
             if fault:
                 return fault
         return ""
-    return f"a value of type {type(value).__name__} is not JSON"
+    return f"a value of type {type(value).__name__} is not a JSON value"
 
 
 def pattern_fault(pattern: str) -> str:
@@ -161,16 +161,16 @@ def pattern_fault(pattern: str) -> str:
         return f"is longer than {PATTERN_LENGTH_MAX} characters"
     if "[:" in pattern and ":]" in pattern:
         # Python would take `[[:alpha:]]` for something else without a word.
-        return "classes such as [:alpha:] are not understood; write [a-zA-Z]"
+        return "character classes such as [:alpha:] are not supported; write [a-zA-Z]"
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        return f"'{pattern}' is not a regular expression: {error}"
+        return f"'{pattern}' is not a valid regular expression: {error}"
     return ""
 
 
 def _expected(what: str, is_there: bool, value: object) -> str:
-    return f"should be {what}, is {_json_kind(value)}" if is_there else f"is missing ({what})"
+    return f"must be {what}, not {_json_kind(value)}" if is_there else f"is missing ({what})"
 
 
 def _json_kind(value: object) -> str:
@@ -179,7 +179,7 @@ def _json_kind(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return "text"
+        return "a string"
     if isinstance(value, (int, float)):
         return f"the number {value}"
     if isinstance(value, list):

@@ -25,7 +25,7 @@ def user_command(row: Row, entropy: Entropy) -> PutUser:
     """Only of use when the row is not faulty afterwards."""
     name = row.name("name")
     if not row.faulty and (not name or name != name.encode(errors="replace").decode()):
-        row.complain("name", "is empty or not a Unicode text")
+        row.complain("name", "is empty or not a valid Unicode string")
     # What RabbitMQ keeps in its configuration as `loopback_users`: everybody knows this password.
     loopback_only = name == DEFAULT_USER
     return PutUser(name, _password_hash(row, entropy), _tags(row), loopback_only)
@@ -48,7 +48,7 @@ def _tags(row: Row) -> tuple[str, ...]:
     value = row.table.get("tags", "")
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list) or not all([isinstance(word, str) for word in words]):
-        row.complain("tags", "should be a list of texts, or a text with commas")
+        row.complain("tags", "must be a list of strings, or a comma-separated string")
         return ()
     stripped = [word.strip() for word in words]
     return tuple([word for word in stripped if word])
@@ -70,7 +70,7 @@ def _password_hash(row: Row, entropy: Entropy) -> str:
     else:
         row.complain(
             "hashing_algorithm",
-            f"'{algorithm}' is not known; known are {SHA256}, {SHA512} and {ARGON2ID}",
+            f"'{algorithm}' is not supported; supported are {SHA256}, {SHA512} and {ARGON2ID}",
         )
         return ""
     try:

@@ -91,7 +91,7 @@ class PartitionedStreamExchange(Exchange):
         digits = routing_key.isascii() and routing_key.isdigit() and len(routing_key) <= 4
         if not digits or int(routing_key) >= self.partition_count:
             raise PreconditionFailed(
-                f"The binding key of a partitioned stream is the number of a partition, "
+                "The binding key of a partitioned stream must be a partition number from "
                 f"0 to {self.partition_count - 1}"
             )
 

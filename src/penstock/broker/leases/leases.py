@@ -84,7 +84,7 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
     origin = _leasable(vhost, request.queue)
     if len(leases_of(vhost, request.queue, request.owner)) >= LEASES_PER_OWNER_MAX:
         raise PreconditionFailed(
-            f"'{request.owner}' holds {LEASES_PER_OWNER_MAX} leases of "
+            f"'{request.owner}' already holds {LEASES_PER_OWNER_MAX} leases of "
             f"{described('queue', request.queue, vhost.name)}; settle some first"
         )
     expires_at = NEVER_EXPIRES
@@ -164,7 +164,7 @@ def find_lease(vhost: VirtualHost, queue: str, owner: str, number: int) -> Messa
     if lease is None:
         raise NotFound(
             f"no lease {number} of '{owner}' on {described('queue', queue, vhost.name)}: it was "
-            "settled, given back, or never taken"
+            "settled, released, has expired, or never existed"
         )
     return lease
 
@@ -196,7 +196,7 @@ def give_back(vhost: VirtualHost, queue: str, owner: str, number: int, now: int)
             lease.requeue([entry], now, False)
             raise PreconditionFailed(
                 f"{described('queue', queue, vhost.name)} is full: {count} messages of lease "
-                f"{number} of '{owner}' were given back, the others stay in it"
+                f"{number} of '{owner}' were returned to it, the others stay leased"
             )
         lease.acknowledge(entry)
         count += 1
@@ -278,20 +278,23 @@ def _integer(lease: MessageQueue, name: str) -> int:
 def _check(request: LeaseRequest) -> None:
     size = len(request.owner.encode(errors="surrogateescape"))
     if not 0 < size <= NAME_OCTETS_MAX:
-        raise PreconditionFailed(f"the owner of a lease has 1 to {NAME_OCTETS_MAX} octets")
+        raise PreconditionFailed(f"the owner of a lease must have 1 to {NAME_OCTETS_MAX} bytes")
     if request.number < 1:
-        raise PreconditionFailed(f"leases are numbered from 1, not {request.number}")
+        raise PreconditionFailed(f"the number of a lease must be at least 1, not {request.number}")
     if request.messages < 1 or request.octets < 1 or request.expires_ms < 0:
-        raise PreconditionFailed("a lease is of at least one message and one octet")
+        raise PreconditionFailed(
+            "the limits of a lease must be at least one message and one byte; its expiry cannot "
+            "be negative"
+        )
 
 
 def _leasable(vhost: VirtualHost, name: str) -> MessageQueue:
     queue = vhost.queue(name)
     what = described("queue", name, vhost.name)
     if queue.queue_type is STREAM:
-        raise PreconditionFailed(f"{what} is a stream: read it by offset, it needs no lease")
+        raise PreconditionFailed(f"{what} is a stream, which cannot be leased; read it by offset")
     if not queue.durable:
-        raise PreconditionFailed(f"{what} is not durable: a lease could not survive a restart")
+        raise PreconditionFailed(f"{what} is not durable, and only durable queues can be leased")
     if LEASE_OF in queue.arguments:
         raise PreconditionFailed(f"{what} is itself a lease")
     return queue

@@ -86,7 +86,7 @@ class RowCheck:
         """All rows, once all were seen."""
         assert self._next == self.count, "looked at entirely"
         if self._position != self._log_size:
-            raise _malformed("octets are left in the log")
+            raise _malformed("the log has bytes after the last row")
         return self._found
 
     def _look_at(self, number: int, expected: int) -> int:
@@ -94,7 +94,7 @@ class RowCheck:
         rows = self._rows
         entry = BLOCK_HEAD_SIZE + number * ENTRY_SIZE
         if read_u32_le(rows, entry + POSITION_AT) != expected:
-            raise _malformed(f"row {number} does not follow the one before it in the log")
+            raise _malformed(f"row {number} does not directly follow the previous row in the log")
         start = self._log + expected
         opening = self._opening
         if (
@@ -127,7 +127,7 @@ class RowCheck:
             or read_u32_le(rows, header - 4) != header_size
             or read_u32_le(rows, body - 4) != body_size
         ):
-            raise _malformed(f"sizes of row {number} differ between index and log")
+            raise _malformed(f"the sizes of row {number} differ between index and log")
         self._ask(rows[start : header - 4], rows[header : body - 4], body_size)
         self._entry_sizes = rows[entry + SIZES_AT : entry + FLAGS_AT]
         self._opening = rows[start:body]
@@ -137,14 +137,14 @@ class RowCheck:
     def _check_whole(self, number: int, expected: int, size: int) -> None:
         """Whether all of the row is there, as it was sent."""
         if expected + size > self._log_size:
-            raise _malformed(f"row {number} reaches behind the log")
+            raise _malformed(f"row {number} extends beyond the end of the log")
         if self._has_checksums:
             rows = self._rows
             entry = BLOCK_HEAD_SIZE + number * ENTRY_SIZE
             start = self._log + expected
             fixed = zlib.crc32(rows[entry : entry + FIXED_SIZE])
             if zlib.crc32(rows[start : start + size], fixed) != read_u32_le(rows, entry + CRC_AT):
-                raise _malformed(f"the checksum of row {number} is wrong")
+                raise _malformed(f"the checksum of row {number} does not match")
 
     def _ask(self, address: bytes, header: bytes, body_size: int) -> None:
         if address not in self._addresses:
@@ -161,7 +161,7 @@ class RowCheck:
         said = self._said_by(header)
         if said not in (NOT_SAID, body_size):
             raise PreconditionFailed(
-                f"the header of a row says {said} octets of body, there are {body_size}"
+                f"the header of a row announces a body of {said} bytes, but it has {body_size}"
             )
 
     def _said_by(self, header: bytes) -> int:

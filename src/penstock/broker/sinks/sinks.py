@@ -61,8 +61,8 @@ def check_owner(vhost: VirtualHost, name: str, user: str) -> None:
     known = vhost.sinks.get(name)
     if known is not None and known.owner not in {"", user}:
         raise AccessRefused(
-            f"sink '{name}' in vhost '{vhost.name}' belongs to user '{known.owner}', and "
-            f"user '{user}' is neither that one nor an administrator"
+            f"sink '{name}' in vhost '{vhost.name}' belongs to user '{known.owner}'; "
+            f"user '{user}' is neither its owner nor an administrator"
         )
 
 
@@ -85,7 +85,7 @@ def stage(
     queue = declare_stage(vhost, key, now)
     first = rows_in(vhost, sink, queue.name)
     if first + rows.count > STAGE_MESSAGES_MAX:
-        raise PreconditionFailed(f"one attempt stages at most {STAGE_MESSAGES_MAX} messages")
+        raise PreconditionFailed(f"one attempt can stage at most {STAGE_MESSAGES_MAX} messages")
     for count, payloads in rows.parts:
         block = block_of(first, count, payloads)
         queue.enqueue(vhost.streams.decoder.wrap(block), now)
@@ -164,7 +164,7 @@ def _stages_of(vhost: VirtualHost, sink: str, batch: int, attempts: Attempts) ->
 def _not_staged(key: StageKey, staged: int, expected: int) -> PreconditionFailed:
     return PreconditionFailed(
         f"partition {key.partition}, attempt {key.attempt} of batch {key.batch} of sink "
-        f"'{key.sink}' has {staged} messages staged, not {expected}; stage it again under a new "
+        f"'{key.sink}' has {staged} messages staged, not {expected}; stage it again as a new "
         "attempt"
     )
 
@@ -196,7 +196,7 @@ def forget_sink(vhost: VirtualHost, name: str, now: int) -> bool:
     if known is None:
         return False
     if known.pending:
-        raise PreconditionFailed(f"sink '{name}' is being published; try again")
+        raise PreconditionFailed(f"sink '{name}' is being published; try again later")
     drop_stages(vhost, known, BATCHES_MAX, now)
     if known.expiry is not None:
         vhost.timers.cancel(known.expiry)

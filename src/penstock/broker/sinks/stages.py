@@ -46,9 +46,9 @@ def stage_name(key: StageKey) -> str:
 def check_key(key: StageKey) -> None:
     size = len(key.sink.encode(errors="surrogateescape"))
     if not 0 < size <= NAME_OCTETS_MAX:
-        raise PreconditionFailed(f"the name of a sink has 1 to {NAME_OCTETS_MAX} octets")
+        raise PreconditionFailed(f"the name of a sink must have 1 to {NAME_OCTETS_MAX} bytes")
     if min(key.batch, key.partition, key.attempt) < 0:
-        raise PreconditionFailed("batch, partition and attempt are counted from 0")
+        raise PreconditionFailed("batch, partition and attempt must not be negative")
     if key.partition >= PARTITIONS_MAX or key.batch >= BATCHES_MAX:
         raise PreconditionFailed(
             f"a sink has at most {PARTITIONS_MAX} partitions and {BATCHES_MAX} batches"

@@ -64,8 +64,8 @@ class SpoolFile:
         data = self.file.read(start, end - start)
         if len(data) != end - start or crc32(data) != self._checksums[place - 1]:
             raise DiskError(
-                f"{self.name} is damaged between offset {start} and {end}: messages that were "
-                "spooled there are not what was written. The next start empties the spool"
+                f"{self.name} is damaged between offset {start} and {end}: messages that "
+                "were paged out are corrupt. The next start deletes this file"
             )
         return CheckedOctets(start, data)
 

@@ -95,10 +95,10 @@ class StreamCursors:
         """Raises `PreconditionFailed` when there can be no such cursor."""
         if not 0 < len(name.encode(errors="surrogateescape")) <= NAME_OCTETS_MAX:
             raise PreconditionFailed(
-                f"invalid cursor of {self._stream}: a name has 1 to {NAME_OCTETS_MAX} octets"
+                f"invalid cursor of {self._stream}: its name must have 1 to {NAME_OCTETS_MAX} bytes"
             )
         if not self.knows(name) and len(self._files.cursors.numbers) >= CURSORS_MAX:
-            raise PreconditionFailed(f"{self._stream} has no room for more cursors")
+            raise PreconditionFailed(f"{self._stream} cannot have more cursors")
 
     def begin(self, reader: StreamReader) -> None:
         """A reader begins its cursor where it stands."""
@@ -131,7 +131,7 @@ class StreamCursors:
         end = self._files.end_offset()
         if not 0 <= next_offset <= end:
             raise PreconditionFailed(
-                f"cursor '{name}' cannot stand at offset {next_offset}: "
+                f"cursor '{name}' cannot be set to offset {next_offset}: "
                 f"{self._stream} ends at {end}"
             )
         self.put(name, next_offset)
