@@ -338,7 +338,7 @@ def test_another_version_is_refused_by_number() -> None:
     header[8:10] = (FORMAT_VERSION + 1).to_bytes(2, "big")
     contents[name] = bytes(header) + crc32(header).to_bytes(4, "big") + b"who knows"
     disk = MemoryDisk(contents)
-    with pytest.raises(WrongVersion, match=f"{name} is of format version {FORMAT_VERSION + 1}"):
+    with pytest.raises(WrongVersion, match=f"{name} has format version {FORMAT_VERSION + 1}"):
         recovered(disk)
     assert disk.contents() == contents
 
@@ -370,7 +370,7 @@ def test_files_outside_the_journals_folder_are_not_looked_at() -> None:
 def test_a_segment_of_another_store_is_refused() -> None:
     contents = flushed_store()
     contents[segment_name(4)] = encode_segment_header(OTHER_ID, 4, 408)
-    with pytest.raises(NotAStore, match="another store"):
+    with pytest.raises(NotAStore, match="another data directory"):
         recovered(MemoryDisk(contents))
 
 

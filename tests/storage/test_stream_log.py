@@ -173,7 +173,7 @@ def test_a_flipped_octet_is_noticed_by_who_reads_it() -> None:
     content = disk.files[f"{FOLDER}/{0:020d}.log"].content
     content[content.index(b"bad!")] ^= 1
     assert [entry.body for entry in log.read(0, 3, 1000)] == [b"good"]
-    with pytest.raises(Damaged, match="message 1 is not whole") as damage:
+    with pytest.raises(Damaged, match="message 1 is damaged") as damage:
         log.read(1, 2, 1000)
     assert damage.value.file.endswith(".log")
     assert [entry.body for entry in log.read(2, 1, 1000)] == [b"good"]

@@ -118,4 +118,4 @@ def check_in_pieces(name: str, file: AppendFile, start: int, end: int, seed: int
 
 def damage(name: str, offset: int) -> DiskError:
     """As an error of the disk: whoever reads back cannot go on, and the server stops."""
-    return DiskError(str(Damaged(name, offset, "the batch there is not what was written")))
+    return DiskError(str(Damaged(name, offset, "the batch is corrupt")))

@@ -6,12 +6,13 @@ class StorageError(Exception):
 
 
 class Damaged(StorageError):
-    """Octets that had been safe are not what was written. Nothing was changed."""
+    """Bytes that were durable are missing or corrupt. Nothing was changed."""
 
     def __init__(self, file: str, offset: int, what: str) -> None:
         super().__init__(
             f"{file} is damaged at offset {offset}: {what}. Nothing was changed. "
-            "`penstock store check` lists the damage, `penstock store salvage` copies what is whole"
+            "`penstock store check` lists the damage, `penstock store salvage` copies what is "
+            "intact"
         )
         self.file = file
         self.offset = offset
@@ -23,8 +24,8 @@ class WrongVersion(StorageError):
 
     def __init__(self, file: str, found: int, known: int) -> None:
         super().__init__(
-            f"{file} is of format version {found}, this penstock reads version {known}. "
-            "Nothing was changed; start the penstock that wrote it"
+            f"{file} has format version {found}, but this version of Penstock reads only format "
+            f"version {known}. Nothing was changed; use the version of Penstock that wrote it"
         )
         self.file = file
         self.found = found
@@ -34,5 +35,5 @@ class NotAStore(StorageError):
     """A file that no journal of this store wrote."""
 
     def __init__(self, file: str, what: str) -> None:
-        super().__init__(f"{file} {what}. Nothing was changed; move it away or name another folder")
+        super().__init__(f"{file} {what}. Nothing was changed; remove it or name another directory")
         self.file = file

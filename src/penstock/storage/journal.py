@@ -164,7 +164,9 @@ class Journal(FlushListener):
         data = self._files[segment_of(location)].read(offset_of(location), size)
         if len(data) != size:
             name = segment_name(segment_of(location))
-            raise DiskError(f"{name}: {len(data)} octets at {offset_of(location)}, {size} wanted")
+            raise DiskError(
+                f"{name}: read {len(data)} bytes at offset {offset_of(location)} instead of {size}"
+            )
         return data
 
     def checked(self, location: int, size_min: int) -> CheckedOctets:

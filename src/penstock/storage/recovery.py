@@ -99,7 +99,7 @@ def open_segments(disk: Disk) -> list[OpenSegment]:
             continue
         number = segment_number(name)
         if number == 0:
-            raise NotAStore(name, "is not a segment of a journal")
+            raise NotAStore(name, "is not a journal segment")
         segment = OpenSegment(number, disk.open(name))
         segments.append(segment)
         header = segment.header
@@ -108,10 +108,10 @@ def open_segments(disk: Disk) -> list[OpenSegment]:
         if header.version != FORMAT_VERSION:
             raise WrongVersion(name, header.version, FORMAT_VERSION)
         if store_id is not None and header.store_id != store_id:
-            raise NotAStore(name, "belongs to another store than the segments before it")
+            raise NotAStore(name, "belongs to another data directory than the segments before it")
         store_id = header.store_id
         if header.number != number:
-            raise Damaged(name, 0, f"it says that it is segment {header.number}")
+            raise Damaged(name, 0, f"its header says that it is segment {header.number}")
     return segments
 
 
@@ -131,7 +131,7 @@ def recover(disk: Disk, store_id_if_new: bytes, listener: BatchListener) -> Reco
     if segments:
         Recovery(disk, segments, state, listener).run()
     elif safe_point.position():
-        raise Damaged(segment_name(safe_point.segment()), 0, "it is missing, with all that it held")
+        raise Damaged(segment_name(safe_point.segment()), 0, "the segment is missing")
     return state
 
 
@@ -166,7 +166,7 @@ class Recovery:
                 break
             offset = self._replay(segment, header.position)
             if offset != segment.file.size():
-                self._judge(index, offset, "the batch there is not what was written")
+                self._judge(index, offset, "the batch is corrupt")
                 self._cut(index, offset)
                 break
             state.files[segment.number] = segment.file
@@ -206,12 +206,12 @@ class Recovery:
         """Raises unless everything from here on may be cut off."""
         segment = self._segments[index]
         if self._state.position < self._state.safe_position():
-            raise Damaged(segment.name, offset, f"{what}, and it had been safe")
+            raise Damaged(segment.name, offset, f"{what}, although it was durable")
         if self._is_claimed_safe(index, offset, self._state.position):
             raise Damaged(segment.name, offset, what)
         for later in self._segments[index:]:
             if later.header is None and not may_be_torn_header(later.begin):
-                raise NotAStore(later.name, "is not a segment of a journal")
+                raise NotAStore(later.name, "is not a journal segment")
 
     def _judge_end(self) -> None:
         """Raises when more had been safe than the whole segments hold."""
@@ -256,13 +256,13 @@ class Recovery:
 
 
 def what_is_missing(octets: int) -> str:
-    return f"the journal ends there, and {octets} octets behind it had been safe"
+    return f"the journal ends there, but {octets} more bytes were durable"
 
 
 def what_is_wrong(header: SegmentHeader | None, position: int) -> str:
     if header is None:
-        return "its header is not what was written"
+        return "its header is corrupt"
     return (
-        f"it begins at journal position {header.position} instead of {position}: what stood "
-        "before it is missing or is not what was written"
+        f"it begins at journal position {header.position} instead of {position}: data before it is "
+        "missing or corrupt"
     )

@@ -250,7 +250,7 @@ class StreamLog:
         place = offset - segment.first_offset
         if not segment.read(place, count_max, bytes_max, found) and not found:
             raise Damaged(
-                segment.log_name, segment.entry(place).position, f"message {offset} is not whole"
+                segment.log_name, segment.entry(place).position, f"message {offset} is damaged"
             )
         return found
 

@@ -154,9 +154,9 @@ def _check_sealed(segments: list[StreamSegment], low: int) -> None:
         if place + 1 < len(segments):
             following = segments[place + 1].first_offset
             if following <= low and segment.end_offset() != following:
-                raise _damage(segment, f"its index ends at message {segment.end_offset()}")
+                raise _damage(segment, f"its index ends before message {segment.end_offset()}")
         if safe_count and _log_end(segment, safe_count) > segment.log_size:
-            raise _damage(segment, "it ends before the messages that its index tells of")
+            raise _damage(segment, "it ends before the last message in its index")
 
 
 def _is_whole_at(segment: StreamSegment, place: int) -> bool:
@@ -204,7 +204,7 @@ def _unnoted_at(
         return count
     if offset < low:
         name = publishers_name(folder, segment.first_offset)
-        raise Damaged(name, note.end, f"it does not tell of message {offset}, which had been safe")
+        raise Damaged(name, note.end, f"it has no entry for message {offset}, which was durable")
     return offset - segment.first_offset
 
 
@@ -221,7 +221,7 @@ def _refuse_loss(segments: list[StreamSegment], place: int, torn_at: int, safe_e
     segment = segments[place]
     end = segment.first_offset + torn_at
     if end < safe_end:
-        what = f"what is whole ends before message {end}, and all before {safe_end} had been safe"
+        what = f"the intact part ends before message {end}, but all before {safe_end} were durable"
         raise _damage(segment, what, torn_at)
 
 
@@ -236,7 +236,7 @@ def _refuse_damage(segments: list[StreamSegment], place: int, torn_at: int) -> N
             durable = later.first_offset + other - entry.unsynced
             if durable > torn_offset and _is_whole_at(later, other):
                 raise _damage(
-                    segment, f"message {torn_offset} is not whole and had been safe", torn_at
+                    segment, f"message {torn_offset} is damaged, although it was durable", torn_at
                 )
 
 

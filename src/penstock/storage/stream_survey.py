@@ -66,7 +66,7 @@ class StreamSurvey:
         is_known = any([p.offset <= offset < p.offset + p.count for p in walk.problems])
         if offset >= 0 and not is_known:
             name = publishers_name(folder, segment.first_offset)
-            what = f"it does not tell of message {offset}, a row of a sink"
+            what = f"it has no entry for message {offset}, a row of a sink"
             walk.problems.insert(0, Problem(name, note.end, offset, 0, what))
         segment.close()
 

@@ -31,11 +31,11 @@ from penstock.world.disk import AppendFile
 # Read at once from either file, or one message when that is larger.
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 
-LOST: Final = "not whole"
-WRONG_ENTRY: Final = "not where or as long as the index says; kept"
+LOST: Final = "damaged"
+WRONG_ENTRY: Final = "not at the position or of the size in the index; kept"
 UNVOUCHED: Final = "without a usable entry in the index; kept, unchecked"
 MISSING: Final = "missing"
-BAD_PREAMBLE: Final = "its preamble is not what was written"
+BAD_PREAMBLE: Final = "its header is corrupt"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -125,7 +125,9 @@ class SegmentWalk:
             place = end
             position = target
         if self._is_last and position < self._log.size:
-            self._problem(segment.log_name, position, place, 0, "octets that no entry tells of")
+            self._problem(
+                segment.log_name, position, place, 0, "bytes without an entry in the index"
+            )
 
     def _check_preamble(self, name: str, octets: Octets, magic: bytes) -> None:
         if octets.size == 0:

@@ -79,7 +79,7 @@ class Survey:
         for gap in self._gaps():
             if gap.position >= self._durable:
                 if not gap.may_be_ours:
-                    raise NotAStore(gap.file, "is not a segment of a journal")
+                    raise NotAStore(gap.file, "is not a journal segment")
                 return gap
         return None
 
