@@ -65,7 +65,7 @@ def test_a_client_of_10_that_is_refused_and_one_that_leaves() -> None:
     house.connect(password="wrong")
     refused = events.of(EventKind.LOGIN_REFUSED)
     assert refused.facts["user"] == "guest"
-    assert refused.reason == "the password is wrong"
+    assert refused.reason == "wrong password"
     peer = house.connect()
     house.node.lost(peer.connection, 5)
     assert events.of(EventKind.CONNECTION_OPENED).facts == {
@@ -151,8 +151,8 @@ def test_links_that_are_refused_are_told_with_their_names() -> None:
 @pytest.mark.parametrize(
     ("user", "is_lost", "fault", "is_from_peer", "severity", "reason"),
     [
-        ("ann", False, "", False, Severity.INFO, "the client closed it"),
-        ("ann", False, "320 bye", True, Severity.INFO, "the client closed it: 320 bye"),
+        ("ann", False, "", False, Severity.INFO, "closed by the client"),
+        ("ann", False, "320 bye", True, Severity.INFO, "closed by the client: 320 bye"),
         ("ann", False, "541 x", False, Severity.WARNING, "541 x"),
         ("", True, "320 went away", False, Severity.DEBUG, "320 went away"),
         ("", False, "501 bad frame", False, Severity.WARNING, "501 bad frame"),

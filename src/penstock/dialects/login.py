@@ -30,7 +30,7 @@ from penstock.dialects.principal import Principal
 from penstock.dialects.reading import LOGIN, Reading
 
 # What the log says of a login that was not looked at.
-TOO_MANY_LOGINS: Final = "too many logins wait to be checked; this one was not"
+TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked"
 
 
 @trait

@@ -22,8 +22,8 @@ from penstock.wire.sasl import parse_plain
 PLAIN: Final = "PLAIN"
 ANONYMOUS: Final = "ANONYMOUS"
 ANONYMOUS_REFUSED: Final = (
-    f"anonymous clients are let in only where amqp10.anonymous allows it, from where '{DEFAULT_USER}' "
-    f"may log in, and while '{DEFAULT_USER}' has its default password: log in with SASL PLAIN"
+    "anonymous login is refused: it needs the setting amqp10.anonymous, a client host from which "
+    f"'{DEFAULT_USER}' may log in, and the default password of '{DEFAULT_USER}'. Use SASL PLAIN"
 )
 
 

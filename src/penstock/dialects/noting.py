@@ -54,8 +54,8 @@ class Noting:
         if not self.user and (self.is_lost or self.end_reason):
             # A port scan, a probe of a load balancer, or a refused login that has its own line.
             severity = Severity.DEBUG
-        reason = fault or "the client closed it"
+        reason = fault or "closed by the client"
         if is_from_peer:
-            reason = f"the client closed it: {fault}"
+            reason = f"closed by the client: {fault}"
         facts: dict[str, object] = {"protocol": self._protocol}
         self.note(EventKind.CONNECTION_CLOSED, severity, self.end_reason or reason, facts)

@@ -33,7 +33,7 @@ class Truncated(Malformed):
 
 
 def short_of(data: bytes, at: int, wanted: int) -> Truncated:
-    return Truncated(f"{wanted} octets wanted at {at} of {len(data)}")
+    return Truncated(f"{wanted} octets expected at {at}, but the data ends at {len(data)}")
 
 
 def read_u8(data: bytes, at: int) -> int:
@@ -155,7 +155,7 @@ def write_short_string(value: str) -> bytes:
     """Lone surrogates are written as the octets that they stand for."""
     octets = value.encode("utf-8", "surrogateescape")
     if len(octets) > SHORT_STRING_BYTES_MAX:
-        raise ValueError(f"a short string holds 255 octets, not {len(octets)}")
+        raise ValueError(f"a short string can have 255 octets at most, not {len(octets)}")
     return bytes((len(octets),)) + octets
 
 

@@ -32,10 +32,10 @@ class Announced(Enum):
     AMQP_1_0 = "AMQP 1.0"
     AMQP_1_0_SASL = "AMQP 1.0 with SASL"
     AMQP_1_0_TLS = "AMQP 1.0 with TLS"
-    OTHER_AMQP = "an AMQP version that is not spoken here"
+    OTHER_AMQP = "an unsupported AMQP version"
     TLS = "a TLS handshake"
     HTTP = "an HTTP request"
-    UNKNOWN = "no protocol header"
+    UNKNOWN = "an unknown protocol"
 
 
 _BY_HEADER: Final = {

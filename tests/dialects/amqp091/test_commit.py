@@ -314,7 +314,7 @@ def test_a_transaction_that_collects_too_much_closes_its_channel_and_is_rolled_b
     peer.publish("q", bytes(1_000))
     house.settle()
     closed = [event for event in peer.events if isinstance(event, ChannelClosed)]
-    assert "octets of messages in one transaction" in str(closed[0].error)
+    assert "bytes of messages in one transaction" in str(closed[0].error)
     assert house.node.state.vhost("/").queues["q"].message_count == 0
     assert house.node.held_bytes() < 100
 

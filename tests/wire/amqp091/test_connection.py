@@ -89,7 +89,7 @@ def test_a_wrong_header_is_answered_with_ours_and_the_connection_closes() -> Non
     assert machine.hung_up()
     code, text = machine.ended_with()
     assert code == 501
-    assert "not spoken here" in text
+    assert "unsupported AMQP version" in text
 
 
 def test_a_wrong_first_octet_is_enough() -> None:
@@ -106,7 +106,7 @@ def test_a_client_understands_the_refusal_of_its_header() -> None:
     assert machine.state() is ConnectionState.AWAITING_START
     machine.receive(b"P\x00\x01\x00\x00")
     assert machine.state() is ConnectionState.ENDED
-    assert "does not speak" in str(machine.listener.named("connection_ended"))
+    assert "does not support" in str(machine.listener.named("connection_ended"))
 
 
 @pytest.mark.parametrize("cut", range(len(WHOLE)))

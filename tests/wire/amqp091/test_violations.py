@@ -49,13 +49,17 @@ ON_AN_OPEN_CONNECTION = {
     "frame over frame_max": (b"\x03\x00\x01\x00\x02\x00\x01", 501, "131073 octets is larger than"),
     "heartbeat on a channel": (encode_frame(HEARTBEAT_FRAME, 1, b""), 501, "on channel 1"),
     "heartbeat with octets": (encode_frame(HEARTBEAT_FRAME, 0, b"x"), 501, "with 1 octets"),
-    "method cut short": (encode_frame(METHOD_FRAME, 1, QOS[:-2]), 502, "octets wanted at"),
+    "method cut short": (encode_frame(METHOD_FRAME, 1, QOS[:-2]), 502, "octets expected at"),
     "method with more behind it": (
         encode_frame(METHOD_FRAME, 1, QOS + b"\0"),
         502,
         "1 octets after",
     ),
-    "method frame of three octets": (encode_frame(METHOD_FRAME, 1, QOS[:3]), 502, "octets wanted"),
+    "method frame of three octets": (
+        encode_frame(METHOD_FRAME, 1, QOS[:3]),
+        502,
+        "octets expected",
+    ),
     "name that is not UTF-8": (
         encode_frame(METHOD_FRAME, 1, b"\x00\x32\x00\x1e\x00\x00\x01\xff\x00"),
         502,
@@ -97,12 +101,12 @@ ON_AN_OPEN_CONNECTION = {
     "a server's method sent to a server": (
         method_frame(1, BasicConsumeOk("t")),
         503,
-        "a server does not take basic.consume-ok",
+        "a server cannot receive basic.consume-ok",
     ),
     "a server's content sent to a server": (
         method_frame(1, BasicDeliver("t", 1)),
         503,
-        "does not take basic.deliver",
+        "cannot receive basic.deliver",
     ),
     "channel opened twice": (method_frame(1, ChannelOpen()), 504, "second 'channel.open'"),
     "channel never opened": (method_frame(7, BasicQos()), 504, "expected 'channel.open'"),

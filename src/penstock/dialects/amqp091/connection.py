@@ -128,7 +128,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
 
     def give_up_unfinished(self, now: int) -> None:
         self._now = now
-        text = "the message was not completed in time while publishers wait for memory or disk"
+        text = "the message was not completed in time while an alarm blocks publishers"
         self.wire.close(ConnectionFault(RESOURCE_ERROR, text))
 
     def _work_on(self, work: PendingWork) -> bool:
@@ -168,7 +168,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     def failed(self, now: int) -> None:
         """A defect of ours was met while this connection was served; nobody else is harmed."""
         self._now = now
-        self.wire.close(ConnectionFault(INTERNAL_ERROR, "see the server's log"))
+        self.wire.close(ConnectionFault(INTERNAL_ERROR, "internal error, see the broker's log"))
 
     def stop(self, reason: str, now: int) -> None:
         """The server ends this connection: it stops, or an operator asked for it."""

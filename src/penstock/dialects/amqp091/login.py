@@ -91,7 +91,7 @@ def refusal(mechanism: str) -> ConnectionFault:
 def postponement() -> ConnectionFault:
     """What a client hears whose password was not looked at."""
     return ConnectionFault(
-        RESOURCE_ERROR, "too many logins wait to be checked; this one was not. Try again later"
+        RESOURCE_ERROR, "too many logins are waiting to be checked; try again later"
     )
 
 

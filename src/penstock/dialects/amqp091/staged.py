@@ -58,7 +58,7 @@ class Transaction:
         self.octets += len(message.body) + len(message.properties.encoded())
         self.publishes.append(publish)
         if self.octets + len(self.publishes) * RECORD_BYTES > self._bytes_max:
-            text = f"more than {self._bytes_max} octets of messages in one transaction"
+            text = f"more than {self._bytes_max} bytes of messages in one transaction"
             raise ChannelFault(PRECONDITION_FAILED, text)
 
     def roll_back(self, discarded: Discarded) -> None:

@@ -54,7 +54,7 @@ def _cursor_of(queue: str, arguments: dict[str, object]) -> str:
     if not isinstance(cursor, str):
         reason = f"expected longstr, got {type_name(cursor)}"
     elif not 0 < len(cursor.encode(errors="surrogateescape")) <= NAME_OCTETS_MAX:
-        reason = f"a name has 1 to {NAME_OCTETS_MAX} octets"
+        reason = f"the name of a cursor must have 1 to {NAME_OCTETS_MAX} bytes"
     else:
         return cursor
     raise PreconditionFailed(f"invalid arg '{CURSOR_ARGUMENT}' for {queue}: \"{reason}\"")

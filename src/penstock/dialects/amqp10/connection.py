@@ -124,7 +124,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
 
     def give_up_unfinished(self, now: int) -> None:
         self._context.now = now
-        text = "the message was not completed in time while publishers wait for memory or disk"
+        text = "the message was not completed in time while an alarm blocks publishers"
         self.wire.close(ConnectionFault(RESOURCE_LIMIT_EXCEEDED, text))
 
     def _stop_assembling(self) -> None:
@@ -156,7 +156,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
     def failed(self, now: int) -> None:
         """A defect of ours was met while this connection was served; nobody else is harmed."""
         self._context.now = now
-        self.wire.close(ConnectionFault(INTERNAL_ERROR, "see the server's log"))
+        self.wire.close(ConnectionFault(INTERNAL_ERROR, "internal error, see the broker's log"))
 
     def stop(self, reason: str, now: int) -> None:
         """The server ends this connection: it stops, or an operator asked for it."""

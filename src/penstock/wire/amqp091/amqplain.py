@@ -10,7 +10,7 @@ def parse_amqplain(response: bytes) -> tuple[str, str]:
     user = table.get("LOGIN")
     password = table.get("PASSWORD")
     if not isinstance(user, str) or not isinstance(password, str):
-        raise Malformed("an AMQPLAIN response needs LOGIN and PASSWORD as long strings")
+        raise Malformed("an AMQPLAIN response must contain LOGIN and PASSWORD as long strings")
     return user, password
 
 

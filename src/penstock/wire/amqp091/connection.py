@@ -293,7 +293,7 @@ class Connection(Hearer):
             if announced is Announced.UNDECIDED:
                 self._keep_octets(data, len(data) + 1)
                 return -1
-            text = f"the server does not speak AMQP 0-9-1, it answers {data[:HEADER_SIZE]!r}"
+            text = f"the server does not support AMQP 0-9-1, it answered {data[:HEADER_SIZE]!r}"
             self._end(ConnectionFault(FRAME_ERROR, text))
             return -1
         if announced is Announced.UNDECIDED:

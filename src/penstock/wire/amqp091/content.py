@@ -330,7 +330,7 @@ def _text_end(header: bytes, at: int) -> int:
 def _flags_of(header: bytes) -> int:
     flags = read_u16(header, CONTENT_HEADER_FIXED_SIZE)
     if flags & _UNASSIGNED_FLAGS:
-        raise Malformed(f"property flags {flags:#06x} of class basic")
+        raise Malformed(f"invalid property flags {flags:#06x} of class basic")
     return flags
 
 

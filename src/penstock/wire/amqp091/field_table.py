@@ -258,7 +258,9 @@ def _write_table(pieces: list[bytes], table: dict[str, object], depth: int) -> N
     for key, value in table.items():
         octets = key.encode("utf-8", "surrogateescape")
         if len(octets) > SHORT_STRING_BYTES_MAX:
-            raise ValueError(f"field name of {len(octets)} octets")
+            raise ValueError(
+                f"field name of {len(octets)} octets is longer than {SHORT_STRING_BYTES_MAX}"
+            )
         inner.append(bytes((len(octets),)))
         inner.append(octets)
         _write_value(inner, value, depth)

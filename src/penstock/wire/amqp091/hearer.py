@@ -174,7 +174,7 @@ class Hearer(Speaker):
         self._check_channel_number(number)
         self._check_known(identity)
         if identity not in self._peer_says or identity >> 16 == _CLASS_CONNECTION:
-            text = f"a {self.role.value} does not take {NAMES[identity]} on channel {number}"
+            text = f"a {self.role.value} cannot receive {NAMES[identity]} on channel {number}"
             raise ConnectionFault(COMMAND_INVALID, text)
         if channel is None:
             if identity != CHANNEL_OPEN:

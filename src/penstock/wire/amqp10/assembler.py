@@ -68,11 +68,20 @@ class Assembler:
         if link.credit + link.overdraft <= 0:
             raise LinkFault(LINK_TRANSFER_LIMIT_EXCEEDED, "transfer without credit")
         if transfer.delivery_id is None or transfer.delivery_tag is None:
-            raise LinkFault(INVALID_FIELD, "a delivery begins without id or tag")
+            raise LinkFault(
+                INVALID_FIELD,
+                "the first transfer of a delivery needs a delivery-id and a delivery-tag",
+            )
         if transfer.delivery_id in link.unsettled:
-            raise LinkFault(INVALID_FIELD, f"delivery {transfer.delivery_id} is not settled")
+            raise LinkFault(
+                INVALID_FIELD,
+                f"delivery-id {transfer.delivery_id} is in use by an unsettled delivery",
+            )
         if transfer.rcv_settle_mode == RCV_SECOND and link.rcv_settle_mode == RCV_FIRST:
-            raise LinkFault(INVALID_FIELD, "rcv-settle-mode second on a link that agreed on first")
+            raise LinkFault(
+                INVALID_FIELD,
+                "rcv-settle-mode second on a link that agreed on rcv-settle-mode first",
+            )
         link.credit -= 1
         link.delivery_count = advance(link.delivery_count, 1)
         link.is_settled = False

@@ -384,7 +384,7 @@ class Connection(Hearer):
     def _keep(self, data: bytes, position: int, wanted: int) -> None:
         if self._is_held() and len(data) - position > self.limits.ahead_bytes_max:
             self._forget_input()
-            text = f"more than {self.limits.ahead_bytes_max} octets ahead of our answer"
+            text = f"more than {self.limits.ahead_bytes_max} octets sent before our answer"
             self._fail(None, None, ConnectionFault(RESOURCE_LIMIT_EXCEEDED, text))
             return
         self._pending = bytearray(data[position:])

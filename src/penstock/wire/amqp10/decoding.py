@@ -213,7 +213,7 @@ class Reader:
         size = self.data[at] if width == 1 else read_u32(self.data, at)
         at = self.take(size)
         if size < width:
-            raise Malformed(f"compound of {size} octets has no count")
+            raise Malformed(f"compound of {size} octets is too short for its count")
         count = self.data[at] if width == 1 else read_u32(self.data, at)
         return at + width, count
 
@@ -293,12 +293,12 @@ class Reader:
 
     def _map(self, count: int) -> dict[object, object]:
         if count & 1:
-            raise Malformed(f"map of {count} values")
+            raise Malformed(f"map with an odd number of values, {count}")
         pairs: dict[object, object] = {}
         while count:
             key = self.value()
             if not is_key(key):
-                raise Malformed(f"{type(key).__name__} as a key of a map")
+                raise Malformed(f"{type(key).__name__} is not a valid map key")
             pairs[key] = self.value()
             count -= 2
         return pairs
@@ -329,14 +329,14 @@ def text_of(octets: bytes) -> str:
     try:
         return octets.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Malformed("a string is UTF-8") from error
+        raise Malformed("a string is not valid UTF-8") from error
 
 
 def symbol_of(octets: bytes) -> str:
     try:
         return octets.decode("ascii")
     except UnicodeDecodeError as error:
-        raise Malformed("a symbol is ASCII") from error
+        raise Malformed("a symbol is not ASCII") from error
 
 
 def _small(data: bytes, code: int, at: int) -> object:
@@ -354,7 +354,7 @@ def _small(data: bytes, code: int, at: int) -> object:
         return read_i8(data, at)
     if code == 0x56:
         if data[at] > 1:
-            raise Malformed(f"boolean of octet {data[at]}")
+            raise Malformed(f"invalid boolean {data[at]}")
         return data[at] == 1
     if code == 0x60:
         return UShort(read_u16(data, at))
@@ -373,7 +373,7 @@ def _four(data: bytes, code: int, at: int) -> object:
     if code == 0x73:
         point = read_u32(data, at)
         if point > 0x10FFFF:
-            raise Malformed(f"character 0x{point:x}")
+            raise Malformed(f"invalid character 0x{point:x}")
         return Char(chr(point))
     if code == 0x74:
         return Decimal32(data[at : at + 4])

@@ -73,7 +73,7 @@ class Fields(Reader):
         if code == 0x56:
             octet = self.octet()
             if octet > 1:
-                raise Malformed(f"boolean of octet {octet}")
+                raise Malformed(f"invalid boolean {octet}")
             return octet == 1
         if code == 0x40:
             return None

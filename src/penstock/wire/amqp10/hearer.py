@@ -87,11 +87,13 @@ class Hearer(Speaker):
         channel = data[position + 6] << 8 | data[position + 7]
         start = position + 4 * offset
         if offset < DATA_OFFSET_MIN or start > after:
-            self._framing_fault(f"data offset {offset} in a frame of {after - position} octets")
+            self._framing_fault(
+                f"invalid data offset {offset} in a frame of {after - position} octets"
+            )
             return
         wanted = AMQP_FRAME if self.sasl is SaslState.NONE else SASL_FRAME
         if kind != wanted:
-            self._framing_fault(f"frame of type {kind} where {wanted} is expected")
+            self._framing_fault(f"frame of type {kind} received, type {wanted} expected")
             return
         try:
             reader = Reader(data, start, after)
@@ -125,7 +127,7 @@ class Hearer(Speaker):
     def _performative(self, channel: int, said: Composite, payload: bytes) -> None:
         code = said.identity()
         if code not in FRAMES:
-            raise Malformed(f"{said.wire_name()} is no performative")
+            raise Malformed(f"{said.wire_name()} is not a performative")
         if isinstance(said, (Open, Close)):
             after = CONNECTION_RECEIVED.get((self.state, code))
             if after is None:
@@ -169,7 +171,7 @@ class Hearer(Speaker):
 
     def _begun(self, channel: int, begin: Begin) -> None:
         if channel in self._incoming_channels:
-            text = f"begin on channel {channel}, which has a session"
+            text = f"begin on channel {channel}, which already has a session"
             raise ConnectionFault(ILLEGAL_STATE, text)
         if begin.remote_channel is None:
             number = self._free_channel()
@@ -177,7 +179,7 @@ class Hearer(Speaker):
         else:
             asked = self._find_begun(begin.remote_channel)
             if asked is None:
-                text = f"begin answers channel {begin.remote_channel}, which asked for nothing"
+                text = f"begin answers channel {begin.remote_channel}, on which no begin was sent"
                 raise ConnectionFault(INVALID_FIELD, text)
             session = asked
         after = SESSION_RECEIVED.get((session.state, BEGIN))
@@ -251,7 +253,9 @@ class Hearer(Speaker):
             return
         if isinstance(link, ReceivingLink):
             if attach.initial_delivery_count is None:
-                raise SessionFault(INVALID_FIELD, "a sender attaches without a delivery-count")
+                raise SessionFault(
+                    INVALID_FIELD, "the attach of a sender needs an initial-delivery-count"
+                )
             link.delivery_count = attach.initial_delivery_count
         if after is LinkState.ATTACHED:
             link.attached()
@@ -348,7 +352,7 @@ class Hearer(Speaker):
         if link.state is LinkState.DETACH_SENT:
             return
         if not isinstance(link, ReceivingLink):
-            text = f"transfer on handle {transfer.handle}, whose sender we are"
+            text = f"transfer on handle {transfer.handle}, which was attached as a receiver"
             raise SessionFault(SESSION_ERRANT_LINK, text)
         try:
             self.assembler.add(session, link, transfer, payload)
@@ -359,7 +363,7 @@ class Hearer(Speaker):
         first = said.first
         last = first if said.last is None else said.last
         if difference(last, first) < 0:
-            raise SessionFault(INVALID_FIELD, f"disposition of {first} to {last}")
+            raise SessionFault(INVALID_FIELD, f"invalid disposition range, {first} to {last}")
         if said.role:
             self._update_sent(session, first, last, said.state, said.settled)
         elif said.settled:

@@ -115,7 +115,7 @@ class ScramClient:
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise Malformed("the server's SCRAM nonce does not begin with ours")
         if not count.isdecimal() or not ITERATIONS_MIN <= int(count) <= ITERATIONS_MAX:
-            raise Malformed(f"{count} SCRAM iterations")
+            raise Malformed(f"invalid number of SCRAM iterations, {count}")
         salted = _salted(self._password, _octets(salt), int(count))
         client_key = _sign(salted, b"Client Key")
         without_proof = f"c={b64encode(_NO_BINDING.encode()).decode()},r={nonce}"
@@ -141,7 +141,7 @@ def _sign(key: bytes, message: bytes) -> bytes:
 
 def _xor(left: bytes, right: bytes) -> bytes:
     if len(left) != len(right):
-        raise Malformed(f"SCRAM proof of {len(left)} octets")
+        raise Malformed(f"SCRAM proof has the wrong size, {len(left)} octets")
     return bytes([one ^ other for one, other in zip(left, right, strict=True)])
 
 
@@ -149,7 +149,7 @@ def _text(message: bytes) -> str:
     try:
         return message.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Malformed("a SCRAM message is UTF-8") from error
+        raise Malformed("a SCRAM message is not valid UTF-8") from error
 
 
 def _octets(text: str) -> bytes:
@@ -167,7 +167,7 @@ def _fields(text: str, names: str) -> list[str]:
     if names.endswith("p") and len(parts) > len(names):
         parts = [*parts[: len(names) - 1], parts[-1]]
     if len(parts) < len(names):
-        raise Malformed(f"SCRAM message with {len(parts)} fields")
+        raise Malformed(f"SCRAM message has the wrong number of fields, {len(parts)}")
     values: list[str] = []
     for index, name in enumerate(names):
         if not parts[index].startswith(f"{name}="):

@@ -9,7 +9,7 @@ from tests.dialects.amqp10.management.conversation import Conversation
     "to", ["/", "/foo", "/queues", "/queues/q/consumers", "/exchanges", "/bindings/a/b", "/auth"]
 )
 def test_there_is_nothing_elsewhere(to: str) -> None:
-    assert Conversation().ask("GET", to) == (404, f"there is nothing at '{to}'")
+    assert Conversation().ask("GET", to) == (404, f"no resource at '{to}'")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_token_is_not_renewed_where_nobody_has_one() -> None:
     )
     assert conversation.ask("PUT", "/auth/tokens", "tok") == (
         400,
-        "a token is binary, not string",
+        "a token must be binary, not string",
     )
 
 

@@ -65,8 +65,8 @@ def nested(levels: int) -> object:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ("x", "arguments are a map, not string"),
-        ({1: 1}, "unsupported argument: a key is a string, not long"),
+        ("x", "arguments must be a map, not string"),
+        ({1: 1}, "unsupported argument: a key must be a string, not long"),
         ({"x": ULong(2**63)}, "unsupported argument 'x': needs more than 63 bits"),
         ({"x": {"y": Decimal64(bytes(8))}}, "unsupported argument 'x.y': its type is decimal64"),
         ({"x": [Described(ULong(1), 1)]}, "unsupported argument 'x': its type is described"),
@@ -76,7 +76,7 @@ def nested(levels: int) -> object:
         ),
         (
             {"x" * 256: 1},
-            f"unsupported argument '{'x' * 40}...': its key is longer than 255 octets",
+            f"unsupported argument '{'x' * 40}...': its key is longer than 255 bytes",
         ),
     ],
 )

@@ -128,12 +128,12 @@ def test_every_queue_is_bound_to_the_default_exchange_by_its_name(
         (
             {"source": "e"},
             400,
-            "a binding has one of 'destination_queue' and 'destination_exchange'",
+            "a binding needs either 'destination_queue' or 'destination_exchange'",
         ),
         (
             {"source": "e", "destination_queue": "q 1", "destination_exchange": "e"},
             400,
-            "a binding has one of 'destination_queue' and 'destination_exchange'",
+            "a binding needs either 'destination_queue' or 'destination_exchange'",
         ),
         (
             {"source": 1, "destination_queue": "q 1"},
@@ -144,14 +144,15 @@ def test_every_queue_is_bound_to_the_default_exchange_by_its_name(
             {"key": "k"},
             400,
             (
-                "bad binding field 'key': known are source, destination_queue, destination_exchange, "
+                "bad binding field 'key': supported are source, destination_queue, "
+                "destination_exchange, "
                 "binding_key, arguments"
             ),
         ),
         (
             {"source": "e", "destination_queue": "q 1", "binding_key": "k" * 256},
             400,
-            f"binding key is longer than 255 octets: '{'k' * 40}...'",
+            f"binding key is longer than 255 bytes: '{'k' * 40}...'",
         ),
         (
             {"source": "amq.headers", "destination_queue": "q 1", "arguments": {"x-match": 1}},
@@ -190,8 +191,8 @@ def test_a_path_that_names_no_binding(conversation: Conversation, segment: str) 
     [
         ("", "missing 'src' in query"),
         ("?src=e&dstq=q", "missing 'key' in query"),
-        ("?src=e&key=", "a query has one of 'dstq' and 'dste'"),
-        ("?src=e&key=&dste=e&dstq=q", "a query has one of 'dstq' and 'dste'"),
+        ("?src=e&key=", "a query needs either 'dstq' or 'dste'"),
+        ("?src=e&key=&dste=e&dstq=q", "a query needs either 'dstq' or 'dste'"),
         ("?src", "failed to dissect query 'src': bad query field: 'src'"),
     ],
 )

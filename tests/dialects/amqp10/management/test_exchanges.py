@@ -65,11 +65,12 @@ def test_an_inequivalent_declaration_is_a_conflict() -> None:
         (
             {"exclusive": True},
             (
-                "bad exchange property 'exclusive': known are durable, auto_delete, type, internal, "
+                "bad exchange property 'exclusive': supported are durable, auto_delete, type, "
+                "internal, "
                 "arguments"
             ),
         ),
-        (b"", "the body is a map, not binary"),
+        (b"", "the body must be a map, not binary"),
     ],
 )
 def test_a_body_that_is_wrong_is_told_what_is_wrong(body: object, text: str) -> None:

@@ -83,7 +83,7 @@ def test_the_octets_of_a_response_are_those_that_rabbitmq_sends() -> None:
         (AmqpValue(None).encode(), "request without properties"),
         (
             Properties(None, None, None, "GET", "$me").encode(),
-            "request without 'to', which names what is asked for",
+            "request without 'to', which names the resource",
         ),
         (
             Properties(None, None, "/queues/q", None, "$me").encode(),
@@ -91,11 +91,11 @@ def test_the_octets_of_a_response_are_those_that_rabbitmq_sends() -> None:
         ),
         (
             request_octets("GET", "/queues/q", None, "m", "elsewhere"),
-            "'reply-to' of a request is '$me'",
+            "'reply-to' of a request must be '$me'",
         ),
         (
             Properties(None, None, "/queues/q", "PUT", "$me").encode() + Data(b"{}").encode(),
-            "the body of a request is an amqp-value",
+            "the body of a request must be an amqp-value",
         ),
     ],
 )

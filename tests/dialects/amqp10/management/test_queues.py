@@ -151,9 +151,9 @@ def test_a_stream_is_not_purged() -> None:
             400,
             "Bad name 'a\nb': line feed and carriage return characters not allowed",
         ),
-        ("/queues/" + "x" * 256, 400, f"queue name is longer than 255 octets: '{'x' * 40}...'"),
+        ("/queues/" + "x" * 256, 400, f"queue name is longer than 255 bytes: '{'x' * 40}...'"),
         ("/queues/amq.x", 403, "queue 'amq.x' in vhost '/' starts with reserved prefix 'amq.'"),
-        ("/queues/%FF", 400, "'%FF' is not UTF-8 once it is decoded"),
+        ("/queues/%FF", 400, "'%FF' is not valid UTF-8 after percent-decoding"),
     ],
 )
 def test_names_that_a_queue_cannot_have(to: str, status: int, text: str) -> None:
@@ -163,15 +163,18 @@ def test_names_that_a_queue_cannot_have(to: str, status: int, text: str) -> None
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        (None, "the body is a map, not null"),
-        ("{}", "the body is a map, not string"),
+        (None, "the body must be a map, not null"),
+        ("{}", "the body must be a map, not string"),
         (
             {"unknown": "bla"},
-            "bad queue property 'unknown': known are durable, exclusive, auto_delete, arguments",
+            (
+                "bad queue property 'unknown': supported are durable, exclusive, auto_delete, "
+                "arguments"
+            ),
         ),
         ({"durable": "yes"}, "bad queue property 'durable': boolean expected, got string"),
         ({"exclusive": UInt(1)}, "bad queue property 'exclusive': boolean expected, got uint"),
-        ({"arguments": []}, "arguments are a map, not list"),
+        ({"arguments": []}, "arguments must be a map, not list"),
     ],
 )
 def test_a_body_that_is_wrong_is_told_what_is_wrong(body: object, text: str) -> None:

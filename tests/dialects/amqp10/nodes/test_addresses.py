@@ -76,22 +76,22 @@ def test_a_bare_name_is_an_exchange_first_where_topics_are_meant(vhost: VirtualH
     ("address", "reason"),
     [
         ("", "it is empty"),
-        ("/", "it has none of the known forms"),
-        ("/orders", "it has none of the known forms"),
-        ("/queues", "it has none of the known forms"),
+        ("/", "it does not have a supported form"),
+        ("/orders", "it does not have a supported form"),
+        ("/queues", "it does not have a supported form"),
         ("/queues/", "the queue name is empty"),
-        ("/queues/a/b", "a slash inside a queue name is written %2F"),
+        ("/queues/a/b", "a slash inside a queue name must be written as %2F"),
         ("/topic/", "the routing key is empty"),
         ("/exchanges/", "the exchange name is empty"),
         ("/exchanges//key", "the exchange name is empty"),
-        ("/exchanges/news/a/b", "a slash inside a routing key is written %2F"),
-        ("/queues/50%", "in the queue name a % is not followed by two hexadecimal digits"),
-        ("/queues/%4", "in the queue name a % is not followed by two hexadecimal digits"),
-        ("/queues/%+4", "in the queue name a % is not followed by two hexadecimal digits"),
-        ("/exchanges/%zz", "in the exchange name a % is not followed by two hexadecimal digits"),
-        ("/exchanges/x/%C3", "the routing key is not UTF-8"),
-        ("/exchanges/x/" + "k" * 256, "the routing key is longer than 255 octets"),
-        ("é" * 128, "the name is longer than 255 octets"),
+        ("/exchanges/news/a/b", "a slash inside a routing key must be written as %2F"),
+        ("/queues/50%", "a % in the queue name is not followed by two hexadecimal digits"),
+        ("/queues/%4", "a % in the queue name is not followed by two hexadecimal digits"),
+        ("/queues/%+4", "a % in the queue name is not followed by two hexadecimal digits"),
+        ("/exchanges/%zz", "a % in the exchange name is not followed by two hexadecimal digits"),
+        ("/exchanges/x/%C3", "the routing key is not valid UTF-8"),
+        ("/exchanges/x/" + "k" * 256, "the routing key is longer than 255 bytes"),
+        ("é" * 128, "the name is longer than 255 bytes"),
     ],
 )
 def test_a_bad_address_is_refused_with_the_reason_and_the_grammar(
@@ -115,5 +115,5 @@ def test_an_address_that_we_write_is_read_as_the_same(vhost: VirtualHost, name: 
 
 def test_keys_that_come_with_messages_are_short_strings() -> None:
     check_routing_key("k" * 255)
-    with pytest.raises(PreconditionFailed, match="at most 255 octets"):
+    with pytest.raises(PreconditionFailed, match="longer than 255 bytes"):
         check_routing_key("é" * 128)

@@ -235,7 +235,7 @@ def test_what_streams_know_is_not_in_force_elsewhere_and_no_local_not_on_streams
             Place.TOPIC,
             "apache.org:legacy-amqp-topic-binding:string",
             "k" * 256,
-            "a routing key has at most 255 octets",
+            "the routing key is longer than 255 bytes",
         ),
         (
             Place.HEADERS,
@@ -262,7 +262,7 @@ def test_what_streams_know_is_not_in_force_elsewhere_and_no_local_not_on_streams
             Place.STREAM,
             "penstock:stream-cursor",
             "",
-            "invalid filter 'f': a cursor's name has 1 to 255 octets",
+            "invalid filter 'f': the name of a cursor must have 1 to 255 bytes",
         ),
         (
             Place.STREAM,

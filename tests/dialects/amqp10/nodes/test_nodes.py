@@ -268,7 +268,7 @@ def test_a_bare_name_is_created_only_by_who_may_configure_it(
     world.access.grant("mine-.*", ".*", ".*")
     refusal = refused(world, kind("examples"))
     assert isinstance(refusal, NotFound)
-    assert "user 'user' has no permission to configure it" in refusal.text
+    assert "user 'user' has no configure permission for it" in refusal.text
     world.attach(kind("mine-examples"))
     assert "mine-examples" in world.names()
 

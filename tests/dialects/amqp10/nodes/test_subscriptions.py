@@ -178,7 +178,7 @@ def test_names_of_subscriptions_cannot_be_confused(world: World) -> None:
         world.source(asked, link="c", container="a%2Fb").queue.name,
     ]
     assert len(set(queues)) == 3
-    with pytest.raises(PreconditionFailed, match="longer than 255 octets"):
+    with pytest.raises(PreconditionFailed, match="longer than 255 bytes"):
         world.source(asked, link="l" * 250)
 
 
@@ -202,7 +202,7 @@ def test_subscribing_to_something_else_under_a_name_begins_anew(world: World) ->
 def test_a_queue_that_is_no_subscription_is_never_taken_for_one(world: World) -> None:
     world.vhost.apply(DeclareQueue(DURABLE, durable=True), 0)
     refusal = refused(world, Source("news", expiry_policy=NEVER))
-    assert refusal.text == f"queue '{DURABLE}' in vhost '/' is in the way of subscription '{LINK}'"
+    assert refusal.text == f"queue '{DURABLE}' in vhost '/' exists and is not subscription '{LINK}'"
 
 
 def test_links_share_a_subscription_by_the_name_before_the_bar(world: World) -> None:

@@ -148,7 +148,9 @@ class BrowserSettlement(SettlementListener):
 
     def credit_changed(self, link: SendingLink) -> None:
         if link.flow_properties is not None and txn_id_of(link) is not NOTHING:
-            raise LinkFault(NOT_IMPLEMENTED, "who browses acquires nothing")
+            raise LinkFault(
+                NOT_IMPLEMENTED, "a browsing link cannot acquire messages in a transaction"
+            )
         self._browsing.listed()
 
     def delivery_updated(

@@ -84,20 +84,22 @@ class CoordinatorLink(RequestListener):
     ) -> None:
         link.session.taken(1)
         if settled:
-            raise LinkFault(NOT_ALLOWED, "what is sent to a coordinator must not be settled")
+            raise LinkFault(NOT_ALLOWED, "a transfer to the coordinator must not be settled")
         request = _read(payload)
         if isinstance(request, Discharge):
             self._discharge(delivery_id, request)
         elif isinstance(request, Declare):
             self._declare(delivery_id, request)
         else:
-            raise LinkFault(NOT_ALLOWED, "a coordinator takes declare and discharge")
+            raise LinkFault(NOT_ALLOWED, "a coordinator accepts only declare and discharge")
         link.offer(REQUEST_CREDIT)
         link.flow_if_needed()
 
     def _declare(self, delivery_id: int, declare: Declare) -> None:
         if declare.global_id is not None:
-            self._reject(delivery_id, Error(NOT_IMPLEMENTED, "distributed transactions"))
+            self._reject(
+                delivery_id, Error(NOT_IMPLEMENTED, "distributed transactions are not supported")
+            )
             return
         try:
             transaction = self._context.transactions.declare(self._context.now)
@@ -110,7 +112,7 @@ class CoordinatorLink(RequestListener):
     def _discharge(self, delivery_id: int, discharge: Discharge) -> None:
         transaction = self._transactions.pop(discharge.txn_id, None)
         if transaction is None:
-            text = f"no transaction {discharge.txn_id.hex()} was declared here"
+            text = f"unknown transaction {discharge.txn_id.hex()}"
             self._reject(delivery_id, Error(TRANSACTION_UNKNOWN_ID, text))
             return
         context = self._context
@@ -118,7 +120,7 @@ class CoordinatorLink(RequestListener):
         context.transactions.forget(transaction)
         if self._is_half_posted(discharge.txn_id):
             transaction.rollback(context.now)
-            raise LinkFault(TRANSACTION_ROLLBACK, "discharged in the middle of a delivery")
+            raise LinkFault(TRANSACTION_ROLLBACK, "discharged before a delivery was complete")
         error = transaction.error
         answer = DischargeAnswer(self, self._session, delivery_id)
         if discharge.fail:
@@ -215,7 +217,7 @@ class DischargeAnswer(Publisher):
         if self._is_done and self._holds == 0 and not self.is_over:
             self.is_over = True
             if self._is_refused:
-                text = "a queue refused a message of the transaction after it was committed"
+                text = "a queue rejected a message of the transaction after it was committed"
                 self._link.refused_late(self._delivery_id, Error(TRANSACTION_ROLLBACK, text))
             else:
                 self._session.settle(self._delivery_id, self._delivery_id, OUTCOME_ACCEPTED)

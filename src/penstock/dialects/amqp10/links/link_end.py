@@ -26,10 +26,10 @@ class Parting(Enum):
     """How an attachment came to its end."""
 
     CLOSED = "closed"
-    DETACHED = "detached and not closed"
+    DETACHED = "detached, but not closed"
     SESSION_ENDED = "the session ended"
     CONNECTION_ENDED = "the connection ended"
-    STOLEN = "the link attached elsewhere"
+    STOLEN = "the link was attached elsewhere"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

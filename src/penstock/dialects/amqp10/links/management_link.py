@@ -45,9 +45,14 @@ class ManagementPair:
         """Raises a `LinkFault`, and has done nothing then."""
         context = self._context
         if self.sender is None:
-            raise LinkFault(PRECONDITION_FAILED, "there is no link of this name for responses")
+            raise LinkFault(
+                PRECONDITION_FAILED,
+                "no receiver with the same link name is attached for the responses",
+            )
         if len(self._responses) >= RESPONSES_MAX:
-            raise LinkFault(RESOURCE_LIMIT_EXCEEDED, f"{RESPONSES_MAX} responses wait for credit")
+            raise LinkFault(
+                RESOURCE_LIMIT_EXCEEDED, f"{RESPONSES_MAX} responses are waiting for credit"
+            )
         try:
             request = read_request(payload)
         except Malformed as error:

@@ -50,7 +50,7 @@ class Retirement(Work):
     def rehearse(self, rehearsal: Rehearsal, publisher: Publisher, now: int) -> None:
         queue = self._enlisted.queue
         if queue.is_deleted:
-            raise NotFound(f"queue '{queue.name}' was deleted, and what came from it")
+            raise NotFound(f"queue '{queue.name}' was deleted, with its unsettled deliveries")
 
     def apply(self, now: int) -> None:
         enlisted = self._enlisted

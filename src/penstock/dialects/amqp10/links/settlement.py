@@ -106,7 +106,7 @@ class Settlement(SettlementListener):
                 self.enlisted.withdraw(sent.delivery_id)
                 self._give_back(sent, now)
             if transaction is None:
-                text = f"there is no transaction {state.txn_id.hex()}"
+                text = f"unknown transaction {state.txn_id.hex()}"
                 raise LinkFault(TRANSACTION_UNKNOWN_ID, text)
             return
         outcome = state.outcome
@@ -118,7 +118,7 @@ class Settlement(SettlementListener):
         if known is None or known.transaction is transaction:
             self.enlisted.add(transaction, sent, outcome, settled, now)
             return
-        text = "two transactions decide about one delivery"
+        text = "the delivery is already part of another transaction"
         known.transaction.fail(TRANSACTION_ROLLBACK, text, now)
         transaction.fail(TRANSACTION_ROLLBACK, text, now)
         if settled and not known.is_acquired:
@@ -138,9 +138,9 @@ class Settlement(SettlementListener):
             consumer.acquirer = None
             return
         if consumer.takes_ownership or self._queue.keeps_messages:
-            text = "only from queues, and unsettled, are messages acquired in transactions"
+            text = "transactional acquisition needs a queue and unsettled deliveries"
             raise LinkFault(NOT_IMPLEMENTED, text)
         transaction = self._context.transactions.find(txn_id) if isinstance(txn_id, bytes) else None
         if transaction is None:
-            raise LinkFault(TRANSACTION_UNKNOWN_ID, f"there is no transaction {txn_id!r}")
+            raise LinkFault(TRANSACTION_UNKNOWN_ID, f"unknown transaction {txn_id!r}")
         consumer.acquirer = TransactionalAcquirer(self._context, self.enlisted, transaction)

@@ -197,5 +197,7 @@ def _consumer(
         return StreamLinkConsumer(context, session, link, queue, node.selection, settles)
     priority = (attach.properties or {}).get(PRIORITY, 0)
     if isinstance(priority, bool) or not isinstance(priority, int):
-        raise PreconditionFailed(f"{PRIORITY} is a number, not {type(priority).__name__.lower()}")
+        raise PreconditionFailed(
+            f"{PRIORITY} must be a number, not {type(priority).__name__.lower()}"
+        )
     return LinkConsumer(context, session, link, queue, node.selection, int(priority), settles)

@@ -173,7 +173,7 @@ class TargetLink(DeliveryListener):
             answers.repeat(delivery_id, tag, settled)
             return
         if message_format:
-            raise LinkFault(NOT_IMPLEMENTED, f"message-format {message_format}")
+            raise LinkFault(NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
         if isinstance(state, TransactionalState):
             self._enlist(link, delivery_id, payload, settled, state.txn_id)
             return
@@ -211,7 +211,7 @@ class TargetLink(DeliveryListener):
         """
         transaction = self._context.transactions.find(txn_id)
         if transaction is None:
-            raise LinkFault(TRANSACTION_UNKNOWN_ID, f"there is no transaction {txn_id.hex()}")
+            raise LinkFault(TRANSACTION_UNKNOWN_ID, f"unknown transaction {txn_id.hex()}")
         now = self._context.now
         outcome: Composite | None = None
         try:
@@ -224,7 +224,9 @@ class TargetLink(DeliveryListener):
             outcome = Rejected(transaction.error)
         if settled:
             if outcome is not None:
-                transaction.fail(TRANSACTION_ROLLBACK, "a settled message cannot be taken", now)
+                transaction.fail(
+                    TRANSACTION_ROLLBACK, "a message that was sent settled was not accepted", now
+                )
             return
         dispositions = self._dispositions
         if dispositions is None:

@@ -79,7 +79,7 @@ def _done(request: ManagementRequest, caller: Caller) -> ManagementResponse:
         raise _not_allowed(request, DELETE)
     if segments == ["auth", "tokens"]:
         raise _no_tokens(request)
-    raise RequestRefusal(NOT_FOUND, f"there is nothing at '{request.to}'")
+    raise RequestRefusal(NOT_FOUND, f"no resource at '{request.to}'")
 
 
 def _at_queue(request: ManagementRequest, caller: Caller, name: str) -> ManagementResponse:
@@ -105,7 +105,7 @@ def _no_tokens(request: ManagementRequest) -> RequestRefusal:
     if request.method != PUT:
         return _not_allowed(request, PUT)
     if not isinstance(request.body, bytes):
-        return bad_request(f"a token is binary, not {type_name(request.body)}")
+        return bad_request(f"a token must be binary, not {type_name(request.body)}")
     return bad_request("this connection did not log in with a token")
 
 

@@ -43,7 +43,7 @@ def neutral_arguments(value: object) -> dict[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise bad_request(f"arguments are a map, not {type_name(value)}")
+        raise bad_request(f"arguments must be a map, not {type_name(value)}")
     return _neutral_table(value, "", 1)
 
 
@@ -55,12 +55,12 @@ def _neutral_table(table: dict[object, object], path: str, depth: int) -> dict[s
     found: dict[str, object] = {}
     for key, value in table.items():
         if not isinstance(key, str):
-            raise bad_request(f"unsupported argument: a key is a string, not {type_name(key)}")
+            raise bad_request(f"unsupported argument: a key must be a string, not {type_name(key)}")
         name = _plain_text(key)
         if len(name.encode()) > NAME_OCTETS_MAX:
             raise bad_request(
                 f"unsupported argument '{name[:40]}...': its key is longer than "
-                f"{NAME_OCTETS_MAX} octets"
+                f"{NAME_OCTETS_MAX} bytes"
             )
         found[name] = _neutral(value, f"{path}.{name}" if path else name, depth)
     return found

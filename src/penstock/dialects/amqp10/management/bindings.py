@@ -44,7 +44,7 @@ def post_binding(caller: Caller, body: object) -> ManagementResponse:
         raise bad_request("missing 'source' in binding")
     to_queue = fields.has("destination_queue")
     if to_queue == fields.has("destination_exchange"):
-        raise bad_request("a binding has one of 'destination_queue' and 'destination_exchange'")
+        raise bad_request("a binding needs either 'destination_queue' or 'destination_exchange'")
     source = fields.text("source", "")
     destination = fields.text("destination_queue" if to_queue else "destination_exchange", "")
     key = fields.text("binding_key", "")
@@ -81,7 +81,7 @@ def get_bindings(caller: Caller, query: dict[str, str]) -> ManagementResponse:
             raise bad_request(f"missing '{name}' in query")
     to_queue = "dstq" in query
     if to_queue == ("dste" in query):
-        raise bad_request("a query has one of 'dstq' and 'dste'")
+        raise bad_request("a query needs either 'dstq' or 'dste'")
     destination = query["dstq" if to_queue else "dste"]
     found = _found(caller, query["src"], to_queue, destination, query["key"])
     return ManagementResponse(OK, [_told(binding) for binding in found])

@@ -10,12 +10,12 @@ class BodyFields:
     def __init__(self, what: str, known: tuple[str, ...], body: object) -> None:
         """`what` reads "queue property". Null counts as absent."""
         if not isinstance(body, dict):
-            raise bad_request(f"the body is a map, not {type_name(body)}")
+            raise bad_request(f"the body must be a map, not {type_name(body)}")
         self._what: str = what
         self._fields: dict[str, object] = {}
         for key, value in body.items():
             if not isinstance(key, str) or key not in known:
-                raise bad_request(f"bad {what} '{key}': known are {', '.join(known)}")
+                raise bad_request(f"bad {what} '{key}': supported are {', '.join(known)}")
             if value is not None:
                 self._fields[key] = value
 

@@ -51,7 +51,7 @@ def decode_segment(segment: str) -> str:
     try:
         return unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:
-        raise bad_request(f"'{segment}' is not UTF-8 once it is decoded") from None
+        raise bad_request(f"'{segment}' is not valid UTF-8 after percent-decoding") from None
 
 
 def read_binding_location(segment: str) -> BindingLocation:

@@ -56,18 +56,18 @@ def read_request(payload: bytes) -> ManagementRequest:
     method = properties.subject
     fault = ""
     if not isinstance(to, str):
-        fault = "request without 'to', which names what is asked for"
+        fault = "request without 'to', which names the resource"
     elif not method:
         fault = "request without 'subject', which names the method"
     elif properties.reply_to != REPLY_TO:
-        fault = f"'reply-to' of a request is '{REPLY_TO}'"
+        fault = f"'reply-to' of a request must be '{REPLY_TO}'"
     body: object = None
     if sections.body_kind == AMQP_VALUE:
         value = sections.decode(AMQP_VALUE)
         assert isinstance(value, AmqpValue), "its kind says so"
         body = value.value
     elif sections.body_kind and not fault:
-        fault = "the body of a request is an amqp-value"
+        fault = "the body of a request must be an amqp-value"
     return ManagementRequest(
         properties.message_id, to if isinstance(to, str) else "", method or "", body, fault
     )

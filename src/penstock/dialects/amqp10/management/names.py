@@ -16,7 +16,7 @@ def check_name(kind: str, name: str) -> None:
 def check_length(what: str, text: str) -> None:
     """Of what travels as a short string in AMQP 0-9-1: names, and keys too."""
     if len(text.encode()) > NAME_OCTETS_MAX:
-        raise bad_request(f"{what} is longer than {NAME_OCTETS_MAX} octets: '{text[:40]}...'")
+        raise bad_request(f"{what} is longer than {NAME_OCTETS_MAX} bytes: '{text[:40]}...'")
 
 
 def check_not_reserved(kind: str, name: str, vhost: str) -> None:

@@ -81,7 +81,7 @@ def divide_message(payload: bytes) -> tuple[bytes, bytes, int]:
     elif not _is_one_data(payload, at):
         check_body(payload, at)
     if at - cut_end + cut_start > HEAD_BYTES_MAX:
-        raise Malformed(f"more than {HEAD_BYTES_MAX} octets before the body")
+        raise Malformed(f"more than {HEAD_BYTES_MAX} bytes before the body")
     if cut_end:
         return payload[:cut_start] + payload[cut_end:at], body, at
     return payload[:at], body, at
@@ -202,9 +202,9 @@ def _check_content(data: bytes, at: int, end: int, code: int, depth: int) -> int
         if at + width > end:
             raise short_of(data, at, width)
         if code == 0x56 and data[at] > 1:
-            raise Malformed(f"boolean of octet {data[at]}")
+            raise Malformed(f"invalid boolean {data[at]}")
         if code == 0x73 and read_u32(data, at) > _CHARACTER_MAX:
-            raise Malformed(f"character at {at}")
+            raise Malformed(f"invalid character at {at}")
         return at + width
     width = 4 if kind & 1 else 1
     if at + width > end:
@@ -227,14 +227,14 @@ def _check_compound(data: bytes, at: int, end: int, code: int, depth: int) -> No
         raise _too_deep()
     width = 4 if code >> 4 & 1 else 1
     if at + width > end:
-        raise Malformed(f"compound of {end - at} octets has no count")
+        raise Malformed(f"compound of {end - at} octets is too short for its count")
     count = read_u32(data, at) if width == 4 else data[at]
     at += width
     if code >= 0xE0:
         at = _check_array(data, at, end, count, depth)
     else:
         if code & 0xF == 1 and count & 1:
-            raise Malformed(f"map of {count} values")
+            raise Malformed(f"map with an odd number of values, {count}")
         while count:
             at = check_value(data, at, end, depth + 1)
             count -= 1

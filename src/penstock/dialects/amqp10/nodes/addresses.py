@@ -84,7 +84,7 @@ def parse_source(address: str, vhost: VirtualHost, prefers_exchange: bool = Fals
     if address.startswith(_TOPIC_FORM):
         key = _only_segment(address, _TOPIC_FORM, "routing key")
         return SourceAddress(None, _TOPIC_EXCHANGE, key)
-    raise _refused(address, "it has none of the known forms")
+    raise _refused(address, "it does not have a supported form")
 
 
 def queue_address(name: str) -> str:
@@ -99,7 +99,7 @@ def exchange_address(name: str, routing_key: str | None) -> str:
 def check_routing_key(key: str) -> None:
     """For keys that come from a message: they are kept as short strings."""
     if len(key.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-        raise PreconditionFailed(f"a routing key has at most {NAME_OCTETS_MAX} octets")
+        raise PreconditionFailed(f"the routing key is longer than {NAME_OCTETS_MAX} bytes")
 
 
 def _bare(name: str, vhost: VirtualHost, prefers_exchange: bool) -> SourceAddress:
@@ -119,7 +119,7 @@ def _bare(name: str, vhost: VirtualHost, prefers_exchange: bool) -> SourceAddres
 
 def _exchange(address: str, segments: list[str]) -> SourceAddress:
     if len(segments) > 2:
-        raise _refused(address, "a slash inside a routing key is written %2F")
+        raise _refused(address, "a slash inside a routing key must be written as %2F")
     name = _decoded(address, segments[0], "exchange name")
     if not name:
         raise _refused(address, "the exchange name is empty")
@@ -131,7 +131,7 @@ def _exchange(address: str, segments: list[str]) -> SourceAddress:
 def _only_segment(address: str, form: str, what: str) -> str:
     segment = address[len(form) :]
     if "/" in segment:
-        raise _refused(address, f"a slash inside a {what} is written %2F")
+        raise _refused(address, f"a slash inside a {what} must be written as %2F")
     text = _decoded(address, segment, what)
     if not text:
         raise _refused(address, f"the {what} is empty")
@@ -144,20 +144,20 @@ def _decoded(address: str, segment: str, what: str) -> str:
     for piece in pieces[1:]:
         digits = piece[:2]
         if len(digits) < 2 or digits[0] not in _HEX_DIGITS or digits[1] not in _HEX_DIGITS:
-            raise _refused(address, f"in the {what} a % is not followed by two hexadecimal digits")
+            raise _refused(address, f"a % in the {what} is not followed by two hexadecimal digits")
         octets.append(bytes([int(digits, 16)]))
         octets.append(piece[2:])
     try:
         text = b"".join(octets).decode()
     except UnicodeDecodeError:
-        raise _refused(address, f"the {what} is not UTF-8") from None
+        raise _refused(address, f"the {what} is not valid UTF-8") from None
     _check_segment(address, text, what)
     return text
 
 
 def _check_segment(address: str, text: str, what: str) -> None:
     if len(text.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-        raise _refused(address, f"the {what} is longer than {NAME_OCTETS_MAX} octets")
+        raise _refused(address, f"the {what} is longer than {NAME_OCTETS_MAX} bytes")
 
 
 def _quoted(name: str) -> str:

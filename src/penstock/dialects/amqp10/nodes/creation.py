@@ -110,8 +110,8 @@ def create_bare_queue(
     """
     if not principal.access.may(Permission.CONFIGURE, ResourceKind.QUEUE, name):
         raise NotFound(
-            f"no {described('queue', name, vhost.name)}, and user '{principal.user}' has no "
-            "permission to configure it, so it was not created"
+            f"no {described('queue', name, vhost.name)}; it was not created, because user "
+            f"'{principal.user}' has no configure permission for it"
         )
     return create_queue(principal, vhost, name, properties, connection_number, now)
 
@@ -194,7 +194,7 @@ def answered_properties(
 def _check_name(name: str) -> None:
     """AMQP 0-9-1 drops line breaks from names; then this one could never be addressed."""
     if "\r" in name or "\n" in name:
-        raise PreconditionFailed(f"a new node has no line break in its name: {name!r}")
+        raise PreconditionFailed(f"the name of a node must not contain line breaks: {name!r}")
 
 
 def _arguments(properties: dict[str, object] | None) -> dict[str, object]:

@@ -221,7 +221,9 @@ def _read_stream(selection: Selection, known: dict[FilterKind, _Filter], node: s
     if cursor is not None:
         selection.cursor = _text(cursor)
         if not 0 < len(selection.cursor.encode(errors="surrogateescape")) <= NAME_OCTETS_MAX:
-            raise _invalid(cursor.name, f"a cursor's name has 1 to {NAME_OCTETS_MAX} octets")
+            raise _invalid(
+                cursor.name, f"the name of a cursor must have 1 to {NAME_OCTETS_MAX} bytes"
+            )
     offset = known.get(FilterKind.STREAM_OFFSET)
     selection.start = _start(offset, bool(selection.cursor), node)
     arguments: dict[str, object] = {}

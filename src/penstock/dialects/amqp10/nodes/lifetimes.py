@@ -154,7 +154,9 @@ def read_lifetime(properties: dict[str, object] | None) -> Lifetime | None:
     for lifetime in _BY_NUMBER.values():
         if named == lifetime.value:
             return lifetime
-    raise PreconditionFailed(f"invalid {LIFETIME_PROPERTY}: {policy!r} is none of the four")
+    raise PreconditionFailed(
+        f"invalid {LIFETIME_PROPERTY}: {policy!r} is not a lifetime policy of AMQP 1.0"
+    )
 
 
 def written_lifetime(lifetime: Lifetime) -> Composite:

@@ -217,7 +217,7 @@ def _remove_outdated(
     life = life_of(known)
     if ADDRESS_ARGUMENT not in known.arguments:
         raise PreconditionFailed(
-            f"{described('queue', name, vhost.name)} is in the way of subscription '{wish.name}'"
+            f"{described('queue', name, vhost.name)} exists and is not subscription '{wish.name}'"
         )
     if life is not None and life.links:
         raise PreconditionFailed(

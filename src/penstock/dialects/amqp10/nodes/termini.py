@@ -71,7 +71,7 @@ def check_expiry(policy: str) -> None:
 
 def check_no_address(address: object) -> None:
     if address is not None:
-        raise PreconditionFailed("a terminus that asks for a dynamic node has no address")
+        raise PreconditionFailed("a terminus with 'dynamic' must not have an address")
 
 
 def address_text(address: object) -> str:

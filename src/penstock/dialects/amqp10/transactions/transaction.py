@@ -65,7 +65,7 @@ class Rehearsal:
         if 0 <= settings.max_length <= queue.ready_count + count or (
             0 <= settings.max_length_bytes < queue.ready_bytes + total
         ):
-            raise ResourceError(f"queue '{queue.name}' does not take more messages")
+            raise ResourceError(f"queue '{queue.name}' is full and rejects publishes")
         self._counts[queue] = count + 1
         self._sizes[queue] = total
 
@@ -119,7 +119,7 @@ class Transaction(Timer):
             text = f"more than {WORK_MAX} messages and outcomes in one transaction"
             self.fail(TRANSACTION_ROLLBACK, text, now)
         elif self._transactions.octets > OCTETS_MAX:
-            text = f"more than {OCTETS_MAX} octets in the transactions of one connection"
+            text = f"more than {OCTETS_MAX} bytes in the transactions of one connection"
             self.fail(TRANSACTION_ROLLBACK, text, now)
 
     def add_unchecked(self, work: Work, now: int) -> None:
@@ -146,7 +146,7 @@ class Transaction(Timer):
         if now < due:
             self._transactions.timers.schedule(self, due)
             return
-        text = f"nothing happened in the transaction for {IDLE_MS_MAX} milliseconds"
+        text = f"the transaction was idle for {IDLE_MS_MAX} milliseconds"
         self.fail(TRANSACTION_TIMEOUT, text, now)
 
     def commit(self, publisher: Publisher, now: int) -> None:
@@ -201,7 +201,9 @@ class Transactions:
     def declare(self, now: int) -> Transaction:
         """Raises a `Refusal` when there are too many."""
         if len(self._by_id) >= TRANSACTIONS_MAX:
-            raise ResourceError(f"{TRANSACTIONS_MAX} transactions are not discharged")
+            raise ResourceError(
+                f"the limit of {TRANSACTIONS_MAX} open transactions is reached; discharge one first"
+            )
         self._count += 1
         txn_id = self._count.to_bytes(_ID_SIZE, "big")
         transaction = Transaction(self, txn_id, now)
