@@ -37,7 +37,7 @@ REMEMBERED_MAX: Final = 4_096
 _NO_ID: Final = -1
 _MASK: Final = 0xFFFF_FFFF
 # Said of a message that a queue did not take, at once or later.
-_REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue is full and rejects publishes"))
+_REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
 
 
 class TargetOutcomes(EndOfTickAnswer):

@@ -65,7 +65,7 @@ class Rehearsal:
         if 0 <= settings.max_length <= queue.ready_count + count or (
             0 <= settings.max_length_bytes < queue.ready_bytes + total
         ):
-            raise ResourceError(f"queue '{queue.name}' is full and rejects publishes")
+            raise ResourceError(f"queue '{queue.name}' does not take more messages")
         self._counts[queue] = count + 1
         self._sizes[queue] = total
 
