@@ -177,12 +177,12 @@ def test_a_relative_path_starts_beside_the_file(tmp_path: Path, key: str) -> Non
 @pytest.mark.parametrize("table", sorted({key.partition(".")[0] for key in [*NUMBERS, *TEXTS]}))
 def test_an_unknown_key_is_refused_by_name(tmp_path: Path, table: str) -> None:
     said = refusal(tmp_path, setting(f"{table}.prot", "1"))
-    assert f"{table}.prot: no such key" in said
+    assert f"{table}.prot: unknown key" in said
     assert "docs/CONFIGURATION.md" in said
 
 
 def test_an_unknown_table_is_refused_by_name(tmp_path: Path) -> None:
-    assert "  listn: no such key" in refusal(tmp_path, setting("listn.port", "1"))
+    assert "  listn: unknown key" in refusal(tmp_path, setting("listn.port", "1"))
 
 
 def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -191,15 +191,15 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_all_mistakes_are_listed(tmp_path: Path) -> None:
     said = refusal(tmp_path, setting("listen.port", "-1") + setting("data.directory", "1"))
-    assert said.splitlines()[0].endswith("penstock.toml has 2 mistakes:")
+    assert said.splitlines()[0].endswith("penstock.toml has 2 errors:")
     assert len(said.splitlines()) == 3
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"[listen\n", "is not a TOML file: Expected ']'"),
-        (b"[listen]\nport = 1\nport = 2\n", "is not a TOML file: Cannot overwrite a value"),
+        (b"[listen\n", "is not valid TOML: Expected ']'"),
+        (b"[listen]\nport = 1\nport = 2\n", "is not valid TOML: Cannot overwrite a value"),
         (b"\xff\xfe", "cannot read the configuration file"),
         (None, "cannot read the configuration file"),
     ],

@@ -100,7 +100,7 @@ def test_a_directory_in_use_is_refused_with_the_process_id_of_its_server(tmp_pat
         assert server.stdout.readline().startswith("open")
         before = files_in(tmp_path)
         for attempt in (opened, open_to_read):
-            with pytest.raises(DirectoryLocked, match=f"locked by the process {server.pid}"):
+            with pytest.raises(DirectoryLocked, match=f"in use by process {server.pid}"):
                 attempt(tmp_path)
         assert files_in(tmp_path) == before
         server.stdin.close()
@@ -157,7 +157,7 @@ META = {"version": DIRECTORY_VERSION, "store_id": "00" * 16, "created": "2024-01
         ({"meta": "[]"}, MetaDamaged, "damaged"),
         ({"meta": "{}"}, MetaDamaged, "version"),
         ({"meta": json.dumps({**META, "store_id": 5})}, MetaDamaged, "damaged"),
-        ({"meta": json.dumps({**META, "store_id": "0011"})}, MetaDamaged, "2 octets"),
+        ({"meta": json.dumps({**META, "store_id": "0011"})}, MetaDamaged, "2 bytes"),
     ],
 )
 def test_a_directory_that_is_not_ours_is_refused_and_left_as_it_was(
@@ -213,9 +213,9 @@ def on_a_mount(path: Path, script: str) -> str:
 def test_a_read_only_disk_is_refused(tmp_path: Path) -> None:
     mount = 'mount -t tmpfs -o ro none "$1" && '
     said = on_a_mount(tmp_path, mount + 'exec "$2" -c "$3" "$1"')
-    assert said.startswith(f"DirectoryReadOnly {tmp_path} cannot be written: Read-only file system")
+    assert said.startswith(f"DirectoryReadOnly {tmp_path} is not writable: Read-only file system")
     said = on_a_mount(tmp_path, mount + 'exec "$2" -c "$3" "$1/new"')
-    assert said.startswith(f"DirectoryReadOnly {tmp_path}/new cannot be written")
+    assert said.startswith(f"DirectoryReadOnly {tmp_path}/new is not writable")
 
 
 def test_a_read_only_disk_with_a_store_on_it_is_refused(tmp_path: Path) -> None:
@@ -231,5 +231,7 @@ def test_a_full_disk_is_refused_and_leaves_no_half_made_meta(tmp_path: Path) -> 
         '"$2" -c "$3" "$1/data" && ls "$1/data"'
     )
     said = on_a_mount(tmp_path, script)
-    assert said.startswith(f"DirectoryFull {tmp_path}/data has no room: No space left on device")
+    assert said.startswith(
+        f"DirectoryFull {tmp_path}/data cannot be written: No space left on device"
+    )
     assert "meta" not in said.splitlines()

@@ -34,7 +34,7 @@ def test_serve_imports_a_file_before_it_is_ready(served: Served) -> None:
     check_serves_rabbitmqs_objects(served.port("--definitions", str(RABBITMQ)))
     served.latest.terminate()
     _, errors = served.latest.communicate(timeout=END_SECONDS)
-    assert "parameters of operator_policy are not known" in errors
+    assert "parameters of component operator_policy are not supported" in errors
 
 
 def test_the_configuration_names_a_file_beside_it(served: Served, tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_all_mistakes_are_told_and_nothing_starts(served: Served, tmp_path: Path
     file.write_text(json.dumps(WRONG))
     code, errors = served.refused("--port", "0", "--definitions", str(file))
     assert code == 2
-    assert f"penstock: {file}: the definitions have 3 mistakes:" in errors
+    assert f"penstock: {file}: the definitions have 3 errors:" in errors
     assert "\n  queues[0].arguments.x-max-length: " in errors
     assert "\n  exchanges[0].durable: is missing" in errors
     assert "\n  policies[0].pattern: " in errors
@@ -60,7 +60,7 @@ def test_all_mistakes_are_told_and_nothing_starts(served: Served, tmp_path: Path
     ("content", "complaint"),
     [
         (None, "cannot read the definitions file"),
-        (b'{"queues": [,]}', "is not JSON: line 1, column 13"),
+        (b'{"queues": [,]}', "is not valid JSON: line 1, column 13"),
         (b"\xff\xfe{", "cannot read the definitions file"),
         (b"[" * 100_000, "is nested too deeply"),
     ],

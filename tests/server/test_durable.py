@@ -217,7 +217,7 @@ def test_a_journal_cut_in_half_after_a_clean_stop_is_damage(broker: DurableBroke
     code, errors = broker.refused()
     assert code == REFUSED
     assert f"journal/{segment.name} is damaged at offset " in errors
-    assert "had been safe" in errors
+    assert "durable" in errors
     assert "`penstock store salvage`" in errors
     assert broker.contents() == before, "nothing is overwritten"
 
@@ -236,7 +236,7 @@ def test_a_journal_without_its_only_segment_is_damage(
     segment.unlink()
     code, errors = broker.refused()
     assert code == REFUSED
-    assert f"journal/{segment.name} is damaged at offset 0: it is missing" in errors
+    assert f"journal/{segment.name} is damaged at offset 0: the segment is missing" in errors
 
 
 @pytest.mark.parametrize("suffix", ["log", "idx"])
@@ -321,5 +321,5 @@ def test_a_directory_with_other_files_is_refused(broker: DurableBroker) -> None:
     (broker.data / "thesis.txt").write_text("mine")
     code, errors = broker.refused()
     assert code == REFUSED
-    assert "not a data directory" in errors
+    assert "not a Penstock data directory" in errors
     assert [file.name for file in broker.data.iterdir()] == ["thesis.txt"]

@@ -99,7 +99,7 @@ def play(story: Story) -> list[dict[str, object]]:
 
 
 def failures(said: list[dict[str, object]]) -> list[dict[str, object]]:
-    return [line for line in said if line["event"] == "the broker met a defect of its own"]
+    return [line for line in said if line["event"] == "internal error"]
 
 
 def culprits(said: list[dict[str, object]]) -> list[object]:
@@ -168,7 +168,7 @@ def test_one_tick_that_fails_is_logged_once_makes_the_broker_unhealthy_and_is_su
         client = await stage.open()
         BrokenAnswer(stage.node, 1)
         stage.server.schedule_flush()
-        assert "defect of its own" in await until_red(stage)
+        assert "internal error" in await until_red(stage)
         assert await stage.works(client)
         await asyncio.sleep(SWEEPS_SECONDS)
         assert not stage.is_broken.is_set()
@@ -327,7 +327,7 @@ def test_a_watcher_that_cannot_read_a_file_stops_neither_time_outs_nor_the_broke
         assert not stage.server.health.problem()
 
     said = play(story)
-    assert len([line for line in said if line["event"] == "cannot watch"]) == 1
+    assert len([line for line in said if line["event"] == "cannot check memory or disk"]) == 1
 
 
 def test_what_no_one_catches_on_the_event_loop_is_loud() -> None:
@@ -384,7 +384,7 @@ def test_a_process_survives_one_failed_tick_and_exits_after_two(tmp_path: Path) 
         broken.process.send_signal(signal.SIGUSR1)
         for page in ("live", "ready"):
             wait_for(lambda page=page: broken.health(page).status_code == 503)
-            assert "defect of its own" in broken.health(page).json()["reason"]
+            assert "internal error" in broken.health(page).json()["reason"]
         channel.basic_publish("", "q", b"50", PERSISTENT)
         assert broken.said().count("Traceback") == 1
 

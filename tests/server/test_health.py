@@ -39,7 +39,7 @@ def test_a_broker_that_completes_none_is_not_from_its_start_on() -> None:
     patient.pass_time(TICK_MS_MAX, ticks=False)
     assert not patient.health.problem()
     patient.pass_time(1, ticks=False)
-    assert "no tick was completed for 10 s" in patient.health.problem()
+    assert "the broker's event loop has not completed a tick for 10 s" in patient.health.problem()
     patient.pass_time(0)
     assert not patient.health.problem()
 
@@ -50,7 +50,7 @@ def test_a_flush_that_is_not_reported_in_time_is_a_problem_until_it_is() -> None
     patient.pass_time(FLUSH_MS_MAX)
     assert not patient.health.problem()
     patient.pass_time(1)
-    assert "a flush of the disk has been under way for 30 s" in patient.health.problem()
+    assert "a flush to disk has been running for 30 s" in patient.health.problem()
     patient.flushing_since = NOT_FLUSHING
     assert not patient.health.problem()
 

@@ -18,7 +18,7 @@ def test_lines_are_dropped_and_counted_while_nobody_reads() -> None:
         rest = os.read(reading, 1_000_000).decode()
         dropped = 1000 - first.count(b"\n")
         assert rest.endswith(
-            f"({dropped} lines of the log were dropped, because nobody read it)\nafter\n"
+            f"({dropped} log lines were dropped, because the output was not read)\nafter\n"
         )
     finally:
         os.close(reading)

@@ -90,7 +90,7 @@ def test_libraries_speak_through_the_same_log() -> None:
     logging.getLogger("asyncio").warning("socket.send() raised %s", "exception")
     [line] = [json.loads(line) for line in file.getvalue().splitlines()]
     assert (line["level"], line["library"]) == ("warning", "asyncio")
-    assert line["what"] == "socket.send() raised exception"
+    assert line["message"] == "socket.send() raised exception"
 
 
 def test_lines_below_the_level_are_dropped() -> None:

@@ -65,7 +65,7 @@ def test_every_mistake_of_a_configuration_file_is_named(served: Served, tmp_path
     code, errors = served.refused("--config", str(file))
     assert code == 2
     assert "listen.port: Input should be a valid integer" in errors
-    assert "limits.conections: no such key" in errors
+    assert "limits.conections: unknown key" in errors
 
 
 def test_a_missing_configuration_file_is_said_clearly(served: Served, tmp_path: Path) -> None:

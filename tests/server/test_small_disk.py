@@ -72,7 +72,7 @@ def test_a_directory_that_cannot_be_written_is_refused(small_disk: SmallDisk) ->
         small_disk.change("ro")
         code, errors = broker.refused()
         assert code == REFUSED
-        assert "cannot be written" in errors
+        assert "is not writable" in errors
         assert "Traceback" not in errors
         small_disk.change("rw")
         broker.start()
@@ -156,7 +156,7 @@ def test_a_server_that_cannot_start_on_a_full_disk_says_why(small_disk: SmallDis
         small_disk.fill()
         code, errors = broker.refused()
         assert code == REFUSED
-        assert "has no room" in errors
+        assert "no space left for the data directory" in errors
         assert "Traceback" not in errors
         (small_disk.path / "ballast").unlink()
         broker.start(small_disk.without_alarm())

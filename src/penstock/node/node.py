@@ -251,7 +251,7 @@ class Node:
                 try:
                     connection.received(b"", now)
                 except Exception as error:
-                    self.connection_failed(connection, "hearing what its client said", error, now)
+                    self.connection_failed(connection, "reading what its client sent", error, now)
                 turn.rest()
         turns.tick += 1
         turns.spent = 0
@@ -282,7 +282,7 @@ class Node:
             except Exception as error:
                 connection = self._of(confirms.outgoing_of())
                 if connection is None:
-                    self.failed("answering what a tick brought", error)
+                    self.failed("answering the commands of a tick", error)
                 else:
                     self.connection_failed(connection, "confirming its messages", error, now)
 
@@ -302,7 +302,7 @@ class Node:
             except Exception as error:
                 connection = self._of(outgoing)
                 if connection is None:
-                    self.failed("writing what a tick brought", error)
+                    self.failed("writing the output of a tick", error)
                 else:
                     self.connection_failed(connection, "writing its output", error, now)
 
@@ -367,9 +367,9 @@ class Node:
                 fired = self.timers.fired
                 connection = None if fired is None else self.connections.get(fired.connection)
                 if connection is None:
-                    self.failed("a timer", error)
+                    self.failed("running a timer", error)
                 else:
-                    self.connection_failed(connection, "a timer of it", error, now)
+                    self.connection_failed(connection, "running one of its timers", error, now)
             else:
                 return
 
@@ -380,12 +380,12 @@ class Node:
             try:
                 connection.protocol.tick(now)
             except Exception as error:
-                self.connection_failed(connection, "looking at its time-outs", error, now)
+                self.connection_failed(connection, "checking its time-outs", error, now)
         try:
             is_low = bool(self._alarms.get(MEMORY, ""))
             self._unfinished.sweep(self.connections, is_low, self.last_held_bytes, now)
         except Exception as defect:
-            self.failed("letting a client complete its message", defect)
+            self.failed("unblocking a client so that it completes its message", defect)
         self._sweep_ledger(wall, False)
 
     def _sweep_ledger(self, wall: int, is_last: bool) -> None:
@@ -443,7 +443,7 @@ class Node:
             try:
                 connection.protocol.alarm_changed(now)
             except Exception as error:
-                self.connection_failed(connection, "telling it about an alarm", error, now)
+                self.connection_failed(connection, "notifying it of an alarm", error, now)
 
     def intercept_publishes(self, interceptor: PublishInterceptor | None) -> None:
         self.container.interceptor = interceptor
@@ -458,7 +458,7 @@ class Node:
             try:
                 connection.stop(reason, now)
             except Exception as error:
-                self.connection_failed(connection, "stopping it", error, now)
+                self.connection_failed(connection, "closing it", error, now)
         self._sweep_ledger(now + self.state.wall.offset_ms, True)
 
 

@@ -110,7 +110,7 @@ class Acceptor:
             await self._loop.connect_accepted_socket(self._make_protocol, accepted)
         except OSError as error:
             # Gone before we could look at it.
-            log.debug("a connection ended while it was accepted", reason=str(error))
+            log.debug("connection closed while it was being accepted", reason=str(error))
             accepted.close()
 
     def _refuse(self, accepted: socket.socket) -> None:
@@ -120,8 +120,8 @@ class Acceptor:
         accepted.close()
         self._make_room()
         reason = (
-            f"there are descriptors for {sockets_below()} sockets and files at once, and all are "
-            "taken; raise the limit of open files (ulimit -n, LimitNOFILE)"
+            f"all {sockets_below()} file descriptors for connections are in use; "
+            "raise the limit of open files (ulimit -n, LimitNOFILE)"
         )
         self._refusals.add(reason, self._loop.time())
 
@@ -142,6 +142,8 @@ class Acceptor:
 
     def _pause(self, error: OSError) -> None:
         self._make_room()
-        self._refusals.add(f"cannot accept: {error.strerror or error}", self._loop.time())
+        self._refusals.add(
+            f"cannot accept connections: {error.strerror or error}", self._loop.time()
+        )
         self._loop.remove_reader(self._listening)
         self._loop.call_later(PAUSE_SECONDS, self._resume)

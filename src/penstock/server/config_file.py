@@ -141,7 +141,7 @@ class ConfigurationFile(_Table):
 
 
 def read_configuration(path: Path) -> ServerConfiguration:
-    """Raises ConfigurationError with everything that is wrong, not only the first of it."""
+    """Raises ConfigurationError that lists every error, not only the first."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -149,11 +149,12 @@ def read_configuration(path: Path) -> ServerConfiguration:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path} is not a TOML file: {error}") from error
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
     try:
         read = ConfigurationFile.model_validate(table)
     except ValidationError as error:
-        lines = [f"{path} has {error.error_count()} mistakes:"]
+        count = error.error_count()
+        lines = [f"{path} has {count} error{'s' if count > 1 else ''}:"]
         for mistake in error.errors():
             place = ".".join(str(part) for part in mistake["loc"])
             lines.append(f"  {place}: {_explained(mistake['type'], mistake['msg'])}")
@@ -163,7 +164,7 @@ def read_configuration(path: Path) -> ServerConfiguration:
 
 def _explained(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        return "no such key; see `penstock serve --help` and docs/CONFIGURATION.md"
+        return "unknown key; see `penstock serve --help` and docs/CONFIGURATION.md"
     return message
 
 

@@ -114,7 +114,7 @@ def open_to_read(path: Path) -> DataDirectory:
             raise NotADirectory(f"{path} is not a directory. Name the data directory of a server")
         store_id = _read_meta(path)
         if store_id is None:
-            raise NotOurDirectory(f"{path} is not a data directory of penstock: it has no `meta`")
+            raise NotOurDirectory(f"{path} is not a Penstock data directory: it has no `meta` file")
         try:
             lock = _lock(path, os.O_RDONLY)
         except FileNotFoundError:
@@ -129,7 +129,9 @@ def _make(path: Path) -> None:
     if path.is_dir():
         return
     if path.exists() or path.is_symlink():
-        raise NotADirectory(f"{path} is not a directory. Move it away or name another directory")
+        raise NotADirectory(
+            f"{path} exists and is not a directory. Remove it or name another directory"
+        )
     path.mkdir(mode=0o700, parents=True)
 
 
@@ -137,7 +139,7 @@ def _check_owner(path: Path) -> None:
     names = {file.name for file in path.iterdir()}
     if META_NAME not in names and not names <= _NOBODYS_NAMES:
         raise NotOurDirectory(
-            f"{path} is not empty and not a data directory of penstock (it has no `meta`). "
+            f"{path} is not empty and is not a Penstock data directory: it has no `meta` file. "
             "Nothing was changed; name an empty or a new directory"
         )
 
@@ -152,7 +154,7 @@ def _lock(path: Path, flags: int) -> int:
         holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
         os.close(lock)
         raise DirectoryLocked(
-            f"{path} is locked by the process {holder}. "
+            f"{path} is in use by process {holder}. "
             "Stop that server first or name another directory"
         ) from error
     except BaseException:
@@ -173,18 +175,19 @@ def _read_meta(path: Path) -> bytes | None:
         store_id = bytes.fromhex(meta["store_id"]) if version == DIRECTORY_VERSION else b""
     except (ValueError, KeyError, TypeError) as error:
         raise MetaDamaged(
-            f"{path / META_NAME} is damaged: {error!r}. Nothing was changed; bring it back from a "
-            "copy, or move the directory away"
+            f"{path / META_NAME} is damaged: {error!r}. Nothing was changed; restore it from a "
+            "backup, or use another directory"
         ) from error
     if version != DIRECTORY_VERSION:
         raise OtherVersion(
-            f"{path} is of format version {version}, this penstock reads version "
-            f"{DIRECTORY_VERSION}. Nothing was changed; start the penstock that made it"
+            f"{path} has format version {version}, but this version of Penstock reads only format "
+            f"version {DIRECTORY_VERSION}. Nothing was changed; use the version of Penstock that "
+            "created it"
         )
     if len(store_id) != STORE_ID_BYTES:
         raise MetaDamaged(
-            f"{path / META_NAME} is damaged: its store_id has {len(store_id)} octets. Nothing was "
-            "changed; bring it back from a copy, or move the directory away"
+            f"{path / META_NAME} is damaged: its store_id has {len(store_id)} bytes. Nothing was "
+            "changed; restore it from a backup, or use another directory"
         )
     return store_id
 
@@ -234,15 +237,15 @@ def _flush_folder(path: Path) -> None:
 def _explained(path: Path, error: OSError) -> DataDirectoryError:
     if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
         return DirectoryReadOnly(
-            f"{path} cannot be written: {error.strerror}. Give this user the right to write there "
-            "or name another directory"
+            f"{path} is not writable: {error.strerror}. Grant this user write permission, or name "
+            "another directory"
         )
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return DirectoryFull(
-            f"{path} has no room: {error.strerror}. Free some or name another directory"
+            f"{path} cannot be written: {error.strerror}. Free some space or name another directory"
         )
     if error.errno in {errno.ENOTDIR, errno.EEXIST}:
         return NotADirectory(
-            f"{path} cannot be a directory: {error.strerror}. Name another directory"
+            f"{path} cannot be used as a directory: {error.strerror}. Name another directory"
         )
     return DirectoryUnusable(f"{path} cannot be used: {error.strerror or error}")

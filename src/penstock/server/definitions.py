@@ -23,7 +23,9 @@ def read_file(path: Path) -> object:
         # Editors on Windows put a mark in front.
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
-        mistake = f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        mistake = (
+            f"{path} is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        )
     except RecursionError:
         mistake = f"{path} is nested too deeply"
     except (OSError, ValueError) as error:

@@ -83,8 +83,8 @@ class EventLines(EventLog):
         for (peer, kind), count in counts.items():
             if count.left_out:
                 self._log.warning(
-                    "lines left out",
-                    of=kind,
+                    "log lines suppressed",
+                    event_kind=kind,
                     peer=peer,
                     count=count.left_out,
                     reason=f"more than {LINES_MAX} in {PERIOD_MS // 1000} s",

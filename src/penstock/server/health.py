@@ -53,15 +53,15 @@ class Health:
         failed_at = self._failed_at
         if failed_at != _NOT_FAILED and now - failed_at < FAILURE_SHOWN_MS:
             return (
-                f"the broker met a defect of its own {_seconds(now - failed_at)} ago, while "
-                f"{self._failure}; its log says more"
+                f"the broker had an internal error {_seconds(now - failed_at)} ago, while "
+                f"{self._failure}; see its log"
             )
         silent = now - self._completed_at
         if silent > TICK_MS_MAX:
-            return f"no tick was completed for {_seconds(silent)}"
+            return f"the broker's event loop has not completed a tick for {_seconds(silent)}"
         since = NOT_FLUSHING if self.flushing_since is None else self.flushing_since()
         if since != NOT_FLUSHING and now - since > FLUSH_MS_MAX:
-            return f"a flush of the disk has been under way for {_seconds(now - since)}"
+            return f"a flush to disk has been running for {_seconds(now - since)}"
         return ""
 
 

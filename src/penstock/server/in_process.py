@@ -167,7 +167,7 @@ class Broker:
                 runner.run(self._serve(ready))
         except Exception as error:
             # Or the thread would end without a word, and every call would wait for its answer.
-            self._failure = f"its thread ended: {error!r}"
+            self._failure = f"the broker's thread failed: {error!r}"
 
     async def _serve(self, ready: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()

@@ -110,7 +110,7 @@ class Running:
         except CannotListen as error:
             raise CannotListen(
                 error.address,
-                f"{error.reason}. Another port: --port N; any free one: --port 0.",
+                f"{error.reason}. Choose another port with --port N, or a free one with --port 0.",
             ) from error
         self.addresses = [address_of(listening) for listening in sockets]
         self.server.accept_on(sockets)
@@ -224,12 +224,16 @@ def _make_node(
     if node.stored is not None and storage is not None:
         if node.stored.store_id != storage.store_id:
             raise NotOurDirectory(
-                f"the journal in {configuration.data} belongs to another store than its `meta` "
-                "file. Put the files that belong together into one directory"
+                f"the journal and the `meta` file in {configuration.data} belong to different data "
+                "directories. Restore the files that belong together"
             )
         torn = node.stored.torn_tail
         if torn is not None:
-            log.warning("cut off a torn tail", file=torn.file, offset=torn.offset)
+            log.warning(
+                "removed a torn tail (an incomplete last write)",
+                file=torn.file,
+                offset=torn.offset,
+            )
         log.info("recovered", messages=node.stored.recovered_count)
     if configuration.definitions is not None:
         _import_definitions(node, configuration.definitions, clock.now())
@@ -278,7 +282,7 @@ async def _serve(
     connections_max = running.node.configuration.connections_max
     if connections_max < configuration.connections_max:
         log.info(
-            "fewer connections than configured, because of the limit of open files",
+            "connection limit lowered, because of the limit of open files",
             connections=connections_max,
             configured=configuration.connections_max,
             open_files=limit(),
@@ -289,8 +293,9 @@ async def _serve(
     log.info("ready", build=build_mode(), addresses=addresses)
     if is_pure_by_accident():
         log.warning(
-            "this is the pure build, which is several times slower than the compiled one; "
-            "install a C compiler and Python's headers, and install Penstock again"
+            "this is the pure Python build, several times slower than the compiled one; install a "
+            "C "
+            "compiler and Python's headers, then reinstall Penstock"
         )
     running.start_http(configuration.data)
     running.server.when_storage_fails = stopped.set
@@ -299,7 +304,7 @@ async def _serve(
     if running.server.breakdown:
         # No orderly end either: what is in memory may be damaged. The journal is not.
         log.critical(
-            "exiting after a defect; start the broker again to restore what is durable",
+            "exiting after an internal error; restart the broker to recover all durable data",
             reason=running.server.breakdown,
         )
         return BROKEN

@@ -111,7 +111,7 @@ class _Binding:
                         address = shown((place.address[0], wanted))
                         raise CannotListen(address, error.strerror or str(error)) from error
                     log.warning(
-                        "this machine has no such IPv6 address; listening without it",
+                        "IPv6 address not available on this machine; not listening on it",
                         address=place.address[0],
                         reason=error.strerror,
                     )

@@ -32,7 +32,7 @@ class LogFile:
         """Nothing is kept here."""
 
     def _tell_dropped(self) -> None:
-        note = f"({self._dropped} lines of the log were dropped, because nobody read it)\n"
+        note = f"({self._dropped} log lines were dropped, because the output was not read)\n"
         if self._put(note.encode()):
             self._dropped = 0
 

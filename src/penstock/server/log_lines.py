@@ -115,7 +115,7 @@ class LibraryLines(logging.Handler):
             message = record.getMessage()
         except (TypeError, ValueError):
             message = record.msg
-        write("a library reports", library=record.name, what=message, exc_info=record.exc_info)
+        write("library message", library=record.name, message=message, exc_info=record.exc_info)
 
 
 def _shortened(

@@ -137,7 +137,7 @@ class ThreadedLoginChecker(LoginChecker):
         seconds = asyncio.get_running_loop().time()
         if seconds - self._told_at >= LOG_SECONDS:
             log.warning(
-                "logins were not checked: too many wait, or too many of the same user and host "
+                "logins were not checked: too many are waiting, or too many of one user and host "
                 "have failed",
                 count=self._given_up_count,
                 user=login.verification.name,

@@ -120,12 +120,12 @@ class Server(SocketOwner):
             connection = self.node.connected(transport, host, is_loopback(host), now, peer[1])
         except Exception:
             # It has no connection yet that could be ended with a reason.
-            log.exception("a new connection failed", peer=host)
+            log.exception("new connection failed", peer=host)
             connection = None
         else:
             if connection is None and not self.node.is_stopping:
                 most = self.node.configuration.connections_max
-                reason = f"there are {most} connections, and no more are allowed"
+                reason = f"the limit of {most} connections is reached"
                 self._refusals.add(reason, self._loop.time())
         self.schedule_flush()
         return connection
@@ -135,7 +135,7 @@ class Server(SocketOwner):
         try:
             connection.received(data, now)
         except Exception as error:
-            self.node.connection_failed(connection, "hearing what its client said", error, now)
+            self.node.connection_failed(connection, "reading what its client sent", error, now)
         self._received_bytes += len(data)
         if self._received_bytes >= self.flood_bytes and self.when_flooded is not None:
             self._received_bytes = 0
@@ -154,7 +154,7 @@ class Server(SocketOwner):
             connection.outgoing.set_writable(is_writable)
         except Exception as error:
             now = self._clock.now()
-            self.node.connection_failed(connection, "going on with deliveries to it", error, now)
+            self.node.connection_failed(connection, "resuming deliveries to it", error, now)
         if is_writable:
             self.schedule_flush()
 
@@ -172,7 +172,7 @@ class Server(SocketOwner):
             self.node.lost(connection, self._clock.now())
         except Exception as error:
             # What it held may not have gone back to where others wait for it.
-            self.node.failed("giving back what a lost connection held", error)
+            self.node.failed("requeuing what a lost connection held", error)
         self.schedule_flush()
 
     # Ticks.
@@ -195,7 +195,7 @@ class Server(SocketOwner):
             if self._parting:
                 self._part()
         except Exception as error:
-            node.failed("ending a tick", error)
+            node.failed("flushing a tick", error)
         if self._resting:
             resting, self._resting = self._resting, []
             for transport in resting:
@@ -266,10 +266,12 @@ class Server(SocketOwner):
         except OSError as error:
             if watcher not in self._blind:
                 self._blind.add(watcher)
-                log.warning("cannot watch", watcher=type(watcher).__name__, reason=str(error))
+                log.warning(
+                    "cannot check memory or disk", watcher=type(watcher).__name__, reason=str(error)
+                )
         except Exception as error:
             self._has_sweep_failed = not isinstance(error, DiskError)
-            self.node.failed("watching memory or disk", error)
+            self.node.failed("checking memory or disk", error)
         else:
             self._blind.discard(watcher)
 
@@ -289,7 +291,7 @@ class Server(SocketOwner):
                 self._told.clear()
             self._told[text] = now
         log.critical(
-            "the broker met a defect of its own",
+            "internal error",
             doing=doing,
             reason=repr(error)[:REASON_CHARACTERS_MAX],
             exc_info=None if is_known else error,
@@ -321,7 +323,7 @@ class Server(SocketOwner):
             self.schedule_flush()
         else:
             # A socket that failed in an unusual way; its protocol is told as well.
-            log.warning("event loop", what=what, reason=str(error))
+            log.warning("event loop error", message=what, reason=str(error))
 
     async def stop(self, answer_seconds: float = STOP_SECONDS) -> None:
         """Accept nobody any more, tell clients, wait a moment for their answers, leave."""
@@ -351,7 +353,8 @@ class Server(SocketOwner):
         except DiskError as error:
             # Nothing is lost by it: the next start takes it for a crash.
             log.warning(
-                "the clean stop could not be noted in the data directory", reason=str(error)
+                "cannot record the clean stop in the data directory; the next start runs recovery",
+                reason=str(error),
             )
 
     async def _answers(self, answer_seconds: float) -> None:

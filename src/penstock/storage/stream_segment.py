@@ -49,7 +49,7 @@ def is_preamble(name: str, octets: bytes, magic: bytes, first_offset: int) -> bo
     if found is None:
         return False
     if found.magic != magic or found.first_offset != first_offset:
-        raise NotAStore(name, "is not the stream segment that its name says")
+        raise NotAStore(name, "is not the stream segment that its name indicates")
     if found.version != FORMAT_VERSION:
         raise WrongVersion(name, found.version, FORMAT_VERSION)
     return True

@@ -17,7 +17,7 @@ def test_a_broker_whose_connections_are_all_taken_is_live_but_not_ready() -> Non
         stranger = Pages(broker, None)
         assert stranger.get("/health/live").status_code == 200
         body = problem(stranger.get("/health/ready"), 503)
-        assert body["reason"] == "all connections are taken"
+        assert body["reason"] == "the connection limit is reached"
 
 
 def test_a_blocked_publisher_does_not_make_it_unready(broker: Broker) -> None:

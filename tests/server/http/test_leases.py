@@ -114,12 +114,12 @@ def test_who_may_not_read_the_queue_gets_no_lease(broker: Broker, pages: Pages) 
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        ({"owner": 7}, "whose lease"),
-        ({"ower": "me"}, "whose lease"),
+        ({"owner": 7}, "the owner of the lease"),
+        ({"ower": "me"}, "the owner of the lease"),
         ({"number": "x"}, "not a number"),
-        ({"number": 0}, "numbered from 1"),
+        ({"number": 0}, "must be at least 1"),
         ({"messages": 0}, "at least one"),
-        ({"owner": ""}, "1 to 255 octets"),
+        ({"owner": ""}, "1 to 255 bytes"),
     ],
 )
 def test_a_lease_that_makes_no_sense_is_refused(

@@ -136,7 +136,7 @@ def test_certificates_of_clients_without_tls_are_refused(served: Served, tmp_pat
     file.write_text('[http]\ntls_client_ca = "ours.pem"\n')
     code, errors = served.refused("--port=0", "--config", str(file))
     assert code == 2
-    assert "there is no tls_certificate" in errors
+    assert "needs http.tls_certificate" in errors
 
 
 def test_a_certificate_that_cannot_be_used_is_said(served: Served, tmp_path: Path) -> None:

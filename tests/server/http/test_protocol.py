@@ -100,7 +100,7 @@ def test_half_a_head_is_waited_for_only_so_long() -> None:
     assert delay == 15
     lose_patience()
     assert transport.written.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert b"no whole request came in 15 s" in transport.written
+    assert b"no complete request was received within 15 s" in transport.written
     assert transport.end == "closed"
     # Cut off if it does not take that either.
     [_, (_, cut)] = loop.timers

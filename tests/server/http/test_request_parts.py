@@ -26,7 +26,7 @@ class Trickle:
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     trickle = Trickle()
     request = Request({"type": "http", "method": "POST", "headers": []}, trickle.receive)
-    with pytest.raises(Problem, match="the body came too slowly: 3 octets") as found:
+    with pytest.raises(Problem, match="the body was received too slowly: 3 bytes") as found:
         asyncio.run(body_of(request, seconds=0.05))
     assert found.value.status == 408
     assert found.value.headers == {"Connection": "close"}

@@ -153,7 +153,7 @@ def test_rows_that_reach_no_queue_are_counted_or_refused(pages: Pages) -> None:
     mixed = block([Row("q", b"1"), Row("nowhere", b"2"), Row("nowhere", b"3")])
     refused = problem(staging(pages, mixed, query="?mandatory=1"), 409)
     assert refused["unroutable"] == 2
-    assert "2 of 3 rows reach no queue" in str(refused["reason"])
+    assert "2 of 3 rows are not routed to any queue" in str(refused["reason"])
     assert staging(pages, rows(1), query="?mandatory=1").json() == {"staged": 1}
     assert staging(pages, mixed, attempt=1).json() == {"staged": 3}
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_a_commit_that_must_reach_queues_publishes_nothing_when_rows_do_not(page
     declared(pages.broker, "q", {})
     staging(pages, block([Row("q", b"1"), Row("later", b"2")]))
     refused = problem(committing(pages, 0, (0, 0, 2), mandatory=True), 409)
-    assert "1 of 2 rows reach no queue" in str(refused["reason"])
+    assert "1 of 2 rows are not routed to any queue" in str(refused["reason"])
     assert in_queue(pages.broker) == []
     declared(pages.broker, "later", {})
     assert committing(pages, 0, (0, 0, 2), mandatory=True).json()["unroutable"] == 0
@@ -180,8 +180,8 @@ def test_a_batch_for_which_a_queue_has_no_room_is_refused_and_stays_staged(kept:
     pika_connection(kept.broker.url).channel().basic_publish("", "small", b"there")
     staging(kept, block([Row("q", b"0"), *[Row("small", b"%d" % at) for at in range(3)]]))
     refused = problem(committing(kept, 0, (0, 0, 4)), 409)
-    assert "no room for the 3 messages (3 octets)" in str(refused["reason"])
-    assert "it holds 1 (5 octets) of at most 3 messages" in str(refused["reason"])
+    assert "no room for the 3 messages (3 bytes)" in str(refused["reason"])
+    assert "it holds 1 (5 bytes) of at most 3 messages" in str(refused["reason"])
     assert (refused["queue"], refused["rows"]) == ("small", 3)
     assert in_queue(kept.broker) == []
     assert in_queue(kept.broker, "small") == [b"there"]
@@ -209,7 +209,7 @@ def test_a_message_that_never_fits_is_not_waited_for(kept: Pages) -> None:
     declared(kept.broker, "small", limits)
     staging(kept, block([Row("small", b"four")]))
     refused = problem(committing(kept, 0, (0, 0, 1), when_full="wait"), 409)
-    assert "never takes a message of 4 octets" in str(refused["reason"])
+    assert "can never hold a message of 4 bytes" in str(refused["reason"])
 
 
 def test_a_sink_is_its_owners_and_administrators(broker: Broker) -> None:
@@ -289,7 +289,7 @@ def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None
     ("octets", "status", "text"),
     [
         (b"xy", 400, "ends within its head"),
-        (rows(1)[:-1], 400, "are not"),
+        (rows(1)[:-1], 400, "malformed row block"),
         (rows(1)[:-1] + b"?", 400, "checksum"),
         (block([Row("q", b"", exchange="none")]), 404, "no exchange 'none'"),
         (
@@ -303,7 +303,7 @@ def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None
             400,
             "not UTF-8",
         ),
-        (b"\0" * (ROWS_BYTES_MAX + 1), 413, "octets"),
+        (b"\0" * (ROWS_BYTES_MAX + 1), 413, "bytes"),
     ],
 )
 def test_rows_that_cannot_be_published_are_refused(
@@ -323,7 +323,9 @@ def test_an_exchange_can_be_looked_at_without_staging(pages: Pages) -> None:
 def test_a_header_that_lies_about_the_body_is_refused(pages: Pages) -> None:
     row = Row("q", b"four")
     row.body = b"five!"
-    assert "says 4 octets" in str(problem(staging(pages, block([row])), 400)["reason"])
+    assert "announces a body of 4 bytes" in str(
+        problem(staging(pages, block([row])), 400)["reason"]
+    )
 
 
 def test_blocked_publishers_are_told_to_come_again(pages: Pages) -> None:

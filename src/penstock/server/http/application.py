@@ -172,8 +172,8 @@ class Gate:
         if self._request_count >= REQUESTS_MAX:
             return Problem(
                 503,
-                f"{REQUESTS_MAX} requests are under way",
-                "Ask again later.",
+                f"{REQUESTS_MAX} requests are already in progress",
+                "Try again later.",
                 headers={"Retry-After": "1"},
             )
         headers = Headers(scope=scope)
@@ -258,11 +258,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _nothing_at(path: str) -> Problem:
-    return Problem(404, f"there is nothing at {path[:200]}", _HELP)
+    return Problem(404, f"no resource at {path[:200]}", _HELP)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
-    log.error("an HTTP request failed", path=request.scope["path"][:200], exc_info=error)
+    log.error("HTTP request failed", path=request.scope["path"][:200], exc_info=error)
     return Problem(
-        500, "the broker has a defect", "Its log says more; please report it."
+        500, "internal error of the broker", "See the broker's log, and please report the error."
     ).response()

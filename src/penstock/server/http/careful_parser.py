@@ -49,7 +49,7 @@ class CarefulParser(h11.Connection):
         free = CHUNKS_FREE * CHUNK_BYTES_MEAN
         if self._chunk_count * CHUNK_BYTES_MEAN > self._body_size + free:
             raise h11.RemoteProtocolError(
-                f"the body comes in chunks of less than {CHUNK_BYTES_MEAN} octets on average"
+                f"the chunks of the body are smaller than {CHUNK_BYTES_MEAN} bytes on average"
             )
 
 
@@ -58,7 +58,7 @@ def _check_head(waiting: bytes) -> None:
     end = len(waiting) if found is None else found.end()
     if end > HEADER_BYTES_MAX:
         raise h11.RemoteProtocolError(
-            f"the headers have more than {HEADER_BYTES_MAX} octets", error_status_hint=431
+            f"the headers are larger than {HEADER_BYTES_MAX} bytes", error_status_hint=431
         )
     if waiting.count(b"\n", 0, end) > HEADER_LINES_MAX:
         raise h11.RemoteProtocolError(

@@ -32,5 +32,5 @@ class EndedSinks:
         """Raises `PreconditionFailed` for one that has ended."""
         if (vhost, sink) in self._names:
             raise PreconditionFailed(
-                f"sink '{sink}' in vhost '{vhost}' has ended: its job was committed or given up"
+                f"sink '{sink}' in vhost '{vhost}' has ended: its job was committed or aborted"
             )

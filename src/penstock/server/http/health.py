@@ -42,7 +42,7 @@ class HealthPages:
         if node.is_stopping:
             return "the broker is stopping"
         if len(node.connections) >= node.configuration.connections_max:
-            return "all connections are taken"
+            return "the connection limit is reached"
         return ""
 
 

@@ -48,7 +48,7 @@ class Hosts:
             return None
         return Problem(
             421,
-            f"{host[:_SHOWN_MAX]!r} in the Host header is not a name of this broker",
+            f"{host[:_SHOWN_MAX]!r} in the Host header is not an allowed name of this broker",
             "Address the broker by its IP address, or add the name to http.allowed_hosts in the "
             "configuration file.",
             headers={"Connection": "close"},
@@ -76,8 +76,9 @@ class Hosts:
         # Any page that somebody on this machine looks at could log in as the default user else.
         return Problem(
             403,
-            f"pages of {origin[:_SHOWN_MAX]!r} may not open WebSockets or change anything here",
-            "Add the origin to http.websocket_origins in the configuration file.",
+            f"web pages from {origin[:_SHOWN_MAX]!r} are not allowed to open WebSockets or to "
+            "change anything",
+            "To allow it, add the origin to http.websocket_origins in the configuration file.",
         )
 
 

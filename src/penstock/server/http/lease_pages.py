@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 Facts = dict[str, object]
 
-_FORM: Final = '{"owner": NAME, "number": N} and, if wanted, "messages", "octets" and "expires_ms"'
+_FORM: Final = '{"owner": NAME, "number": N} and optionally "messages", "octets" and "expires_ms"'
 _KEYS: Final = frozenset({"owner", "number", "messages", "octets", "expires_ms"})
 
 
@@ -158,7 +158,11 @@ def _permitted(
 def _wanted(queue: str, body: bytes) -> LeaseRequest:
     read = object_in(body, _FORM)
     if not isinstance(read.get("owner"), str) or not _KEYS.issuperset(read):
-        raise Problem(400, "the body does not say whose lease is wanted", f"Send {_FORM}.")
+        raise Problem(
+            400,
+            "the body does not name the owner of the lease, or has an unknown key",
+            f"Send {_FORM}.",
+        )
     owner = text_in(read, "owner", _FORM)
     return LeaseRequest(
         queue,

@@ -42,7 +42,7 @@ class BrokerLine:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError as error:
             # Closed: the broker has ended.
-            raise BrokerNotResponding("the broker has ended") from error
+            raise BrokerNotResponding("the broker has stopped") from error
 
     async def ask(self, question: Callable[[Node, int], T]) -> T:
         """What the question answers, or raises."""

@@ -55,8 +55,8 @@ class HttpListener:
         except CannotListen as error:
             raise CannotListen(
                 f"{error.address} for HTTP",
-                f"{error.reason}. Another port: --http-port N; any free one: --http-port 0; "
-                "no HTTP: --no-http.",
+                f"{error.reason}. Choose another port with --http-port N, a free one with "
+                "--http-port 0, or disable HTTP with --no-http.",
             ) from error
         # At least one.
         self.addresses = [address_of(listening) for listening in self._sockets]
@@ -102,7 +102,7 @@ class HttpListener:
         try:
             FrontDoor(self._sockets, self._wakened, health, handover, is_encrypted).run()
         except Exception:
-            log.exception("the HTTP listener failed; nobody is accepted over HTTP any more")
+            log.exception("the HTTP listener failed; HTTP connections are no longer accepted")
         finally:
             handover.end()
 
@@ -125,7 +125,7 @@ class HttpListener:
                 handover, self._tls, make_application(line, logins, data, hosts, health), frame_max
             )
         except Exception:
-            log.exception("the HTTP server failed; only health is answered from now on")
+            log.exception("the HTTP server failed; only health checks are answered from now on")
         finally:
             handover.end()
 
@@ -134,7 +134,7 @@ def _tls_context(configuration: HttpConfiguration) -> ssl.SSLContext | None:
     if configuration.certificate is None:
         if configuration.client_authorities is not None:
             # Else everybody would get in whom somebody meant to keep out.
-            raise BadCertificate("http.tls_client_ca asks for TLS, and there is no tls_certificate")
+            raise BadCertificate("http.tls_client_ca needs http.tls_certificate, which is not set")
         return None
     import ssl
 

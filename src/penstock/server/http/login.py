@@ -44,7 +44,7 @@ class Caller:
         if tags.isdisjoint(self.tags):
             raise Problem(
                 403,
-                f"user '{self.name}' has none of the tags that this needs",
+                f"user '{self.name}' has none of the tags that this request requires",
                 f"Give the user one of these tags: {', '.join(sorted(tags))}.",
             )
 
@@ -81,8 +81,8 @@ class Doorkeeper:
         if isinstance(verdict, Postponed):
             raise Problem(
                 429,
-                "too many logins wait to be checked; this one was not",
-                "Ask again later.",
+                "too many logins are waiting to be checked",
+                "Try again later.",
                 headers={"Retry-After": "10"},
             )
         if isinstance(verdict, Refused):
@@ -154,10 +154,10 @@ class LoginCheck(LoginWaiter):
 
 def _credentials(header: str | None) -> tuple[str, bytes]:
     if header is None:
-        raise _unauthorized("this needs a login")
+        raise _unauthorized("authentication is required")
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
-        raise _unauthorized(f"logins are of the kind Basic, not {scheme[:20]!r}")
+        raise _unauthorized(f"authentication scheme {scheme[:20]!r} is not supported, only Basic")
     try:
         name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
         decoded = name.decode()
@@ -172,8 +172,8 @@ def _unauthorized(reason: str) -> Problem:
     return Problem(
         401,
         reason,
-        "Send HTTP Basic authentication with a user of the broker. The default user is let in "
-        "from this machine only.",
+        "Send HTTP Basic authentication with a user of the broker. The default user can log in "
+        "from localhost only.",
         headers=_CHALLENGE,
     )
 

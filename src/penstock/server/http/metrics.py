@@ -75,35 +75,39 @@ class FiguresCollector(Collector):
             {"version": penstock.__version__, "build": build_mode()},
         )
         for name, text, value in (
-            ("connections", "Connections of clients, WebSockets included", figures.connections),
+            ("connections", "Client connections, including WebSockets", figures.connections),
             ("channels", "Open AMQP 0-9-1 channels", figures.channels),
             ("vhosts", "Virtual hosts", figures.vhosts),
             ("queues", "Queues and streams", figures.queues),
             ("consumers", "Consumers of all queues", figures.consumers),
-            ("messages_ready", "Messages ready in queues; streams not counted", figures.ready),
-            ("messages_unacknowledged", "Messages out with consumers", figures.unacknowledged),
+            ("messages_ready", "Ready messages in queues, without streams", figures.ready),
+            (
+                "messages_unacknowledged",
+                "Messages delivered to consumers and not yet acknowledged",
+                figures.unacknowledged,
+            ),
             (
                 "publishers_blocked",
-                "1 while an alarm has publishers wait",
+                "1 while an alarm blocks publishers",
                 int(bool(figures.alarm)),
             ),
             (
                 "memory_held_bytes",
-                "Bytes of messages and buffers in memory, which the memory alarm goes by",
+                "Bytes of messages and buffers in memory; the memory alarm uses this value",
                 figures.held_bytes,
             ),
         ):
             yield GaugeMetricFamily(f"penstock_{name}", text, value=value)
         for name, text, value in (
-            ("messages_published", "Messages that queues took", figures.published),
-            ("messages_delivered", "Messages given to consumers", figures.delivered),
+            ("messages_published", "Messages enqueued, counted once per queue", figures.published),
+            ("messages_delivered", "Messages delivered to consumers", figures.delivered),
             ("messages_acknowledged", "Messages acknowledged", figures.acknowledged),
-            ("messages_redelivered", "Messages given again", figures.redelivered),
-            ("connections_opened", "Connections that were accepted", figures.connections_opened),
-            ("connections_closed", "Connections that ended", figures.connections_closed),
-            ("channels_opened", "AMQP 0-9-1 channels that were opened", figures.channels_opened),
-            ("queues_declared", "Queues and streams that came to be", figures.queues_declared),
-            ("queues_deleted", "Queues and streams that went", figures.queues_deleted),
+            ("messages_redelivered", "Messages redelivered", figures.redelivered),
+            ("connections_opened", "Connections opened", figures.connections_opened),
+            ("connections_closed", "Connections closed", figures.connections_closed),
+            ("channels_opened", "AMQP 0-9-1 channels opened", figures.channels_opened),
+            ("queues_declared", "Queues and streams declared", figures.queues_declared),
+            ("queues_deleted", "Queues and streams deleted", figures.queues_deleted),
         ):
             yield CounterMetricFamily(f"penstock_{name}", text, value=value)
         yield from self._journal()
@@ -115,26 +119,36 @@ class FiguresCollector(Collector):
         if self._figures.journal is None:
             return
         position, safe, size, segments = self._figures.journal
-        yield CounterMetricFamily("penstock_journal_written_bytes", "Written so far", position)
-        yield CounterMetricFamily("penstock_journal_safe_bytes", "Safe so far", safe)
-        yield GaugeMetricFamily("penstock_journal_bytes", "Octets of its files", size)
-        yield GaugeMetricFamily("penstock_journal_segments", "Number of its files", segments)
+        yield CounterMetricFamily(
+            "penstock_journal_written_bytes", "Bytes written to the journal", position
+        )
+        yield CounterMetricFamily(
+            "penstock_journal_safe_bytes", "Bytes of the journal that are durable", safe
+        )
+        yield GaugeMetricFamily("penstock_journal_bytes", "Size of the journal files on disk", size)
+        yield GaugeMetricFamily("penstock_journal_segments", "Number of journal segments", segments)
 
     def _streams(self) -> Iterator[Metric]:
         labels = ["vhost", "stream"]
         first = GaugeMetricFamily(
-            "penstock_stream_first_offset", "First offset that retention left", labels=labels
+            "penstock_stream_first_offset", "First offset in the stream", labels=labels
         )
         end = GaugeMetricFamily(
-            "penstock_stream_safe_end_offset", "Messages before it are safe", labels=labels
+            "penstock_stream_safe_end_offset",
+            "All messages before this offset are durable",
+            labels=labels,
         )
-        size = GaugeMetricFamily("penstock_stream_bytes", "Octets of its files", labels=labels)
+        size = GaugeMetricFamily(
+            "penstock_stream_bytes", "Size of the stream on disk", labels=labels
+        )
         by_cursor = [*labels, "cursor"]
         offset = GaugeMetricFamily(
-            "penstock_stream_cursor_offset", "Where its reader goes on", labels=by_cursor
+            "penstock_stream_cursor_offset", "Next offset of the cursor's reader", labels=by_cursor
         )
         lag = GaugeMetricFamily(
-            "penstock_stream_cursor_lag", "Messages from there to the end", labels=by_cursor
+            "penstock_stream_cursor_lag",
+            "Messages from the cursor's offset to the end of the stream",
+            labels=by_cursor,
         )
         for stream in self._figures.streams:
             place = [_label(stream.vhost), _label(stream.name)]
@@ -147,7 +161,7 @@ class FiguresCollector(Collector):
         yield from (first, end, size, offset, lag)
         yield GaugeMetricFamily(
             "penstock_streams_left_out",
-            "Streams that are too many for this page; see the one per queue",
+            "Streams omitted from this page; see the metrics per queue",
             value=self._figures.streams_left_out,
         )
 
@@ -157,7 +171,11 @@ def _per_queue(queues: list[QueueFigures]) -> Iterator[Metric]:
     places = [[_label(queue.vhost), _label(queue.name)] for queue in queues]
     for name, text, attribute in (
         ("messages_ready", "Messages ready", "ready"),
-        ("messages_unacknowledged", "Messages out with consumers", "unacknowledged"),
+        (
+            "messages_unacknowledged",
+            "Messages delivered to consumers and not yet acknowledged",
+            "unacknowledged",
+        ),
         ("consumers", "Consumers", "consumers"),
     ):
         gauge = GaugeMetricFamily(f"penstock_queue_{name}", text, labels=labels)
@@ -165,10 +183,10 @@ def _per_queue(queues: list[QueueFigures]) -> Iterator[Metric]:
             gauge.add_metric(place, getattr(queue, attribute))
         yield gauge
     for name, text in (
-        ("published", "Messages that it took"),
-        ("delivered", "Messages given to consumers"),
+        ("published", "Messages enqueued"),
+        ("delivered", "Messages delivered to consumers"),
         ("acknowledged", "Messages acknowledged"),
-        ("redelivered", "Messages given again"),
+        ("redelivered", "Messages redelivered"),
     ):
         counter = CounterMetricFamily(f"penstock_queue_messages_{name}", text, labels=labels)
         for queue, place in zip(queues, places, strict=True):

@@ -107,7 +107,7 @@ class FileSendingProtocol(H11Protocol):
             super().data_received(data)
         except Exception:
             # A defect of ours or of the libraries; only this connection meets it.
-            log.exception("an HTTP connection failed", peer=shown_peer(self.client))
+            log.exception("HTTP connection failed", peer=shown_peer(self.client))
             self.transport.abort()
 
     def handle_events(self) -> None:
@@ -135,7 +135,11 @@ class FileSendingProtocol(H11Protocol):
         if self.is_busy() or self.transport.get_protocol() is not self:
             return
         seconds = int(FIRST_REQUEST_SECONDS)
-        self.end_with(408, f"no whole request came in {seconds} s", "Send it again, quicker.")
+        self.end_with(
+            408,
+            f"no complete request was received within {seconds} s",
+            "Send the request again, faster.",
+        )
 
     def timeout_keep_alive_handler(self) -> None:
         # A name of uvicorn's.
@@ -162,11 +166,11 @@ class FileSendingProtocol(H11Protocol):
             status = error.error_status_hint
             # h11 appends what it could not read.
             text = str(error).partition(": bytearray")[0]
-            msg = f"this is not a valid HTTP/1.1 request: {text}"
+            msg = f"invalid HTTP/1.1 request: {text}"
         self.end_with(
             status,
             msg[:REASON_LENGTH_MAX],
-            f"Send HTTP/1.1 with headers of at most {HEADER_BYTES_MAX} octets and "
+            f"Send HTTP/1.1 with headers of at most {HEADER_BYTES_MAX} bytes and "
             f"{HEADER_LINES_MAX} lines.",
         )
 

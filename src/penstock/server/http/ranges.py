@@ -30,7 +30,9 @@ def extent_of(header: str | None, size: int) -> Extent:
         return Extent(0, size, is_partial=False)
     form = _FORM.fullmatch(header.strip().lower())
     if form is None or form.group(1) == form.group(2) == "":
-        raise _unsatisfiable(size, f"the range {header[:60]!r} is not one range of octets")
+        raise _unsatisfiable(
+            size, f"the Range header {header[:60]!r} is not a single range of bytes"
+        )
     first, last = form.group(1), form.group(2)
     if not first:
         count = min(int(last), size)
@@ -39,7 +41,7 @@ def extent_of(header: str | None, size: int) -> Extent:
         start = int(first)
         count = (min(int(last) + 1, size) if last else size) - start
     if count <= 0:
-        raise _unsatisfiable(size, f"nothing may be read at {header[:60]!r}")
+        raise _unsatisfiable(size, f"the range {header[:60]!r} is outside the file")
     return Extent(start, count, is_partial=True)
 
 
@@ -47,8 +49,8 @@ def _unsatisfiable(size: int, reason: str) -> Problem:
     return Problem(
         416,
         reason,
-        "Ask for one range, bytes=FIRST-LAST, within the octets there are; of the last segment "
-        "there are more when more is safe.",
+        "Request one range, bytes=FIRST-LAST, within the current size; the last segment grows "
+        "when more messages become durable.",
         facts={"size": size},
         headers={"Content-Range": f"bytes */{size}"},
     )

@@ -28,19 +28,19 @@ def named(request: Request, part: str) -> str:
 
 
 def numbered(request: Request, part: str) -> int:
-    return number(named(request, part), f"the path has the number of a {part} there")
+    return number(named(request, part), f"the {part} in the path must be a number")
 
 
 def asked(request: Request, key: str, default: int | None) -> int:
     text = request.query_params.get(key)
     if text is None and default is not None:
         return default
-    return number(text or "", f"'{key}' is a number of the query: ?{key}=N")
+    return number(text or "", f"the query parameter '{key}' must be a number: ?{key}=N")
 
 
 def number(text: str, form: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 19) or int(text) > NUMBER_MAX:
-        raise Problem(400, f"{text[:30]!r} is not a number", f"Note: {form}.")
+        raise Problem(400, f"{text[:30]!r} is not a valid number: {form}")
     return int(text)
 
 
@@ -63,13 +63,13 @@ async def body_of(
     except TimeoutError:
         raise Problem(
             408,
-            f"the body came too slowly: {size} octets in {loop.time() - began:.0f} s",
-            "Send it again, quicker.",
+            f"the body was received too slowly: {size} bytes in {loop.time() - began:.0f} s",
+            "Send the request again, faster.",
             headers={"Connection": "close"},
         ) from None
     if size > bytes_max:
         raise Problem(
-            413, f"a body has at most {bytes_max} octets here", headers={"Connection": "close"}
+            413, f"the body is larger than {bytes_max} bytes", headers={"Connection": "close"}
         )
     return b"".join(pieces)
 
@@ -82,7 +82,7 @@ def object_in(body: bytes, form: str) -> dict[str, object]:
     except RecursionError:
         reason = "the body is nested too deeply"
     except ValueError as error:
-        reason = f"the body is not JSON: {error}"[:REASON_LENGTH_MAX]
+        reason = f"the body is not valid JSON: {error}"[:REASON_LENGTH_MAX]
     else:
         if isinstance(read, dict):
             return read
@@ -91,14 +91,14 @@ def object_in(body: bytes, form: str) -> dict[str, object]:
 
 def _no_number(word: str) -> float:
     """NaN and the infinities are not JSON, though Python reads them."""
-    raise ValueError(f"{word} is not JSON")
+    raise ValueError(f"{word} is not valid JSON")
 
 
 def text_in(read: dict[str, object], key: str, form: str) -> str:
     """A name. One with half a surrogate pair cannot be written down."""
     value = read.get(key)
     if not isinstance(value, str) or not is_writable(value):
-        raise Problem(400, f"'{key}' is not a text of whole characters", f"Send {form}.")
+        raise Problem(400, f"'{key}' is not a valid Unicode string", f"Send {form}.")
     return value
 
 

@@ -142,4 +142,4 @@ def _stray(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> No
     if isinstance(error, OSError):
         # A peer that went away.
         return
-    log.error("the HTTP server met a defect", what=context.get("message"), exc_info=error)
+    log.error("internal error of the HTTP server", message=context.get("message"), exc_info=error)

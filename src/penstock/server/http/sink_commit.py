@@ -106,7 +106,7 @@ def enter_sink(node: Node, caller: Caller, vhost: str, sink: str) -> VirtualHost
 def _word_in(read: Facts, key: str, words: tuple[str, ...]) -> str:
     word = read.get(key, words[0])
     if word not in words:
-        raise Problem(400, f"'{key}' is none of its words", f"It is one of {', '.join(words)}.")
+        raise Problem(400, f"'{key}' has an invalid value", f"Valid values are {', '.join(words)}.")
     return str(word)
 
 
@@ -119,8 +119,8 @@ def _attempts_in(read: Facts) -> list[tuple[int, int, int]]:
     attempts: list[tuple[int, int, int]] = []
     for row in rows if isinstance(rows, list) else [None]:
         if not isinstance(row, list) or len(row) != 3 or not all(map(_is_number, row)):
-            raise Problem(400, "the body does not name the attempts that count", f"Send {_FORM}.")
+            raise Problem(400, "the body does not list the attempts to commit", f"Send {_FORM}.")
         attempts.append((row[0], row[1], row[2]))
     if len({partition for partition, _, _ in attempts}) != len(attempts):
-        raise Problem(400, "a partition is named twice", "One attempt of each partition counts.")
+        raise Problem(400, "a partition is listed twice", "List one attempt for each partition.")
     return attempts

@@ -138,7 +138,9 @@ def _is_checked(request: Request, rows: bytes) -> bool:
         return False
     if zlib.crc32(rows) != asked(request, "crc32", None):
         raise Problem(
-            400, "malformed row block: the checksum of the request is wrong", "Send it again."
+            400,
+            "malformed row block: the checksum of the request does not match",
+            "Send the request again.",
         )
     return True
 

@@ -100,9 +100,7 @@ class PublisherJudge(RowJudge):
         if not isinstance(properties, MessageProperties):
             return NOT_SAID
         if not properties.is_utf8:
-            raise PreconditionFailed(
-                "the header of a row is malformed: a text among its properties is not UTF-8"
-            )
+            raise PreconditionFailed("the header of a row is malformed: a property is not UTF-8")
         if properties.user_id is not None and properties.user_id != self._access.user:
             raise PreconditionFailed(
                 f"user_id property set to '{properties.user_id}' but authenticated user was "
@@ -121,8 +119,8 @@ class PublisherJudge(RowJudge):
             )
         if isinstance(exchange, DelayedExchange):
             raise PreconditionFailed(
-                f"exchange '{name}' in vhost '{self._vhost.name}' delays messages, which a sink "
-                "cannot do; publish to it over AMQP"
+                f"exchange '{name}' in vhost '{self._vhost.name}' is a delayed exchange, which "
+                "sinks do not support; publish to it over AMQP"
             )
 
 
@@ -132,9 +130,9 @@ def check_reach(check: CommitCheck) -> None:
     if address is not None:
         raise Problem(
             409,
-            f"{check.unroutable} of {check.count} rows reach no queue, one of them with the "
-            f"exchange '{address.exchange}' and the routing key '{address.routing_key}'",
-            "Bind a queue there, or leave the option mandatory out.",
+            f"{check.unroutable} of {check.count} rows are not routed to any queue, for example those "
+            f"with exchange '{address.exchange}' and routing key '{address.routing_key}'",
+            "Bind a queue, or omit the option mandatory.",
             facts={"unroutable": check.unroutable},
         )
 
@@ -150,19 +148,20 @@ def check_room(check: CommitCheck, waits: bool) -> None:
     if not found.can_ever_fit():
         raise Problem(
             409,
-            f"queue '{queue.name}' never takes a message of {found.octets_max} octets: it has room "
-            f"for {_limits(limits.max_length, limits.max_length_bytes)} and refuses publishes",
-            "Give it more room; nothing was published.",
+            f"queue '{queue.name}' can never hold a message of {found.octets_max} bytes: its "
+            "limit is "
+            f"{_limits(limits.max_length, limits.max_length_bytes)}, with overflow reject-publish",
+            "Nothing was published. Raise the limit of the queue.",
             facts=facts,
         )
     raise Problem(
         409,
-        f"queue '{queue.name}' refuses publishes when it is full, and has no room for the "
-        f"{found.count} messages ({found.octets} octets) of this batch: it holds "
-        f"{queue.message_count} ({queue.ready_bytes} octets) of at most "
+        f"queue '{queue.name}' rejects publishes when it is full, and has no room for the "
+        f"{found.count} messages ({found.octets} bytes) of this batch: it holds "
+        f"{queue.message_count} ({queue.ready_bytes} bytes) of at most "
         f"{_limits(limits.max_length, limits.max_length_bytes)}",
         "Nothing was published. Commit again when consumers have made room, or let the commit "
-        'wait for room: "when_full": "wait".',
+        'wait for room with "when_full": "wait".',
         facts=facts,
     )
 
@@ -170,5 +169,5 @@ def check_room(check: CommitCheck, waits: bool) -> None:
 def _limits(count: int, octets: int) -> str:
     said = [f"{count} messages"] if count >= 0 else []
     if octets >= 0:
-        said.append(f"{octets} octets")
+        said.append(f"{octets} bytes")
     return " and ".join(said)

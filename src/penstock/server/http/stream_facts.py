@@ -79,11 +79,12 @@ class StreamView:
         stream = find_stream(self.vhost.queues, name)
         if stream is not None:
             return stream
-        kind = "is a queue and no stream" if name in self.vhost.queues else "is not there"
+        where = f"'{name}' in vhost '{self.vhost.name}'"
+        is_queue = name in self.vhost.queues
         raise Problem(
             404,
-            f"stream '{name}' in vhost '{self.vhost.name}' {kind}",
-            "GET /api/streams/VHOST lists the streams there are; a slash is written %2F.",
+            f"queue {where} is not a stream" if is_queue else f"no stream {where}",
+            "GET /api/streams/VHOST lists the streams; write a slash in a name as %2F.",
         )
 
     def partitions(self, name: str) -> list[Stream] | None:
@@ -171,14 +172,15 @@ def no_segment(stream: Stream, identity: str, wanted: int) -> Problem:
     if wanted < log.first_offset:
         return Problem(
             410,
-            f"retention has removed the segment of offset {wanted}; "
-            f"the first offset left is {log.first_offset}",
-            "Go on with the first offset left, or keep more (x-max-age, x-max-length-bytes).",
+            f"the segment at offset {wanted} was removed by retention; "
+            f"the first available offset is {log.first_offset}",
+            "Continue at the first available offset, or retain more (x-max-age, "
+            "x-max-length-bytes).",
             facts=facts,
         )
     return Problem(
         404,
-        f"no segment that may be read begins with offset {wanted}",
+        f"no readable segment begins at offset {wanted}",
         "A segment is named by its first offset; the stream's page lists them.",
         facts=facts,
     )

@@ -80,7 +80,7 @@ class StreamPages:
         caller = await self._door.let_in(request)
         kind = named(request, "kind")
         if kind not in _KINDS:
-            raise Problem(404, f"a segment has no '{kind[:20]}'", "Ask for log or index.")
+            raise Problem(404, f"'{kind[:20]}' is not a file of a segment", "Request log or index.")
         name = named(request, "name")
         first_offset = number(named(request, "segment"), "a segment is named by its first offset")
         segment = await self._segment_file(request, caller, name, first_offset, kind)
@@ -91,7 +91,7 @@ class StreamPages:
                 # Retention was quicker: the second answer says how far it has come.
                 await self._segment_file(request, caller, name, first_offset, kind)
                 raise Problem(
-                    503, "the segment is being removed", "Ask again.", headers={"Retry-After": "1"}
+                    503, "the segment is being removed", "Try again.", headers={"Retry-After": "1"}
                 )
         try:
             _check_if_match(request, segment)
@@ -181,7 +181,7 @@ def _no_descriptors() -> Problem:
     return Problem(
         503,
         "the broker has too many files and sockets open",
-        "Ask again later, or raise its limit of open files (ulimit -n, LimitNOFILE).",
+        "Try again later, or raise its limit of open files (ulimit -n, LimitNOFILE).",
         headers={"Retry-After": "5"},
     )
 
@@ -191,16 +191,17 @@ def _check_if_match(request: Request, segment: SegmentFile) -> None:
     if wanted is not None and wanted.strip() not in {"*", etag(segment)}:
         raise Problem(
             412,
-            "this is not the segment that If-Match names: the stream was deleted and declared "
-            "again, or the segment is another one",
-            "Look at the stream's page and begin anew.",
+            "the segment does not match If-Match: the stream was deleted and declared again, or "
+            "the "
+            "segment was replaced",
+            "Get the stream's page again and start over.",
             headers={"ETag": etag(segment)},
         )
 
 
 def _offset_in(body: bytes) -> int:
     """Raises a `Problem` for anything but {"offset": N}."""
-    form = '{"offset": N}, where a reader goes on; everything before it is done'
+    form = '{"offset": N}, the next offset to read; all messages before it have been processed'
     read = object_in(body, form)
     if set(read) != {"offset"}:
         raise Problem(400, 'the body is not {"offset": N}', f"Send {form}.")

@@ -30,7 +30,7 @@ TRY_AGAIN_LATER: Final = 1013
 
 _WRONG_SUBPROTOCOL: Final = Problem(
     400,
-    f"this WebSocket speaks the subprotocol '{SUBPROTOCOL}' and no other",
+    f"this WebSocket supports only the subprotocol '{SUBPROTOCOL}'",
     f"Send the header Sec-WebSocket-Protocol: {SUBPROTOCOL}.",
 )
 
@@ -56,13 +56,13 @@ class WebSocketDoor:
             if is_taken:
                 await _carry(socket, bridge)
             else:
-                await socket.close(TRY_AGAIN_LATER, "the broker takes no more connections")
+                await socket.close(TRY_AGAIN_LATER, "the connection limit of the broker is reached")
         except BrokerNotResponding as silence:
             await socket.send_denial_response(Problem(503, str(silence)).response())
         except Exception as error:
             # What is said to a peer that is going has no place to go to.
             if not _is_an_end(error) and not protocol_of(socket.scope).transport.is_closing():
-                log.exception("a WebSocket failed")
+                log.exception("WebSocket failed")
         finally:
             bridge.lost()
 
@@ -100,7 +100,7 @@ async def _carry_in(socket: WebSocket, bridge: WebSocketBridge) -> None:
             return
         data = message.get("bytes")
         if data is None:
-            await socket.close(UNSUPPORTED_DATA, "AMQP travels in binary messages")
+            await socket.close(UNSUPPORTED_DATA, "AMQP needs binary messages")
             return
         await bridge.offer(data)
 

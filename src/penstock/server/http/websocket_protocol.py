@@ -81,7 +81,7 @@ class CarefulWebSocketProtocol(WebSocketsSansIOProtocol):
                     return
         except Exception:
             # A defect of ours or of the libraries; only this connection meets it.
-            log.exception("a WebSocket failed", peer=shown_peer(self.client))
+            log.exception("WebSocket failed", peer=shown_peer(self.client))
             self.transport.abort()
             return
         self._read_on()
@@ -99,7 +99,7 @@ class CarefulWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= FRAGMENTS_MAX:
-            self.conn.fail(_TOO_BIG, f"a message has at most {FRAGMENTS_MAX} fragments")
+            self.conn.fail(_TOO_BIG, f"the message has more than {FRAGMENTS_MAX} fragments")
             self.frames = []
             self.handle_parser_exception()
             return
@@ -124,8 +124,8 @@ class CarefulWebSocketProtocol(WebSocketsSansIOProtocol):
     def _refuse_handshake(self, error: Exception) -> None:
         """The library does not take the request that HTTP's parser has taken."""
         self.handshake_initiated = True
-        reason = f"this is not a valid WebSocket request: {error.__cause__ or error}"
-        what_to_do = "Send GET without a body, with at most 128 headers of at most 8190 octets."
+        reason = f"invalid WebSocket request: {error.__cause__ or error}"
+        what_to_do = "Send GET without a body, with at most 128 headers of at most 8190 bytes."
         self.transport.write(plain_answer(400, reason[:REASON_LENGTH_MAX], what_to_do))
         self.transport.close()
         self.loop.call_later(LAST_WORDS_SECONDS, self.transport.abort)

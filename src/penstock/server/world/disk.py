@@ -466,7 +466,7 @@ class MachineDisk(Disk):
             else:
                 listener.flushed(token, self._clock.now())
         except Exception as error:
-            self._failed("hearing that a flush was done", error)
+            self._failed("reporting a completed flush", error)
         if self.after_answer is not None:
             self.after_answer()
 
