@@ -228,7 +228,7 @@ class AsyncChannel:
         self._error = self._error or error
         code = error.code if isinstance(error, ReplyError) else NO_REPLY_CODE
         for publish in self._in_flight:
-            publish.settle(PublishInDoubt(code, f"unanswered: {error}"))
+            publish.settle(PublishInDoubt(code, f"unconfirmed: {error}"))
         self._in_flight.clear()
         self._fail_replies(error)
         self._ready.set()

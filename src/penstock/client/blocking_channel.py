@@ -220,5 +220,5 @@ class BlockingChannel:
         if closed.in_doubt and not self._doubt_told:
             self._doubt_told = True
             count = len(self.unanswered_tags())
-            raise PublishInDoubt(error.code, f"{count} publish(es) unanswered: {error}")
+            raise PublishInDoubt(error.code, f"{count} publish(es) unconfirmed: {error}")
         raise error

@@ -35,6 +35,7 @@ class Channel:
         """The ticket of the call that a method with this identity answers."""
         if not self.calls or identity not in self.calls[0].answers:
             raise ConnectionFault(
-                UNEXPECTED_FRAME, f"{NAMES[identity]} answers no call on channel {self.number}"
+                UNEXPECTED_FRAME,
+                f"unexpected {NAMES[identity]} on channel {self.number}: no call is waiting for it",
             )
         return self.calls.popleft().ticket

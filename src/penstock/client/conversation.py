@@ -265,7 +265,9 @@ class Conversation(ConnectionListener):
         elif isinstance(method, m.ConnectionUnblocked):
             self._events.append(Unblocked())
         else:
-            raise ConnectionFault(NOT_IMPLEMENTED, f"{method!r} is not understood here")
+            raise ConnectionFault(
+                NOT_IMPLEMENTED, f"{method!r} is not a method that a broker sends"
+            )
 
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
         kind = method[_METHOD_ID_AT]
@@ -292,7 +294,7 @@ class Conversation(ConnectionListener):
                 )
             )
         else:
-            raise ConnectionFault(UNEXPECTED_FRAME, "a content the broker should not send")
+            raise ConnectionFault(UNEXPECTED_FRAME, "unexpected content from the broker")
 
     def _keep_tag(self, octets: bytes) -> str:
         if len(self._tags) >= TAGS_KEPT_MAX:

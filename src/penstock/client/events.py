@@ -65,7 +65,7 @@ class Delivered:
         return decode_properties(self.header)
 
     def __repr__(self) -> str:
-        return f"<Delivered {self.delivery_tag} on {self.channel}, {len(self.body)} octets>"
+        return f"<Delivered {self.delivery_tag} on {self.channel}, {len(self.body)} bytes>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ def answer_start(start: ConnectionStart, address: Address, name: str) -> Connect
     mechanisms = start.mechanisms.decode("utf-8", "replace").split()
     if PLAIN not in mechanisms:
         raise ConnectionFault(
-            NOT_ALLOWED, f"the broker offers {' '.join(mechanisms) or 'no login'}; we speak {PLAIN}"
+            NOT_ALLOWED,
+            f"the broker offers {' '.join(mechanisms) or 'no login'}; this client supports {PLAIN}",
         )
     properties: dict[str, object] = {"product": "Penstock client", "capabilities": CAPABILITIES}
     if name:

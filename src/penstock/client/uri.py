@@ -75,7 +75,7 @@ def decode_uri(uri: str) -> Address:
         )
     vhost = _decoded(parts.path[1:], "virtual host") or "/"
     if "/" in parts.path[1:]:
-        raise UriInvalid(f"the virtual host {parts.path[1:]!r} holds a bare '/'; write it as %2F")
+        raise UriInvalid(f"the virtual host {parts.path[1:]!r} contains a '/'; write it as %2F")
     secure = parts.scheme == "amqps"
     options = _options(parts.query, secure)
     return Address(
@@ -134,7 +134,9 @@ def _decoded(text: str, what: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:
-        raise UriInvalid(f"the {what} of the address is not UTF-8 after decoding") from error
+        raise UriInvalid(
+            f"the {what} of the address is not valid UTF-8 after percent-decoding"
+        ) from error
 
 
 def _without_secret(uri: str) -> str:
