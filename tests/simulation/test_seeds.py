@@ -53,7 +53,7 @@ ON_DISK = {
     "the spool is used",
     "a snapshot of the definitions is written",
     "what was delivered is lost",
-    "a transient message evaporates",
+    "a transient message is dropped by a restart",
 }
 OVER_AMQP10 = {
     *faults.KINDS,
@@ -139,7 +139,7 @@ SOMETIMES = {
         "acknowledgements are lost with their channel",
         "a commit of acknowledgements is in doubt",
     },
-    "careless": RECLAIMED | {"somebody gets what nobody acknowledges"},
+    "careless": RECLAIMED | {"a consumer without acknowledgements gets a message"},
     "streams": {
         "a numbered publish is repeated",
         "a reader reads again",

@@ -162,7 +162,10 @@ class ReceiverLink(LinkUser):
         redelivered = not header.first_acquirer
         ledger = self.program.ledger
         if header.delivery_count and not redelivered:
-            ledger.violated(f"{self.program.name} got a message that failed and is not flagged")
+            ledger.violated(
+                f"{self.program.name} got a message with a failed delivery-count that is not "
+                "flagged as such"
+            )
         name = ledger.delivered(
             self.queue,
             self._subscription,
@@ -182,7 +185,9 @@ class ReceiverLink(LinkUser):
             if known is None or known.name != name:
                 ledger.violated(f"{self.program.name} got {name!r} resumed with a wrong tag")
         elif known is not None and not self.is_incomplete:
-            ledger.violated(f"{self.program.name} holds {tag.hex()} and got it again as new")
+            ledger.violated(
+                f"{self.program.name} holds {tag.hex()} and got it again as a new delivery"
+            )
         self.held[tag] = Holding(delivery_id, tag, name)
         if len(self._here()) > self._prefetch:
             ledger.violated(f"{self.program.name} holds more than it gave credit for")
@@ -191,7 +196,10 @@ class ReceiverLink(LinkUser):
         ledger = self.program.ledger
         self.program.history.sighted("a receiver gets what is settled")
         if not self.is_careless:
-            ledger.violated(f"{self.program.name} got {name!r} settled and did not ask for that")
+            ledger.violated(
+                f"{self.program.name} got {name!r} settled although it did not ask for settled "
+                "deliveries"
+            )
         elif (self.queue, name) not in ledger.taken:
             ledger.violated(f"{self.program.name} got {name!r}, which {self.queue} still has")
         ledger.acknowledged(self.queue, name)

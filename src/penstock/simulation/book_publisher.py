@@ -55,7 +55,7 @@ class BookPublisher(Publisher):
 
     def answered(self, copy: Copy, refused: bool) -> None:
         if refused:
-            self.ledger.violated(f"{copy.name!r} was refused, and nobody may")
+            self.ledger.violated(f"{copy.name!r} was refused, although nothing may refuse it")
         self._book.confirmed(copy)
 
     def doubted(self, copy: Copy) -> None:

@@ -30,7 +30,7 @@ class CarelessConsumer(Consumer):
 
     def took(self, tag: int, queue: str, name: bytes) -> None:
         del tag
-        self.history.sighted("somebody gets what nobody acknowledges")
+        self.history.sighted("a consumer without acknowledgements gets a message")
         if (queue, name) not in self.ledger.taken:
             self.ledger.violated(f"{self.name} got {name!r}, which {queue} still counts as its own")
         self.ledger.acknowledged(queue, name)

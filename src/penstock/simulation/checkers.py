@@ -100,7 +100,10 @@ def dead_and_not_buried(ledger: Ledger) -> list[str]:
             continue
         buried = ledger.watches[watch.plan.dead_queue].enqueued_names
         for name in sorted(watch.dead_names ^ buried):
-            complaints.append(f"{name!r} died in {watch.plan.name} or lies in its dead queue only")
+            complaints.append(
+                f"{name!r} was dead-lettered in {watch.plan.name}, or is only in its dead letter "
+                "queue"
+            )
     return complaints
 
 

@@ -85,12 +85,14 @@ class LeaseBook(Book):
         for queue in [queues_of(node)[LEASED], *leases_in(node)]:
             for name, body in bodies_in(queue):
                 if not self.knows(name, body):
-                    complaints.append(f"{queue.name} holds what nobody published: {name!r}")
+                    complaints.append(
+                        f"{queue.name} holds a message that was never published: {name!r}"
+                    )
                 if name in places:
                     complaints.append(f"{name!r} is in {places[name]} and in {queue.name}")
                 places[name] = queue.name
         for name in self.settled & places.keys():
-            complaints.append(f"{name!r} was settled, and is back in {places[name]}")
+            complaints.append(f"{name!r} was settled, but is back in {places[name]}")
         for copy in self.copies.values():
             if copy.fate is Fate.CONFIRMED and copy.name not in places.keys() | self.settling:
                 complaints.append(f"confirmed {copy.name!r} is in no lease and not in {LEASED}")
@@ -105,13 +107,13 @@ class LeaseBook(Book):
         for key, known in self.leases.items():
             if known.is_safe and not self.may_be_over(known) and found.get(key) != known.names:
                 complaints.append(f"lease {key} held {known.names}, and now {found.get(key)}")
-        complaints += [f"lease {key} was over, and is back" for key in self.ended & found.keys()]
+        complaints += [f"lease {key} had ended, but is back" for key in self.ended & found.keys()]
         return complaints
 
     def unfinished(self, node: Node) -> list[str]:
         left = queues_of(node)[LEASED].message_count
         complaints = [f"{LEASED} still holds {left}"] if left else []
-        return complaints + [f"{queue.name} is still out" for queue in leases_in(node)]
+        return complaints + [f"{queue.name} is still leased" for queue in leases_in(node)]
 
 
 def leases_in(node: Node) -> list[MessageQueue]:

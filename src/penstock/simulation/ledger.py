@@ -79,10 +79,10 @@ class Ledger:
     def returned(self, body: bytes) -> None:
         copy = self.copies.get(name_in(body))
         if copy is None or copy.body != body:
-            self.violated(f"a message was returned that nobody published: {body[:40]!r}")
+            self.violated(f"a message was returned that was never published: {body[:40]!r}")
             return
         if self.present_queues(copy) or not copy.is_mandatory:
-            self.violated(f"{copy.name!r} was returned though it had to be routed")
+            self.violated(f"{copy.name!r} was returned, although it had to be routed")
         copy.was_returned = True
 
     def confirmed(self, copy: Copy, refused: bool) -> None:
@@ -90,7 +90,7 @@ class Ledger:
             self.violated(f"{copy.name!r} was confirmed while {copy.fate.value}")
         copy.fate = Fate.REFUSED if refused else Fate.CONFIRMED
         if refused and not any(self.watches[queue].plan.may_refuse for queue in copy.queues):
-            self.violated(f"{copy.name!r} was refused, and no queue of it may refuse")
+            self.violated(f"{copy.name!r} was refused, although no queue of its route may refuse")
         reached = [
             queue for queue in copy.queues if copy.name in self.watches[queue].enqueued_names
         ]
@@ -117,10 +117,10 @@ class Ledger:
         copy.fate = Fate.REFUSED
         present = self.present_queues(copy)
         if present:
-            self.violated(f"{copy.name!r} was released, and {present[0]} was there")
+            self.violated(f"{copy.name!r} was released, although {present[0]} existed")
         for queue in copy.queues:
             if copy.name in self.watches[queue].enqueued_names:
-                self.violated(f"{copy.name!r} was released, and {queue} has it")
+                self.violated(f"{copy.name!r} was released, but {queue} has it")
 
     def doubted(self, copy: Copy) -> None:
         copy.fate = Fate.IN_DOUBT
@@ -139,7 +139,9 @@ class Ledger:
         name = name_in(body)
         copy = self.copies.get(name)
         if copy is None or copy.body != body:
-            self.violated(f"{consumer} got from {queue} what nobody published: {body[:40]!r}")
+            self.violated(
+                f"{consumer} got from {queue} a message that was never published: {body[:40]!r}"
+            )
             return name
         watch = self.watches[queue]
         if not watch.may_hold(copy):
@@ -225,11 +227,11 @@ class QueueWatch(QueueObserver):
         name = name_in(entry.message.body)
         copy = self._ledger.copies.get(name)
         if copy is None or not self.may_hold(copy):
-            self._violated(f"took {name!r}, which was not routed there")
+            self._violated(f"enqueued {name!r}, which was not routed there")
         elif self._ledger.history.now() < copy.not_before:
-            self._violated(f"took {name!r} before its delay was over")
+            self._violated(f"enqueued {name!r} before its delay was over")
         if name in self.enqueued_names:
-            self._violated(f"took {name!r} twice")
+            self._violated(f"enqueued {name!r} twice")
         self.enqueued_names.add(name)
         self.enqueued_count += 1
         self.held[name] = entry.position
@@ -243,7 +245,7 @@ class QueueWatch(QueueObserver):
             name = name_in(entry.message.body)
             self._given(name)
             if name in self.taken_names:
-                self._violated(f"gave {name!r} twice to who does not acknowledge")
+                self._violated(f"delivered {name!r} twice to a consumer without acknowledgements")
             self.taken_names.add(name)
             self._ledger.taken.add((self.plan.name, name))
             self._happened(TAKEN, name, entry.position)
@@ -275,7 +277,7 @@ class QueueWatch(QueueObserver):
     def dequeued(self, entry: QueueEntry) -> None:
         name = name_in(entry.message.body)
         if self.held.pop(name, None) is None:
-            self._violated(f"let go of {name!r}, which it did not hold")
+            self._violated(f"dequeued {name!r}, which it did not hold")
         if name not in self.acknowledged_names and name not in self.taken_names:
             self.dead_names.add(name)
         self._happened(DEQUEUED, name, entry.position)

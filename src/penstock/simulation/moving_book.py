@@ -57,7 +57,7 @@ class MovingBook(StreamBook):
     def _place(self, found: dict[bytes, str], message: Message, place: str) -> None:
         name = name_in(message.body)
         if not self.knows(name, message.body):
-            self._ledger.violated(f"{place} holds what nobody published: {name!r}")
+            self._ledger.violated(f"{place} holds a message that was never published: {name!r}")
         if name in found:
             self._ledger.violated(f"{name!r} is in {found[name]} and in {place}")
         found[name] = place

@@ -83,7 +83,7 @@ class RecoveryLedger(RecoveryWatcher):
 
     def _keep_tick(self, node: Node) -> None:
         events = self._ledger.events
-        assert events is not None, "somebody follows"
+        assert events is not None, "a reader follows"
         count = node.state.definitions.change_count
         definitions: str | None = None
         if count != self._change_count:
@@ -136,8 +136,8 @@ class RecoveryLedger(RecoveryWatcher):
             believed = stored.store.lives.of(segment).live_count
             if believed != counts.get(segment, 0):
                 self._violated(
-                    f"segment {segment} holds {counts.get(segment, 0)} that are needed, and the "
-                    f"store believes {believed}"
+                    f"segment {segment} holds {counts.get(segment, 0)} needed records, but the "
+                    f"store counts {believed}"
                 )
 
     def check_size(self, host: DurableHost) -> None:
@@ -151,7 +151,7 @@ class RecoveryLedger(RecoveryWatcher):
         )
         limit = needed * NEEDED_SHARE + host.segment_bytes_max * SEGMENTS_MAX
         if found.journal_bytes > limit:
-            self._violated(f"{needed} octets are needed, and {found.journal_bytes} are on disk")
+            self._violated(f"{needed} bytes are needed, but {found.journal_bytes} are on disk")
 
     def _ready_positions(self, queue: MessageQueue) -> set[int]:
         """Of what is ready and persistent."""
@@ -200,7 +200,7 @@ class RecoveryLedger(RecoveryWatcher):
         assert found is not None, "looked at before the start"
         position = stored_of(node).journal.position
         if position < self._safe:
-            self._violated(f"came back at {position}, and {self._safe} was safe")
+            self._violated(f"recovered to position {position}, but {self._safe} was durable")
         self._note_transient()
         kept = [tick for tick in self._ticks if tick.position <= position]
         self._ticks = kept
@@ -214,10 +214,10 @@ class RecoveryLedger(RecoveryWatcher):
             queue = checkers.queues_of(node).get(name)
             if queue is None:
                 if watch.is_there:
-                    self._violated(f"{name} did not come back")
+                    self._violated(f"{name} was not recovered")
                 continue
             if not watch.is_there:
-                self._violated(f"{name} was deleted, and came back")
+                self._violated(f"{name} was deleted, but was recovered")
             self._forget_deliveries(watch)
             self._check_content(watch, found.bodies(queue.number))
         for name, watch in self._ledger.watches.items():
@@ -240,13 +240,15 @@ class RecoveryLedger(RecoveryWatcher):
         for watch in self._ledger.watches.values():
             for name in [*watch.held, *sorted(watch.deleted_names)]:
                 if not self._ledger.copies[name].is_persistent:
-                    self._ledger.history.sighted("a transient message evaporates")
+                    self._ledger.history.sighted("a transient message is dropped by a restart")
                     watch.evaporated_names.add(name)
 
     def _check_definitions(self, node: Node) -> None:
         expected = [tick.definitions for tick in self._ticks if tick.definitions is not None]
         if expected and definitions_of(node) != expected[-1]:
-            self._violated(f"defined was {expected[-1]}, and came back {definitions_of(node)}")
+            self._violated(
+                f"the definitions were {expected[-1]}, but {definitions_of(node)} were recovered"
+            )
 
     def _replay(self) -> None:
         """Forget what happened in ticks that are lost."""
@@ -308,7 +310,7 @@ class RecoveryLedger(RecoveryWatcher):
             if expected.get(position) != on_disk.get(position):
                 was = name_in(expected.get(position, b"nothing"))
                 came = name_in(on_disk.get(position, b"nothing"))
-                what = f"{watch.plan.name} held {was!r} at {position}, and {came!r} came back"
+                what = f"{watch.plan.name} held {was!r} at {position}, but {came!r} was recovered"
                 self._violated(what)
 
     def _take_over(self, watch: QueueWatch, queue: MessageQueue) -> None:
@@ -340,7 +342,7 @@ class RecoveryLedger(RecoveryWatcher):
         self._happened(watch, DEQUEUED, name, position)
 
     def _happened(self, watch: QueueWatch, what: str, name: bytes, position: int) -> None:
-        assert self._ledger.events is not None, "somebody follows"
+        assert self._ledger.events is not None, "a reader follows"
         self._ledger.events.append((watch.plan.name, what, name, position))
 
     def _check_promises(self, node: Node) -> None:
@@ -361,7 +363,9 @@ class RecoveryLedger(RecoveryWatcher):
 
         for queue, name in sorted(self._ledger.committed):
             if name in self._ledger.watches[queue].held:
-                self._violated(f"{name!r} of {queue} came back, and its transaction was committed")
+                self._violated(
+                    f"{name!r} of {queue} was recovered, although its transaction was committed"
+                )
 
     def _violated(self, what: str) -> None:
         self._ledger.violated(f"{self._ledger.name}: {what}")

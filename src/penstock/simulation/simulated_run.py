@@ -158,7 +158,7 @@ class SimulatedRun:
     def _complain_of_standstill(self) -> None:
         for program in self._programs():
             if not program.is_done:
-                program.ledger.violated(f"{program.name} never got all its confirms")
+                program.ledger.violated(f"{program.name} never received all its confirms")
         for ledger, host in zip(self._ledgers, self._hosts, strict=True):
             for complaint in self._unfinished(ledger, host):
                 ledger.violated(complaint)
@@ -177,6 +177,6 @@ class SimulatedRun:
                 complaints += keeper.broken(host.node)
             for program in self._programs():
                 if program.ledger is ledger and not program.is_gone:
-                    complaints.append(f"{program.name} could not leave")
+                    complaints.append(f"{program.name} could not disconnect")
             for complaint in complaints:
                 ledger.violated(complaint)

@@ -103,7 +103,9 @@ class SinkBook(PromiseKeeper):
                     complaints.append(f"{copy.name!r} was published twice to {place}")
                 names.add(copy.name)
                 if not self._may_be_there(copy, attempts):
-                    complaints.append(f"{copy.name!r} was published, and its commit does not count")
+                    complaints.append(
+                        f"{copy.name!r} was published, although its commit does not count"
+                    )
                 sink = copy.batch[0]
                 if copy.order <= last.get(sink, (-1, 0, 0)):
                     complaints.append(f"{copy.name!r} was published out of order to {queue}")
@@ -130,7 +132,7 @@ class SinkBook(PromiseKeeper):
             absent = [place for place in copy.places if copy.name not in arrived[place]]
             is_waiting = copy.name in waiting and copy.batch not in self.published
             if absent and not is_waiting:
-                complaints.append(f"{copy.name!r} was committed, and is not in {absent}")
+                complaints.append(f"{copy.name!r} was committed, but is not in {absent}")
         return complaints
 
     def unfinished(self, node: Node) -> list[str]:

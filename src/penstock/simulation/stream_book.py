@@ -55,7 +55,9 @@ class StreamBook(Book):
     def read(self, reader: str, stream: str, offset: int, body: bytes) -> None:
         name = name_in(body)
         if not self.knows(name, body):
-            self._ledger.violated(f"{reader} read at {offset} what nobody published: {body[:40]!r}")
+            self._ledger.violated(
+                f"{reader} read a message at {offset} that was never published: {body[:40]!r}"
+            )
         self._note(stream, offset, name, f"{reader} read")
 
     def _note(self, stream: str, offset: int, name: bytes, who: str) -> None:
@@ -71,7 +73,7 @@ class StreamBook(Book):
         for name in self._streams:
             stream = stream_of(node, name)
             if stream is None:
-                complaints.append(f"{name} is not there")
+                complaints.append(f"{name} is missing")
                 continue
             complaints += self._differing(stream, found)
             complaints += self._running_ahead(stream)
@@ -106,14 +108,16 @@ class StreamBook(Book):
             offset = entry.position
             name = name_in(entry.message.body)
             if not self.knows(name, entry.message.body):
-                complaints.append(f"{stream.name} holds what nobody published: {name!r}")
+                complaints.append(
+                    f"{stream.name} holds a message that was never published: {name!r}"
+                )
                 continue
             copy = self.copies[name]
             if name in found:
                 complaints.append(f"{name!r} is at {found[name]} and at {offset} of {stream.name}")
             found[name] = (stream.name, offset)
             if self._stream_of.setdefault(copy.key, stream.name) != stream.name:
-                complaints.append(f"key {copy.key} leads to {stream.name} and to another")
+                complaints.append(f"key {copy.key} leads to {stream.name} and to another stream")
             # Order is promised to one channel, and to who numbers for ever.
             key = (copy.publisher, 0 if copy.publisher in self.numbering else copy.epoch)
             if self.is_ordered(copy):
@@ -122,7 +126,7 @@ class StreamBook(Book):
                 last[key] = copy.serial
         for (where, offset), name in self._seen.items():
             if where == stream.name and found.get(name) != (where, offset):
-                complaints.append(f"{name!r} was read at {offset} of {where}, and is not there")
+                complaints.append(f"{name!r} was read at {offset} of {where}, but is not there")
         return complaints
 
     def _running_ahead(self, stream: Stream) -> list[str]:
