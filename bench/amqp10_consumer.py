@@ -60,7 +60,7 @@ class TransferConsumingLane(ConsumingLane):
 
     def check(self, last: memoryview) -> None:
         if not bytes(last).endswith(self._body):
-            raise MiscountedDeliveriesError("a delivery has another body than was published")
+            raise MiscountedDeliveriesError("a delivery does not have the body that was published")
 
     def _other(self, body: bytes) -> None:
         heard = f.Performative(body)

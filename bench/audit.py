@@ -84,7 +84,7 @@ def measure(session: Any, folder: Path, events: int, run: int, rounds: int) -> d
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.audit", description=__doc__)
     parser.add_argument("--events", type=int, default=30_000_000)
-    parser.add_argument("--runs", default="100,1", help="messages per record, with commas")
+    parser.add_argument("--runs", default="100,1", help="messages per record, comma-separated")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--json", type=Path)

@@ -189,7 +189,7 @@ class PenstockWithData(Penstock):
         super()._launch(started)
         if not self._data.is_dir() or not any(self._data.iterdir()):
             raise BrokerUnavailableError(
-                "penstock was started with --data and wrote nothing there: it has no storage"
+                "penstock was started with --data, but wrote nothing to it"
             )
 
     def data_bytes(self) -> int:

@@ -124,7 +124,9 @@ class ConsumingLane:
         if tag != self._count:
             raise MiscountedDeliveriesError(f"counted {self._count} deliveries, the tag says {tag}")
         if self._body and last[-1 - len(self._body) : -1] != self._body:
-            raise MiscountedDeliveriesError(f"delivery {tag} has another body than was published")
+            raise MiscountedDeliveriesError(
+                f"delivery {tag} does not have the body that was published"
+            )
 
     def delivered(self, deliveries: memoryview) -> None:
         """For lanes that look inside; this one only counts."""

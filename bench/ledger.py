@@ -102,7 +102,7 @@ def main() -> int:
     chosen = parser.parse_args()
     modes = chosen.cases.split(",")
     if unknown := set(modes) - set(MODES):
-        parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
+        parser.error(f"unknown case: {', '.join(sorted(unknown))}; known: {', '.join(MODES)}")
     facts = machine_facts()
     cases = [
         Measured(Case(mode, MIXED_SIZE if mode in MIXED_MODES else SIZE, chosen.pairs))

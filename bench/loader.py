@@ -132,7 +132,7 @@ class Load:
         while not condition():
             self._check()
             if time.monotonic() > deadline:
-                raise LoadFailedError(f"after {seconds:.0f} s still not so: {what}")
+                raise LoadFailedError(f"after {seconds:.0f} s, timed out waiting for: {what}")
             time.sleep(0.005)
 
     def _check(self) -> None:
@@ -141,7 +141,7 @@ class Load:
                 _, complaint = process.communicate()
                 # The last line of a traceback says what was wrong; the rest is the bench's own.
                 lines = complaint.decode(errors="replace").strip().splitlines()
-                raise LoadFailedError(lines[-1] if lines else "a load process ended by itself")
+                raise LoadFailedError(lines[-1] if lines else "a load process ended unexpectedly")
 
     def drained(self) -> bool:
         if self._plan.confirms and list(self.board.confirmed) != list(self.board.published):

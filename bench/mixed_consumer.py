@@ -76,11 +76,13 @@ class MixedConsumingLane(ConsumingLane):
         message = self._pool[number]
         body = last[method_end + header_size + frames.FRAME_OVERHEAD + 7 : -1]
         if body != message.body:
-            raise MiscountedDeliveriesError(f"delivery {tag} has another body than was published")
+            raise MiscountedDeliveriesError(
+                f"delivery {tag} does not have the body that was published"
+            )
         # The consumer tag is the index of its queue.
         queue = self._queues[int(bytes(last[12 : 12 + last[11]]))]
         if queue not in message.queues:
-            raise MiscountedDeliveriesError(f"message {number} has no business in {queue}")
+            raise MiscountedDeliveriesError(f"message {number} was not routed to {queue}")
 
 
 if __name__ == "__main__":

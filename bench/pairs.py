@@ -141,15 +141,17 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.pairs", description=__doc__)
     parser.add_argument("--old", type=Path, required=True, help="folder of the old build")
     parser.add_argument("--new", type=Path, required=True, help="folder of the new build")
-    parser.add_argument("--cases", default=DEFAULT_CASES, help="mode/bytes/pairs, with commas")
+    parser.add_argument("--cases", default=DEFAULT_CASES, help="mode/bytes/pairs, comma-separated")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--limit", type=float, default=LIMIT, help="largest ratio that passes")
-    parser.add_argument("--json", type=Path, help="where to keep every sample")
+    parser.add_argument("--json", type=Path, help="file to write every sample to")
     options = parser.parse_args(arguments)
     for build in (options.old, options.new):
         if not (build / "penstock" / "__init__.py").exists():
-            parser.error(f"{build} holds no package penstock: name a build's folder")
+            parser.error(
+                f"{build} does not contain the package penstock; name the folder of a build"
+            )
     try:
         options.cases = [parse_case(text) for text in options.cases.split(",")]
     except ValueError as error:

@@ -64,14 +64,14 @@ def throughput_table(results: Results) -> Table:
 
 
 def latency_table(results: Results) -> Table:
-    table = Table(title="Latency with confirms and acks, from due to read, microseconds")
+    table = Table(title="Latency from due time to receipt, with confirms and acks, in microseconds")
     table.add_column("broker")
     table.add_column("load")
     table.add_column("msg/s", justify="right")
     names = list(results.latency[0].sample.percentiles)
     for name in names:
         table.add_column(name, justify="right")
-    table.add_column("of it publisher late: p50, p99", justify="right")
+    table.add_column("publisher lateness: p50, p99", justify="right")
     for latency in results.latency:
         sample = latency.sample
         figures = [f"{sample.percentiles[name]:,.0f}" for name in names]

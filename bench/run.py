@@ -77,7 +77,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--reclaim-messages", type=int, default=RECLAIM_MESSAGES)
     parser.add_argument("--spark-messages", type=int, default=SPARK_MESSAGES)
     parser.add_argument("--spark-parts", default=",".join(SPARK_PARTS))
-    parser.add_argument("--json", type=Path, help="where to write, default bench/results/TIME.json")
+    parser.add_argument("--json", type=Path, help="output file, default bench/results/TIME.json")
     options = parser.parse_args(arguments)
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else DEFAULT_SECONDS)
     options.rounds = options.rounds or (1 if options.quick else DEFAULT_ROUNDS)

@@ -23,7 +23,9 @@ class PenstockWithHttp(PenstockWithData):
         super()._launch(started)
         found = HTTP_ADDRESS.search(self._output())
         if found is None:
-            raise BrokerUnavailableError("penstock was started with --http-port and names none")
+            raise BrokerUnavailableError(
+                "penstock was started with --http-port, but its ready line has no HTTP port"
+            )
         self.http_port = int(found["port"])
 
     @property

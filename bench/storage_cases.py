@@ -71,7 +71,9 @@ def recovery(name: str, options: StorageOptions, results: Results, console: Cons
     with fresh(storing(name), results) as broker:
         sample = measure_recovery(broker, options.recovery_messages)
     results.recovery.append(sample)
-    console.print(f"recovery {sample.broker}: all there after {sample.full_seconds:.2f} s")
+    console.print(
+        f"recovery {sample.broker}: all messages available after {sample.full_seconds:.2f} s"
+    )
 
 
 def reclaim(name: str, options: StorageOptions, results: Results, console: Console) -> None:
@@ -80,7 +82,7 @@ def reclaim(name: str, options: StorageOptions, results: Results, console: Conso
     results.reclaim.append(sample)
     console.print(
         f"reclaim {sample.broker}: {sample.bytes_max / 1e6:,.0f} MB at most,"
-        f" {sample.bytes_last / 1e6:,.0f} MB in the end"
+        f" {sample.bytes_last / 1e6:,.0f} MB at the end"
     )
 
 

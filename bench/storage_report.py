@@ -70,7 +70,7 @@ def backlog_table(samples: list[BacklogSample]) -> Table:
 
 
 def endurance_table(recovery: list[RecoverySample], reclaim: list[ReclaimSample]) -> Table:
-    table = Table(title="Recovery after SIGKILL; the disk after churn through a short queue")
+    table = Table(title="Recovery after SIGKILL; disk usage after churn through a short queue")
     for heading in ("what", "broker", "messages", "figures"):
         table.add_column(heading)
     for found in recovery:

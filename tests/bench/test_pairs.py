@@ -67,7 +67,7 @@ def test_an_unknown_case_and_a_folder_without_a_build_are_refused(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["--old", str(tmp_path), "--new", str(tmp_path)])
-    assert "holds no package penstock" in capsys.readouterr().err
+    assert "does not contain the package penstock" in capsys.readouterr().err
     (tmp_path / "penstock").mkdir()
     (tmp_path / "penstock" / "__init__.py").touch()
     with pytest.raises(SystemExit):
