@@ -42,8 +42,10 @@ def test_a_directory_without_a_ledger_is_named_before_spark_starts(tmp_path: Pat
 
 def test_a_plot_that_cannot_be_drawn_is_refused_before_spark_starts(tmp_path: Path) -> None:
     said = refused("capacity", "--plot", str(tmp_path / "plot.gif"))
-    assert ".png or .html" in said
-    assert "no such directory" in refused("capacity", "--plot", str(tmp_path / "no" / "p.png"))
+    assert ".png or an .html" in said
+    assert "directory does not exist" in refused(
+        "capacity", "--plot", str(tmp_path / "no" / "p.png")
+    )
 
 
 def test_a_master_that_is_none_is_refused_before_java_starts(tmp_path: Path) -> None:

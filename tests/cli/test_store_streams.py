@@ -145,12 +145,15 @@ def test_a_whole_stream_is_copied_as_it_is(store: Path, tmp_path: Path) -> None:
         (
             lambda path: flip(path, LOG, 32 + 2 * PAYLOAD_BYTES - 1),
             [1],
-            f"{LOG} at offset {32 + PAYLOAD_BYTES}: message 1 is not whole",
+            f"{LOG} at offset {32 + PAYLOAD_BYTES}: message 1 is damaged",
         ),
         (
             lambda path: flip(path, INDEX, 32 * 3 + 20),
             [],
-            f"{INDEX} at offset 96: message 2 is not where or as long as the index says; kept",
+            (
+                f"{INDEX} at offset 96: message 2 is not at the position or of the size in the "
+                "index; kept"
+            ),
         ),
         (
             lambda path: (path / INDEX).unlink(),
@@ -212,7 +215,7 @@ def safe_up_to(path: Path, offset: int, folder: str = FOLDER) -> None:
 @pytest.mark.parametrize(
     ("change", "said", "left"),
     [
-        (lambda last, index: last.write_bytes(last.read_bytes()[:-3]), "message 9 is not whole", 9),
+        (lambda last, index: last.write_bytes(last.read_bytes()[:-3]), "message 9 is damaged", 9),
         (
             lambda last, index: index.write_bytes(index.read_bytes()[:-32]),
             "message 9 is missing",
@@ -231,7 +234,7 @@ def test_a_stream_that_ends_before_where_a_clean_stop_ended_is_damaged(
     assert code == 2
     assert "torn" not in output
     assert f"{said}\n" in output
-    with pytest.raises(Damaged, match="had been safe"):
+    with pytest.raises(Damaged, match="were durable"):
         OnDisk(store)(open_safe_up_to_ten)
     code, output = run("salvage", str(store), "--to", str(tmp_path / "new"))
     assert code == 2
@@ -277,7 +280,7 @@ def test_a_note_that_does_not_count_rows_is_named_and_the_rows_are_salvaged(
     (store / note).write_bytes(whole[:-3])
     code, output = run("check", str(store))
     assert code == 2
-    assert "it does not tell of message 10, a row of a sink" in output
+    assert "it has no entry for message 10, a row of a sink" in output
     with pytest.raises(Damaged):
         messages(store)
     new = tmp_path / "new"

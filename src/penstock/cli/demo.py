@@ -60,8 +60,8 @@ def command(
         typer.Option(
             "--keep",
             file_okay=False,
-            help="Keep the broker's data, the ledgers and the archive in this directory, which must "
-            "be empty. [default: a temporary directory, removed at the end]",
+            help="Keep the broker's data, the ledgers and the archive in this directory, which "
+            "must be empty. [default: a temporary directory, removed at the end]",
         ),
     ] = None,
 ) -> None:
@@ -211,7 +211,8 @@ class Demonstration:
             outcome = crash.play(show)
         self._console.print(
             f"Killed after {outcome.confirmed_at_kill:,} confirms; restarted in "
-            f"{outcome.restart_seconds:.2f} s, first confirm after {outcome.recovery_seconds:.2f} s; "
+            f"{outcome.restart_seconds:.2f} s, first confirm after {outcome.recovery_seconds:.2f} "
+            "s; "
             f"{outcome.sent_again:,} unconfirmed messages were published again.",
             highlight=False,
         )

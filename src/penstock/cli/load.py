@@ -25,8 +25,9 @@ ModeOption = Annotated[
     Mode,
     typer.Option(
         "--mode",
-        help="transient: no confirms, no acknowledgements. confirm: both. durable: as confirm, with "
-        "persistent messages and durable queues. fanout: one publisher into many bounded queues "
+        help="transient: no confirms, no acknowledgements. confirm: both. durable: as confirm, "
+        "with persistent messages and durable queues. fanout: one publisher into many bounded "
+        "queues "
         "without consumers (measures ISR).",
     ),
 ]
@@ -86,8 +87,8 @@ LedgerOption = Annotated[
     typer.Option(
         "--ledger",
         file_okay=False,
-        help="Record what each client published, what was confirmed and what was received in this directory, "
-        "for `penstock pipeline audit`.",
+        help="Directory to record what each client published, got confirmed and received in, for "
+        " `penstock pipeline audit`.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -44,8 +44,8 @@ FollowOption = Annotated[
     bool,
     typer.Option(
         "--follow",
-        help=f"Refresh the rates of the last {FOLLOWED_SECONDS} seconds until Ctrl-C; with --json, print "
-        "one line per refresh.",
+        help=f"Refresh the rates of the last {FOLLOWED_SECONDS} seconds until Ctrl-C; with --json, "
+        "print one line per refresh.",
     ),
 ]
 

@@ -100,7 +100,7 @@ def command(
     """Fill a stream, archive it to Parquet, audit both ledgers: end to end on this machine.
 
     Starts its own broker. Exit code 0: every message was confirmed, is in the archive exactly once
-    and in the ledgers of the broker and the clients. 1: otherwise. 2: the rehearsal could not be run.
+    and in the ledgers of the broker and the clients. 1: otherwise. 2: the rehearsal failed.
     """
     rehearsal = Rehearsal(messages)
     with (

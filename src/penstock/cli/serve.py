@@ -31,8 +31,8 @@ def command(
     http_port: Annotated[
         int | None,
         typer.Option(
-            help="HTTP port; 0 chooses a free one. [default: 15672 if the AMQP port is 5672, else a "
-            "free one]",
+            help="HTTP port; 0 chooses a free one. [default: 15672 if the AMQP port is 5672, else "
+            "a free one]",
             min=0,
         ),
     ] = None,
@@ -73,9 +73,9 @@ def command(
 ) -> None:
     """Run a broker.
 
-    No configuration is needed. When the broker is ready it prints one line, `penstock ready amqp=HOST:PORT
-    http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT. Further addresses follow as
-    `amqp_also=` and `http_also=`.
+    No configuration is needed. When the broker is ready it prints one line, `penstock ready
+    amqp=HOST:PORT http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT. Further addresses
+    follow as `amqp_also=` and `http_also=`.
     """
     from penstock.broker.definitions.importing import DefinitionsRefused
     from penstock.server.data_directory import DataDirectoryError
@@ -111,7 +111,8 @@ def command(
         configuration = replace(configuration, ledger=True)
     if configuration.ledger and configuration.data is None:
         typer.echo(
-            "penstock: --ledger needs a data directory. Name one with --data DIR, or omit --ledger.",
+            "penstock: --ledger needs a data directory. Name one with --data DIR, or omit "
+            "--ledger.",
             err=True,
         )
         raise typer.Exit(2)

@@ -65,7 +65,8 @@ def explain(verdict: "Verdict", seconds: int, verbose: bool, console: "Console")
     for violation in verdict.violations:
         typer.echo(f"  {violation}")
     typer.echo(
-        f"To reproduce: penstock simulate --scenario {verdict.scenario} --start {verdict.seed} --seeds 1 "
+        f"To reproduce: penstock simulate --scenario {verdict.scenario} --start {verdict.seed} "
+        "--seeds 1 "
         f"--seconds {seconds} --verbose"
     )
 

@@ -50,8 +50,8 @@ DAMAGED: Final = 2
 REFUSED: Final = 3
 VERDICTS: Final = {
     WHOLE: "verdict: intact",
-    TORN: "verdict: torn tail (an incomplete last write), which the next start removes; no confirmed message "
-    "is lost",
+    TORN: "verdict: torn tail (an incomplete last write), which the next start removes; no "
+    "confirmed message is lost",
     DAMAGED: "verdict: damaged. Restore the files from a backup, or copy what is intact to a new "
     "directory with `penstock store salvage`",
 }
@@ -68,7 +68,7 @@ Target = Annotated[
 def check(directory: Directory) -> None:
     """Read a data directory, including its streams, and report damage; changes nothing.
 
-    The last line is the verdict. Exit code 0: intact. 1: the last write is incomplete (a torn tail);
+    The last line is the verdict. Exit code 0: intact. 1: a torn tail, an incomplete last write;
     the next start removes it, and nothing confirmed is lost. 2: damaged, or the journal is missing;
     a server refuses to start. 3: not a data directory, or in use.
     """

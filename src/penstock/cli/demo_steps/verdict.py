@@ -48,7 +48,8 @@ class DemoResult:
             found.append(f"{self.lost:,} confirmed messages were not received.")
         if self.duplicates_unflagged:
             found.append(
-                f"{self.duplicates_unflagged:,} messages were delivered twice without the redelivered flag."
+                f"{self.duplicates_unflagged:,} messages were delivered twice without the "
+                "redelivered flag."
             )
         if self.crash.confirmed != self.crash.published:
             unconfirmed = self.crash.published - self.crash.confirmed

@@ -31,10 +31,7 @@ class Posting(Work):
         target = find_target(self._principal, TargetAddress(address.exchange, key), key)
         found = target_of(self._principal.vhost.routing, target, message.properties)
         if not found.reaches_any:
-            raise NotFound(
-                f"no queue is bound to exchange '{address.exchange}' with routing key '{key}' any "
-                "more"
-            )
+            raise NotFound(f"no queue is bound to '{address.exchange}' with key '{key}' any more")
         # Whoever holds it keeps the discharge from being answered.
         message.publisher = publisher
         self._target = admitted(found, message, self._container.interceptor, now)
