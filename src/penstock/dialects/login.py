@@ -15,7 +15,7 @@ Invariants
 
 from typing import Final
 
-from mypy_extensions import trait
+from mypy_extensions import mypyc_attr
 
 from penstock.broker.access.users import Verification, may_connect_from, why_refused
 from penstock.broker.errors import Refusal
@@ -33,9 +33,9 @@ from penstock.dialects.reading import LOGIN, Reading
 TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked"
 
 
-@trait
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LoginListener:
-    """A dialect's connection: it tells its client how the login ended, in its own frames."""
+    """Tells a dialect's client how its login ended, in the dialect's frames."""
 
     def login_accepted(self, now: int) -> None:
         raise NotImplementedError

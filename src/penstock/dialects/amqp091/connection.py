@@ -53,7 +53,7 @@ from penstock.wire.amqp091.states import Role
 from penstock.wire.outgoing import DrainListener, Outgoing
 
 
-class Connection(ConnectionListener, ProtocolConnection, LoginListener):
+class Connection(ConnectionListener, ProtocolConnection):
     """Held by the node's connection from accept to the end of the transport."""
 
     def __init__(self, dialect: Dialect091, peer: Peer, now: int) -> None:
@@ -69,7 +69,7 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         self.reading: Reading = Reading(outgoing.transport)
         number = peer.number
         self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, self.wire, self.reading)
-        self.login: Login = Login(container, peer, self.noting, self.reading, self)
+        self.login: Login = Login(container, peer, self.noting, self.reading, ConnectionLogin(self))
         # The time of the event that is being handled.
         self._now: int = now
         self._channels: dict[int, Channel] = {}
@@ -371,3 +371,19 @@ class ConnectionDrain(DrainListener):
 
     def drained(self) -> None:
         self._connection.touch_queues()
+
+
+class ConnectionLogin(LoginListener):
+    """Brings the end of a login back to its connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+
+    def login_accepted(self, now: int) -> None:
+        self._connection.login_accepted(now)
+
+    def login_refused(self, now: int) -> None:
+        self._connection.login_refused(now)
+
+    def login_postponed(self, now: int) -> None:
+        self._connection.login_postponed(now)

@@ -51,7 +51,7 @@ from penstock.wire.amqp10.values import Composite
 from penstock.wire.outgoing import DrainListener, Outgoing
 
 
-class Connection(ConnectionListener, ProtocolConnection, LoginListener):
+class Connection(ConnectionListener, ProtocolConnection):
     """Held by the node's connection from the protocol header to the end of the transport."""
 
     def __init__(self, dialect: Dialect10, peer: Peer, now: int) -> None:
@@ -77,7 +77,9 @@ class Connection(ConnectionListener, ProtocolConnection, LoginListener):
         )
         self._context.creates_queues = dialect.settings.creates_queues
         self._context.noting = self.noting
-        self.login: Login = Login(container, peer, self.noting, self._context.reading, self)
+        self.login: Login = Login(
+            container, peer, self.noting, self._context.reading, ConnectionLogin(self)
+        )
         self._sessions: dict[Session, SessionLinks] = {}
         # The open of a client without a SASL layer, while its login is checked.
         self._held_open: Open | None = None
@@ -359,3 +361,19 @@ class ConnectionDrain(DrainListener):
 
     def drained(self) -> None:
         self._connection.has_room()
+
+
+class ConnectionLogin(LoginListener):
+    """Brings the end of a login back to its connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+
+    def login_accepted(self, now: int) -> None:
+        self._connection.login_accepted(now)
+
+    def login_refused(self, now: int) -> None:
+        self._connection.login_refused(now)
+
+    def login_postponed(self, now: int) -> None:
+        self._connection.login_postponed(now)
