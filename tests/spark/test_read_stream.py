@@ -231,5 +231,5 @@ def test_a_checkpoint_of_another_kind_of_query_is_refused(
         .trigger(availableNow=True)
         .start()
     )
-    with pytest.raises(Exception, match="it is another query's"):
+    with pytest.raises(Exception, match="it belongs to another query"):
         query.awaitTermination()

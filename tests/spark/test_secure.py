@@ -85,7 +85,11 @@ def test_a_stream_goes_through_spark_over_tls(
     [
         ("theirs", "client", r"option 'tlsCaFile': the certificate of https://\S+ is not trusted"),
         ("nowhere", "client", r"option 'tlsCaFile': cannot use the TLS files"),
-        ("ours", "stranger", r"closes on whoever shows none that it trusts: the options 'tlsCertF"),
+        (
+            "ours",
+            "stranger",
+            r"closes connections without a trusted one: set the options 'tlsCertF",
+        ),
     ],
 )
 def test_whoever_is_not_trusted_is_said_before_a_job_starts(

@@ -119,7 +119,7 @@ def test_rows_that_reach_no_queue_fail_the_job_when_that_was_asked_for(
 ) -> None:
     frame = spark.range(0, 10, 1, 1).selectExpr("cast(id as string) as body")
     write(frame, broker, routingKey=name)
-    with pytest.raises(Exception, match="10 of 10 rows reach no queue"):
+    with pytest.raises(Exception, match="10 of 10 rows are not routed to any queue"):
         write(frame, broker, routingKey=name, mandatory="true")
 
 
@@ -130,7 +130,7 @@ def test_a_queue_without_room_fails_the_job_and_nothing_is_published(
     declare_target(broker, name, limits)
     frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) as body")
     write(frame, broker, routingKey=name)
-    with pytest.raises(Exception, match=f"queue '{name}' refuses publishes .* Nothing was publ"):
+    with pytest.raises(Exception, match=f"queue '{name}' rejects publishes .* Nothing was publ"):
         write(frame, broker, routingKey=name)
     assert sinks_of(broker) == []
     assert numbers_in(broker, name) == list(range(10))
@@ -171,32 +171,36 @@ def test_direct_publishing_is_confirmed_and_mandatory_counts(
     assert sorted(int(message.body) for message in messages) == list(range(5000))
     assert messages[0].properties.headers == {"k": "v"}
     lost = {**direct, "routingKey": "nowhere"}
-    with pytest.raises(Exception, match="messages reach no queue"):
+    with pytest.raises(Exception, match="messages were not routed to any queue"):
         write(frame, broker, mandatory="true", **lost)
 
 
 @pytest.mark.parametrize(
     ("columns", "options", "text"),
     [
-        ("id", {}, "there is no column 'body'"),
+        ("id", {}, "the column 'body' is missing"),
         ("1 as body", {}, "column 'body int' cannot be written"),
-        ("'x' as body, 1 as offset", {}, "says where a message was read"),
+        ("'x' as body, 1 as offset", {}, "describes where a message was read from"),
         ("'x' as body, 'y' as colour", {}, "column 'colour string' cannot be written"),
         ("'x' as body, map('a', 1) as headers", {}, "column 'headers map<string,int>'"),
         ("'x' as body, named_struct('size', 1) as properties", {}, "'properties.size int'"),
         (
             "'x' as body, 't' as type, named_struct('type', 't') as properties",
             {},
-            "'type' is a column and stands in 'properties' too",
+            "'type' is both a column and a field of 'properties'",
         ),
-        ("'x' as body", {"routingKey": None}, "nothing says the routing key"),
-        ("'x' as body", {"exchange": None}, "nothing says where to publish"),
+        ("'x' as body", {"routingKey": None}, "no routing key is given"),
+        ("'x' as body", {"exchange": None}, "no exchange is given"),
         ("'x' as body", {"exchange": "missing"}, "no exchange 'missing' in vhost '/'"),
         ("'x' as body", {"exhcange": "e"}, "Did you mean 'exchange'"),
-        ("'x' as body", {"path": "orders"}, "messages are not written to a path"),
+        ("'x' as body", {"path": "orders"}, "messages cannot be written to a path"),
         ("'x' as body", {"window": "many"}, "'many' is not a positive number"),
-        ("'x' as body", {"deduplicate": "false", "sink": "s"}, "nothing is staged then"),
-        ("'x' as body", {"whenFull": "drop"}, "'drop' is none of the words it may be"),
+        (
+            "'x' as body",
+            {"deduplicate": "false", "sink": "s"},
+            "messages are not staged in this mode",
+        ),
+        ("'x' as body", {"whenFull": "drop"}, "'drop' is not a valid value"),
         ("'x' as body", {"password": "wrong"}, "the login was refused"),
     ],
 )
@@ -226,5 +230,5 @@ def split(columns: str) -> list[str]:
 def test_overwriting_is_refused(spark: SparkSession, broker: BrokerProcess) -> None:
     frame = spark.range(1).selectExpr("'x' as body")
     writer = frame.write.format("penstock").options(uri=broker.uri, exchange="", routingKey="q")
-    with pytest.raises(Exception, match="cannot be taken back"):
+    with pytest.raises(Exception, match="cannot be overwritten"):
         writer.mode("overwrite").save()

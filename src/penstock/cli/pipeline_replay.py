@@ -28,6 +28,9 @@ ExchangeOption = Annotated[
         "[default: the one each message was published to]",
     ),
 ]
+RoutingKeyOption = Annotated[
+    str | None, typer.Option("--routing-key", help="Routing key. [default: the message's own]")
+]
 WhereOption = Annotated[
     str | None,
     typer.Option(
@@ -39,17 +42,13 @@ WhereOption = Annotated[
 def command(
     archive: Annotated[
         str,
-        typer.Argument(
-            metavar="ARCHIVE", help="An archive written by `penstock pipeline archive`."
-        ),
+        typer.Argument(metavar="ARCHIVE", help="Written by `penstock pipeline archive`."),
     ],
     uri: Annotated[
         str, typer.Option("--uri", help="AMQP address of the broker to publish to.")
     ] = "amqp://guest:guest@localhost:5672",
     exchange: ExchangeOption = None,
-    routing_key: Annotated[
-        str | None, typer.Option("--routing-key", help="Routing key. [default: the message's own]")
-    ] = None,
+    routing_key: RoutingKeyOption = None,
     stream: Annotated[
         str | None, typer.Option("--stream", help="Only messages of this stream.")
     ] = None,

@@ -21,7 +21,7 @@ HTTP_PORT: Final = 15_672
 DEFAULT_USER: Final = "guest"
 # A broker that runs answers within milliseconds; one that was just started within a second or two.
 FIRST_CONTACT_SECONDS: Final = 5.0
-_FORM: Final = "Write http://HOST:15672/VHOST, the address of the broker's HTTP port."
+_FORM: Final = "Use http://HOST:15672/VHOST, the address of the broker's HTTP port."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ def read_access(
     logins = {(name, secret) for _, _, name, secret in read if name is not None}
     if len(logins) > 1:
         raise OptionError(
-            "uri", "the addresses hold different logins", "Use the options 'user' and 'password'."
+            "uri", "the addresses have different logins", "Use the options 'user' and 'password'."
         )
     written_user, written_password = next(iter(logins), (None, None))
     if written_user is not None and user is not None:
-        raise OptionError("user", "the address holds a login too", "Leave one of the two out.")
+        raise OptionError("user", "the address also contains a login", "Omit one of the two.")
     if tls != TlsFiles() and not any(address.secure for address, *_ in read):
-        raise OptionError("uri", "there are TLS options but no https address", "Write https://.")
+        raise OptionError("uri", "TLS options are set, but no address is https", "Use https://.")
     access = BrokerAccess(
         tuple(address for address, *_ in read),
         read[0][1],
@@ -113,17 +113,17 @@ def _read_one(text: str) -> tuple[HttpAddress, str, str | None, str | None]:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise OptionError("uri", f"cannot read {shown!r}: {error}", _FORM) from None
+        raise OptionError("uri", f"cannot parse {shown!r}: {error}", _FORM) from None
     if parts.scheme in {"amqp", "amqps"}:
         raise OptionError(
             "uri", f"{parts.scheme}://{shown.rpartition('//')[2]} is an AMQP address", _FORM
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise OptionError("uri", f"{shown!r} is no http or https address", _FORM)
+        raise OptionError("uri", f"{shown!r} is not an http or https address", _FORM)
     path = parts.path.removeprefix("/")
     if "/" in path or parts.query or parts.fragment:
         raise OptionError(
-            "uri", f"{shown!r} names more than a virtual host", "A '/' in its name is written %2F."
+            "uri", f"{shown!r} contains more than a virtual host", "Write a '/' in its name as %2F."
         )
     user = None if parts.username is None else unquote(parts.username)
     password = None if parts.password is None else unquote(parts.password)
@@ -141,7 +141,7 @@ def resolve_secret(option: str, reference: str) -> str:
         if value is None:
             raise OptionError(
                 option,
-                f"the environment variable {name} is not set here",
+                f"the environment variable {name} is not set",
                 f"Set it for the driver and, with spark.executorEnv.{name}, for the executors.",
             )
         return value
@@ -151,5 +151,5 @@ def resolve_secret(option: str, reference: str) -> str:
         raise OptionError(
             option,
             f"cannot read the file {name}: {error.strerror or error}",
-            "The file must be there on the driver and on every executor.",
+            "The file must exist on the driver and on every executor.",
         ) from None

@@ -45,7 +45,7 @@ class BatchReader(DataSourceReader):
             if start > end:
                 raise OptionError(
                     ending.option,
-                    f"stream '{stream.name}' would end with offset {end} before it begins with "
+                    f"the end offset {end} of stream '{stream.name}' is before its start offset "
                     f"{start}",
                     f"Choose a later end or another '{starting.option}'.",
                 )

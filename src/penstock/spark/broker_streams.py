@@ -110,9 +110,9 @@ def _describe(client: BrokerClient, name: str, from_offset: int) -> dict[str, An
         if refusal.status == 404:
             raise OptionError(
                 "stream",
-                str(refusal.facts.get("reason", f"'{name}' is not there")),
+                str(refusal.facts.get("reason", f"'{name}' does not exist")),
                 "Declare it first, or correct the name or the virtual host of 'uri'. "
-                "A classic queue is read with the option 'queue'.",
+                "To read a classic queue, use the option 'queue'.",
             ) from None
         raise
     return facts

@@ -85,7 +85,7 @@ DEFAULT_COLUMNS: Final = (
 DEFAULT_COLUMNS_OF_QUEUE: Final = (*DEFAULT_COLUMNS, "redelivered")
 ALL: Final = "*"
 _BESIDES: Final = "+"
-_FORM: Final = "Write names, '*' for all, or '+' and names for some beside the usual ones."
+_FORM: Final = "List column names, '*' for all, or '+' and names to add to the default ones."
 
 
 def chosen_columns(text: str | None, is_queue: bool = False) -> tuple[str, ...]:
@@ -101,12 +101,12 @@ def chosen_columns(text: str | None, is_queue: bool = False) -> tuple[str, ...]:
     names = [name.lower() if name.lower() in COLUMNS else name for name in written]
     unknown = [name for name in names if name not in COLUMNS]
     if unknown or not names or len(set(names)) != len(names):
-        problem = "no column is named"
+        problem = "the list of columns is empty"
         if unknown:
-            problem = f"there is no column {', '.join(map(repr, unknown))}"
+            problem = f"unknown column {', '.join(map(repr, unknown))}"
         elif names:
-            problem = "a column is named twice"
-        raise OptionError("columns", problem, f"{_FORM} There are: {', '.join(COLUMNS)}.")
+            problem = "a column is listed twice"
+        raise OptionError("columns", problem, f"{_FORM} Available: {', '.join(COLUMNS)}.")
     if text.startswith(_BESIDES):
         return tuple(name for name in COLUMNS if name in usual or name in names)
     return tuple(names)
@@ -132,6 +132,7 @@ def columns_of(schema: StructType) -> tuple[str, ...]:
             raise OptionError(
                 "schema",
                 f"the source has no column '{wanted}'",
-                f"Leave .schema() out and choose with the option 'columns'. There are: {offered}.",
+                "Omit .schema() and select columns with the option 'columns'. Available: "
+                f"{offered}.",
             )
     return tuple(field.name for field in schema.fields)

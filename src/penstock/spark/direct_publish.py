@@ -39,8 +39,8 @@ def amqp_address(options: WriteOptions) -> str:
     if any(address.secure for address in access.addresses):
         raise OptionError(
             "amqpUri",
-            "publishing directly goes over AMQP, and where that is with TLS nothing says",
-            "Write amqps://HOST:5671/VHOST.",
+            "it is missing; with deduplicate=false and TLS the broker's AMQP address must be given",
+            "Use amqps://HOST:5671/VHOST.",
         )
     user = quote(resolve_secret("user", access.user), safe="")
     password = quote(resolve_secret("password", access.password), safe="")
@@ -66,7 +66,7 @@ def publish_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> in
                 if connection.frame_max and sizes_of(rows.body).max() > room:
                     raise PipelineError(
                         f"a message's body is larger than a frame of {connection.frame_max} "
-                        "octets; leave deduplicate=false out"
+                        "bytes; omit deduplicate=false"
                     )
                 frames, ends = rows.frames(channel.number, options.mandatory)
                 for first in range(0, len(rows), step):
@@ -85,4 +85,6 @@ def _wait(channel: BlockingChannel) -> None:
         channel.wait_for_confirms()
     except PublishReturned as error:
         count = 1 + len(channel.take_returned())
-        raise PipelineError(f"{count} messages reach no queue, one of them: {error}") from None
+        raise PipelineError(
+            f"{count} messages were not routed to any queue, for example: {error}"
+        ) from None

@@ -35,7 +35,7 @@ class BrokerRefused(PipelineError):
 
     def __str__(self) -> str:
         status, what, facts = self.args
-        reason = facts.get("reason", "it gave no reason")
+        reason = facts.get("reason", "no reason given")
         remedy = facts.get("what_to_do", "")
         return f"the broker answered {status} to {what}: {reason}. {remedy}".strip()
 

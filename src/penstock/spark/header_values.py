@@ -65,7 +65,7 @@ def text_of(value: object) -> tuple[str, str | None]:
         return TABLE, json.dumps(
             {_name(n): _plain(v) for n, v in value.items()}, ensure_ascii=False
         )
-    raise ValueError(f"a header has a value of type {type(value).__name__}")
+    raise ValueError(f"a header has a value of the unsupported type {type(value).__name__}")
 
 
 def value_of(kind: str, text: str | None) -> object:

@@ -45,8 +45,8 @@ _TEMPORARY: Final = frozenset({429, 502, 503, 504})
 _JSON: Final = "application/json"
 # It says nothing to whom it does not trust.
 _CLOSED_BY_TLS: Final = (
-    " A broker that asks for certificates of clients closes on whoever shows none that it trusts: "
-    "the options 'tlsCertFile' and 'tlsKeyFile'."
+    " If the broker requires client certificates, it closes connections without a trusted one: "
+    "set the options 'tlsCertFile' and 'tlsKeyFile'."
 )
 
 
@@ -214,8 +214,8 @@ class BrokerClient:
     def _waiting(self, error: Exception) -> str:
         addresses = ", ".join(map(str, self.access.addresses))
         return (
-            f"No answer from {addresses} yet ({str(error) or type(error).__name__}); trying again "
-            f"for {self.access.retry_seconds:g} seconds in all."
+            f"No answer from {addresses} yet ({str(error) or type(error).__name__}); retrying "
+            f"for {self.access.retry_seconds:g} seconds in total."
         )
 
     def _unreachable(self, path: str, error: Exception) -> BrokerUnreachable:
@@ -226,7 +226,7 @@ class BrokerClient:
         )
         return BrokerUnreachable(
             f"{self._told(path, error)} Check that the broker is running and that this is its HTTP "
-            f"port, which is 15672 unless configured otherwise. The option '{option}' says how long "
+            f"port, which is 15672 by default. The option '{option}' sets how long "
             "to keep trying." + (_CLOSED_BY_TLS if closed else "")
         )
 
@@ -263,7 +263,7 @@ class RangeReading:
         while at < len(octets):
             count = response.readinto(octets[at:])
             if count == 0:
-                raise TryAgain(f"{at} octets of {len(octets)} came")
+                raise TryAgain(f"received {at} of {len(octets)} bytes")
             at += count
         self._response = response
 
@@ -321,7 +321,7 @@ def _wrong_port(address: HttpAddress) -> OptionError:
     return OptionError(
         "uri",
         f"{address} is an AMQP port",
-        "Name the broker's HTTP port, which is 15672 unless configured otherwise.",
+        "Use the broker's HTTP port, which is 15672 by default.",
     )
 
 
@@ -329,7 +329,7 @@ def _distrusted(address: HttpAddress, error: ssl.SSLCertVerificationError) -> Op
     return OptionError(
         "tlsCaFile",
         f"the certificate of {address} is not trusted: {error.verify_message}",
-        "Name the file of the authority that signed it.",
+        "Set it to the file of the certificate authority that signed it.",
     )
 
 

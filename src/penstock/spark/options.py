@@ -94,18 +94,20 @@ class ReadOptions:
         if self.queue is not None:
             raise OptionError(
                 "queue",
-                "a batch has nothing that says when its messages are done with",
-                "Use readStream, with .trigger(availableNow=True) to read what is there and end.",
+                "a queue cannot be read in a batch, which does not report when its messages are "
+                "processed",
+                "Use readStream, with .trigger(availableNow=True) to read the present messages "
+                "and end.",
             )
         if self.messages_max is not None or self.bytes_max is not None:
             raise OptionError(
                 "maxMessagesPerTrigger" if self.messages_max is not None else "maxBytesPerTrigger",
-                "a batch has no triggers",
-                "Bound it with endingOffsets or endingTimestamp.",
+                "it applies to streaming queries only",
+                "Limit a batch with endingOffsets or endingTimestamp.",
             )
         if self.cursor is not None:
             raise OptionError(
-                "cursor", "a batch moves no cursor", "Use readStream, or leave it out."
+                "cursor", "a batch does not move cursors", "Use readStream, or omit it."
             )
         return self
 
@@ -114,7 +116,7 @@ class ReadOptions:
         if self.ending is not None:
             raise OptionError(
                 self.ending.option,
-                "a streaming query does not end",
+                "it applies to batches only",
                 "Use read instead of readStream, or .trigger(availableNow=True).",
             )
         if self.pushes_filters:
@@ -144,15 +146,15 @@ class UserOptions:
         for name in self._names:
             if name.lower() not in by_lower:
                 near = difflib.get_close_matches(name.lower(), by_lower, 1)
-                remedy = f"There are: {', '.join(by_lower.values())}."
+                remedy = f"Available: {', '.join(by_lower.values())}."
                 if near:
                     remedy = f"Did you mean '{by_lower[near[0]]}'? {remedy}"
-                raise OptionError(name, "there is no such option", remedy)
+                raise OptionError(name, "unknown option", remedy)
 
     def text(self, name: str) -> str | None:
         value = self._values.get(name.lower())
         if value is not None and not value.strip():
-            raise OptionError(name, "it is empty", "Give it a value or leave it out.")
+            raise OptionError(name, "it is empty", "Give it a value or omit it.")
         return value
 
     def number(self, name: str) -> int | None:
@@ -160,7 +162,7 @@ class UserOptions:
         if text is None:
             return None
         if not (text.isascii() and text.strip().isdigit() and int(text) > 0):
-            raise OptionError(name, f"{text!r} is not a positive number", "Write it in digits.")
+            raise OptionError(name, f"{text!r} is not a positive number", "Use digits only.")
         return int(text)
 
     def size(self, name: str) -> int | None:
@@ -173,7 +175,7 @@ class UserOptions:
             raise OptionError(
                 name,
                 f"{text!r} is not a valid size",
-                "Write a number of bytes, or one with a unit such as 512k, 100m or 1g.",
+                "Use a number of bytes, or a number with a unit such as 512k, 100m or 1g.",
             )
         return int(form.group(1)) << _SIZE_BITS[form.group(2) or ""]
 
@@ -182,7 +184,7 @@ class UserOptions:
         if text is None:
             return default
         if text.strip().lower() not in {"true", "false"}:
-            raise OptionError(name, f"{text!r} is neither true nor false", "Write one of them.")
+            raise OptionError(name, f"{text!r} is neither true nor false", "Use true or false.")
         return text.strip().lower() == "true"
 
     def seconds(self, name: str, default: float) -> float:
@@ -192,7 +194,9 @@ class UserOptions:
         form = _DURATION.fullmatch(text.strip())
         if form is None:
             raise OptionError(
-                name, f"{text!r} is not a valid duration", "Write seconds, or 90s, 15m, 2h."
+                name,
+                f"{text!r} is not a valid duration",
+                "Use seconds, or a duration such as 90s, 15m or 2h.",
             )
         return float(form.group(1)) * _DURATION_SECONDS[form.group(2)]
 
@@ -201,7 +205,7 @@ class UserOptions:
         for other in others:
             if other.lower() in self._values:
                 raise OptionError(
-                    other, f"it cannot be combined with '{one}': {why}", "Leave one out."
+                    other, f"it cannot be combined with '{one}': {why}", "Omit one of the two."
                 )
 
 
@@ -210,7 +214,7 @@ def access_of(given: UserOptions) -> BrokerAccess:
     uri = given.text("uri")
     if uri is None:
         raise OptionError(
-            "uri", "it is missing", "Write http://HOST:15672/VHOST, the broker's HTTP port."
+            "uri", "it is missing", "Use http://HOST:15672/VHOST, the broker's HTTP port."
         )
     tls = TlsFiles(
         given.text("tlsCaFile"),
@@ -234,8 +238,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     if given.truth("asyncProgressTrackingEnabled", False):
         raise OptionError(
             "asyncProgressTrackingEnabled",
-            "with it Spark asks for more before what it has is safe",
-            "Leave it out.",
+            "in this mode Spark requests more before the previous batch is committed",
+            "Omit it.",
         )
     given.check_names(READ_OPTIONS)
     queue = given.text("queue")
@@ -244,13 +248,13 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         if given.text("owner") is None:
             raise OptionError(
                 "owner",
-                "it is missing, and it is what a restarted query finds its leases by",
-                "Give the query a name that is its own, and the same whenever it starts.",
+                "it is missing; a restarted query finds its leases by this name",
+                "Give the query a unique name that stays the same at every start.",
             )
     else:
         for name in ("owner", "leaseTimeout"):
             if given.text(name) is not None:
-                raise OptionError(name, "it is for queues", "Name one with 'queue'.")
+                raise OptionError(name, "it applies to queues only", "Set the option 'queue'.")
     return ReadOptions(
         access_of(given),
         chosen_columns(given.text("columns"), queue is not None),
@@ -276,7 +280,9 @@ def _subscription(given: UserOptions) -> Subscription:
     names = given.text("stream")
     pattern = given.text("streamPattern")
     if names is not None and pattern is not None:
-        raise OptionError("streamPattern", "it cannot be combined with 'stream'", "Leave one out.")
+        raise OptionError(
+            "streamPattern", "it cannot be combined with 'stream'", "Omit one of the two."
+        )
     if pattern is not None:
         try:
             re.compile(pattern)
@@ -293,9 +299,10 @@ def _subscription(given: UserOptions) -> Subscription:
     if given.text("queue") is None:
         raise OptionError(
             "stream",
-            "nothing says what to read",
-            "Name a stream with 'stream', several with commas between them or with "
-            "'streamPattern', or a classic queue with 'queue'.",
+            "no stream or queue is given",
+            "Set 'stream' to one name or to several, comma-separated; or set 'streamPattern'; or "
+            "set "
+            "'queue' to the name of a classic queue.",
         )
     return Subscription()
 
@@ -304,10 +311,14 @@ def _bound(given: UserOptions, by_offset: str, by_time: str) -> OffsetChoice | N
     offsets = given.text(by_offset)
     moment = given.text(by_time)
     if offsets is not None and moment is not None:
-        raise OptionError(by_time, f"it cannot be combined with '{by_offset}'", "Leave one out.")
+        raise OptionError(
+            by_time, f"it cannot be combined with '{by_offset}'", "Omit one of the two."
+        )
     if offsets is not None:
         choice = read_choice(by_offset, offsets)
         if by_offset == "endingOffsets" and choice.word == EARLIEST:
-            raise OptionError(by_offset, "nothing lies before the earliest", "Write latest.")
+            raise OptionError(
+                by_offset, "a read that ends at the earliest offset is empty", "Use latest."
+            )
         return choice
     return None if moment is None else read_time(by_time, moment)

@@ -44,8 +44,8 @@ def read_progress(offset: dict[str, Any]) -> Progress:
     streams = offset.get("streams")
     if not isinstance(streams, dict):
         raise PipelineError(
-            f"the checkpoint holds {offset!r}, which is no progress in streams: it is another "
-            "query's. Give this query a checkpoint location of its own."
+            f"the checkpoint holds {offset!r}, which is not an offset of streams: it belongs to "
+            "another query. Give this query its own checkpoint location."
         )
     return {
         name: Position(str(kept["id"]), int(kept["begin"]), int(kept["next"]))
@@ -101,9 +101,7 @@ def extents_between(
         _check_retention(stream, first, fails)
         last = min(position.next, stream.end)
         if last < position.next:
-            lose(
-                DataLost(f"stream '{name}' ends with offset {last}, before {position.next}"), fails
-            )
+            lose(DataLost(f"stream '{name}' ends at offset {last}, before {position.next}"), fails)
         if max(first, stream.first) < last:
             extents.append(Extent(stream, max(first, stream.first), last))
     return extents
@@ -131,8 +129,8 @@ def begin_of(known: Position | None, end: Position) -> int:
 def lost_range(name: str, start: int, end: int) -> DataLost:
     return DataLost(
         f"offsets {start} to {end - 1} of stream '{name}' were removed by retention before the "
-        "query had read them. Keep more (x-max-age, x-max-length-bytes), or read with "
-        "failOnDataLoss=false to go on behind the gap."
+        "query had read them. Retain more (x-max-age, x-max-length-bytes), or set "
+        "failOnDataLoss=false to continue after the gap."
     )
 
 
@@ -142,21 +140,21 @@ def _check_retention(stream: Stream, wanted: int, fails: bool) -> None:
 
 
 def _missing(name: str) -> DataLost:
-    return DataLost(f"stream '{name}', which the query has read, is not there any more")
+    return DataLost(f"stream '{name}', which the query has read, no longer exists")
 
 
 def _turned_back(name: str, end: int, known: int) -> DataLost:
     return DataLost(
-        f"stream '{name}' ends with offset {end}, and the query has read up to {known}: the broker "
-        "has an older copy of its data"
+        f"stream '{name}' ends at offset {end}, but the query has read up to {known}: the broker "
+        "runs on an older copy of its data"
     )
 
 
 def _replaced(name: str) -> StreamReplaced:
     return StreamReplaced(
-        f"stream '{name}' was deleted and declared again since the query began: its offsets mean "
-        "other messages now. Begin with a new checkpoint, or read with failOnDataLoss=false to go "
-        "on with the new stream from its beginning"
+        f"stream '{name}' was deleted and declared again since the query began: its offsets refer "
+        "to other messages now. Use a new checkpoint, or set failOnDataLoss=false to continue with "
+        "the new stream from its beginning"
     )
 
 

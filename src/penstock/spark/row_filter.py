@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from penstock.spark.errors import OptionError
 from penstock.spark.segments import RowChoice, Rows
 
-_FORM: Final = "Write 'key: PATTERN', 'header: NAME = VALUE', or several with ';' between them."
+_FORM: Final = "Use 'key: PATTERN', 'header: NAME = VALUE', or several with ';' between them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def read_filter(text: str | None) -> RowFilter | None:
             name, _, value = rest.partition("=")
             headers.append((name.strip(), value.strip()))
         else:
-            raise OptionError("filter", f"cannot read {part.strip()!r}", _FORM)
+            raise OptionError("filter", f"cannot parse {part.strip()!r}", _FORM)
     return RowFilter(tuple(expressions), tuple(headers))
 
 

@@ -283,7 +283,8 @@ def _short_strings(array: pa.Array, name: str) -> Piece:
     sizes = sizes_of(octets)
     if len(sizes) and sizes.max() > SHORT_STRING_BYTES_MAX:
         raise PipelineError(
-            f"column '{name}' has a value of {sizes.max()} octets; AMQP takes {SHORT_STRING_BYTES_MAX}"
+            f"column '{name}' has a value of {sizes.max()} bytes; the maximum in AMQP is "
+            f"{SHORT_STRING_BYTES_MAX}"
         )
     return join(len(octets), big(sizes, 1), octets)
 
@@ -291,7 +292,7 @@ def _short_strings(array: pa.Array, name: str) -> Piece:
 def _numbers(array: pa.Array, name: str, default: int) -> Any:
     numbers = pc.fill_null(array.cast(pa.int64()), default).to_numpy()
     if len(numbers) and (numbers.min() < 0 or numbers.max() > SHORT_STRING_BYTES_MAX):
-        raise PipelineError(f"column '{name}' has a value that is not within 0 and 255")
+        raise PipelineError(f"column '{name}' has a value that is not between 0 and 255")
     return numbers
 
 

@@ -71,7 +71,7 @@ _HEADS_MAX: Final = 4096
 
 def read_index(octets: Octets) -> Column:
     if len(octets) % ENTRY_SIZE:
-        raise SegmentDamaged(f"an index of {len(octets)} octets ends within an entry")
+        raise SegmentDamaged(f"an index of {len(octets)} bytes ends within an entry")
     return np.frombuffer(octets, dtype=ENTRY)
 
 
@@ -457,5 +457,5 @@ def _verify(index: Column, log: Octets, places: Places, first_offset: int) -> No
         at = row * ENTRY_SIZE
         if zlib.crc32(view[start:end], zlib.crc32(fixed[at : at + FIXED_SIZE])) != crc:
             raise SegmentDamaged(
-                f"the checksum of the message at offset {first_offset + row} is wrong"
+                f"the checksum of the message at offset {first_offset + row} does not match"
             )

@@ -71,8 +71,8 @@ class PenstockDataSource(DataSource):
 
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise PipelineError(
-                "a streaming write needs Spark 4.1 or later: earlier ones hand over row by row. "
-                "Until then write each micro-batch as a batch, in foreachBatch: at least once."
+                "a streaming write needs Spark 4.1 or later. With earlier versions write each "
+                "micro-batch as a batch in foreachBatch, which gives at-least-once."
             )
         from penstock.spark.first_contact import has_committed
         from penstock.spark.stream_writer import DirectStreamWriter, StreamWriter
@@ -92,7 +92,9 @@ class PenstockDataSource(DataSource):
         from penstock.spark.write_options import write_options
 
         if overwrite:
-            raise OptionError("mode", "what was published cannot be taken back", "Use append.")
+            raise OptionError(
+                "mode", "published messages cannot be overwritten", "Use the mode append."
+            )
         options = write_options(dict(self.options), schema)
         check_target(options, is_first_contact)
         if is_first_contact and not options.deduplicate:

@@ -80,7 +80,8 @@ def stage_rows(
             for size, octets in rows.blocks(REQUEST_BYTES, options.window):
                 if len(octets) > REQUEST_BYTES_MAX:
                     raise PipelineError(
-                        f"a message takes {len(octets)} octets; a sink takes {REQUEST_BYTES_MAX}"
+                        f"a message has {len(octets)} bytes; the maximum for a sink is "
+                        f"{REQUEST_BYTES_MAX}"
                     )
                 stager.send(size, octets)
         stager.wait()
@@ -150,7 +151,7 @@ def commit_rows(options: WriteOptions, batch: int, staged: list[Any]) -> None:
     while not answer["published"]:
         if "waits_for" in answer:
             log.warning(
-                "batch %d of sink '%s' waits for room in queue '%s', which is full",
+                "batch %d of sink '%s' is waiting for room in queue '%s', which is full",
                 batch, sink, answer["waits_for"],
             )  # fmt: skip
         else:
@@ -158,17 +159,17 @@ def commit_rows(options: WriteOptions, batch: int, staged: list[Any]) -> None:
         answer = client.send_json("POST", path, asked)
     if batch < answer["last_batch"]:
         raise PipelineError(
-            f"sink '{sink}' has committed batch {answer['last_batch']} already, and this is batch "
+            f"sink '{sink}' has already committed batch {answer['last_batch']}, but this is batch "
             f"{batch}: another query uses the sink, or this one has lost its checkpoint. Nothing "
-            "of this batch was published. Name another sink, or forget this one: "
+            "of this batch was published. Name another sink, or delete this one: "
             f"DELETE {client.path('sinks', client.access.vhost, sink)}"
         )
     if answer["unroutable"]:
-        lost = f"{answer['unroutable']} messages of batch {batch} reached no queue"
+        lost = f"{answer['unroutable']} messages of batch {batch} were not routed to any queue"
         if options.mandatory:
             raise PipelineError(
-                f"{lost}: something was unbound or deleted while they were published. The others "
-                "are published, and a retry of this batch changes nothing"
+                f"{lost}: a binding, queue or exchange was deleted while they were published. The "
+                "other messages are published, and retrying this batch has no effect"
             )
         log.warning(lost)
 

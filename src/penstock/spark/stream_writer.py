@@ -63,7 +63,8 @@ def _told(name: str) -> str:
     value = None if task is None else task.getLocalProperty(name)
     if value is None:
         raise PipelineError(
-            f"Spark does not tell its tasks '{name}', so a micro-batch cannot be known again; "
+            f"Spark does not pass '{name}' to its tasks, so a repeated micro-batch cannot be "
+            "recognised; "
             "name a sink with the option 'sink', or use deduplicate=false"
         )
     return value

@@ -79,8 +79,9 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     if given.text("path") is not None:
         raise OptionError(
             "path",
-            "messages are not written to a path",
-            "Leave it out of save() or start(); the option 'exchange' says where to publish.",
+            "messages cannot be written to a path",
+            "Call save() or start() without a path; the option 'exchange' names the exchange to "
+            "publish to.",
         )
     given.check_names((*WRITE_OPTIONS, *_SPARKS_OPTIONS))
     check_columns(schema)
@@ -88,21 +89,23 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     if exchange is None and "exchange" not in names:
         raise OptionError(
             "exchange",
-            "nothing says where to publish",
+            "no exchange is given",
             f"Name an exchange ('{DEFAULT_EXCHANGE}' is the default one), or give the rows a "
             "column 'exchange'.",
         )
     if routing_key is None and "routing_key" not in names:
         raise OptionError(
             "routingKey",
-            "nothing says the routing key",
+            "no routing key is given",
             "Give it (it may be empty), or give the rows a column 'routing_key'.",
         )
     deduplicate = given.truth("deduplicate", True)
     if deduplicate:
-        given.exclude("deduplicate", ("amqpUri",), "sinks go over HTTP")
+        given.exclude("deduplicate", ("amqpUri",), "sinks use HTTP")
     else:
-        given.exclude("deduplicate=false", ("sink", "whenFull"), "nothing is staged then")
+        given.exclude(
+            "deduplicate=false", ("sink", "whenFull"), "messages are not staged in this mode"
+        )
     return WriteOptions(
         access_of(given),
         "" if exchange == DEFAULT_EXCHANGE else exchange,
@@ -121,9 +124,9 @@ def _when_full(given: UserOptions) -> str:
     if word not in WHEN_FULL:
         raise OptionError(
             "whenFull",
-            f"'{word}' is none of the words it may be",
-            "Write 'fail', so that a batch for which a queue has no room fails as a whole, or "
-            "'wait', so that it waits for room.",
+            f"'{word}' is not a valid value",
+            "Use 'fail' to fail the whole batch when a queue has no room for it, or 'wait' to wait "
+            "for room.",
         )
     return word
 
@@ -133,7 +136,7 @@ def _constant(options: Mapping[str, str], name: str) -> str | None:
         if given.lower() == name.lower():
             if len(value.encode()) > SHORT_STRING_BYTES_MAX:
                 raise OptionError(
-                    name, "it is too long", f"It has at most {SHORT_STRING_BYTES_MAX} octets."
+                    name, "it is too long", f"The maximum is {SHORT_STRING_BYTES_MAX} bytes."
                 )
             return value
     return None
@@ -143,11 +146,12 @@ def check_columns(schema: StructType) -> None:
     """Raises `OptionError` for columns that cannot be written."""
     names = [name.lower() for name in schema.names]
     if "body" not in names:
-        raise _wrong("there is no column 'body'")
+        raise _wrong("the column 'body' is missing")
     for field in schema.fields:
         if field.name in _OF_READERS:
             raise _wrong(
-                f"column '{field.name}' says where a message was read and cannot be written"
+                f"column '{field.name}' describes where a message was read from and cannot be "
+                "written"
             )
         if field.name == "properties":
             _check_properties(field, set(schema.names))
@@ -157,7 +161,7 @@ def check_columns(schema: StructType) -> None:
 
 def _check_properties(field: StructField, others: set[str]) -> None:
     if not isinstance(field.dataType, StructType):
-        raise _wrong(f"column 'properties {field.dataType.simpleString()}' is no struct")
+        raise _wrong(f"column 'properties {field.dataType.simpleString()}' is not a struct")
     for inner in field.dataType.fields:
         if inner.name == _LOGIN_PROPERTY:
             continue
@@ -166,7 +170,7 @@ def _check_properties(field: StructField, others: set[str]) -> None:
                 f"'properties.{inner.name} {inner.dataType.simpleString()}' cannot be written"
             )
         if inner.name in others:
-            raise _wrong(f"'{inner.name}' is a column and stands in 'properties' too")
+            raise _wrong(f"'{inner.name}' is both a column and a field of 'properties'")
 
 
 def _fits(name: str, kind: DataType) -> bool:
@@ -193,7 +197,8 @@ def _wrong(problem: str) -> OptionError:
     return OptionError(
         "schema",
         problem,
-        "Select what is to be written: body (binary or string) and, as wanted, exchange, "
-        "routing_key, headers and header_types (map<string,string>), properties (struct), or single properties: "
+        "Select the columns to write: body (binary or string) and optionally exchange, "
+        "routing_key, headers and header_types (map<string,string>), properties (struct), or "
+        "individual properties: "
         f"{', '.join(PROPERTY_NAMES)}.",
     )

@@ -310,5 +310,5 @@ def test_a_torn_tail_is_left_out_and_a_damaged_file_is_named(
     assert found.torn_files == [str(path)]
     assert only(found).unacknowledged == 100
     path.write_bytes(whole + b"\xff" * 64)
-    with pytest.raises(LedgerDamaged, match=f"{path.name}: record .* is of no known kind"):
+    with pytest.raises(LedgerDamaged, match=f"{path.name}: record .* has an unknown kind"):
         open_ledgers(spark, [tmp_path / "a"])

@@ -203,7 +203,7 @@ def test_a_rehearsal_is_archived_and_replayed_by_commands(tmp_path: Path) -> Non
         server.kill()
     code, _, errors = pipeline("replay", str(tmp_path / "nowhere"), "--dry-run")
     assert code == 2
-    assert "holds no archive" in " ".join(errors.split())
+    assert "is not an archive" in " ".join(errors.split())
     assert "Traceback" not in errors
 
 

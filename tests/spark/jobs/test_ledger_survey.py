@@ -42,12 +42,15 @@ def test_a_survey_finds_names_whatever_their_text_looks_like(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("octets", "damage"),
     [
-        (b"no ledger at all, but long enough to be one....", "does not begin"),
+        (b"no ledger at all, but long enough to be one....", "does not have the header"),
         (b"", ""),
-        (form.BROKER_MAGIC + b"\x02" + bytes(23), "another version"),
+        (form.BROKER_MAGIC + b"\x02" + bytes(23), "format version"),
         (form.head(form.BROKER_MAGIC) + form.record(0, form.ENQUEUED, 0, 3, 1, 1), "queue 3"),
-        (form.head(form.BROKER_MAGIC) + form.record(0, 200, 0, 0, 1, 1), "no known kind"),
-        (form.head(form.BROKER_MAGIC) + form.record(0, form.DROPPED, 9, 0, 1, 1), "no known kind"),
+        (form.head(form.BROKER_MAGIC) + form.record(0, 200, 0, 0, 1, 1), "an unknown kind"),
+        (
+            form.head(form.BROKER_MAGIC) + form.record(0, form.DROPPED, 9, 0, 1, 1),
+            "an unknown kind",
+        ),
         (form.head(form.BROKER_MAGIC) + bytes(64), ""),
     ],
 )

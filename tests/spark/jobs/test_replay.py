@@ -39,5 +39,5 @@ def test_times_with_an_offset_choose_messages_of_the_day_before(spark: SparkSess
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    with pytest.raises(OptionError, match="option '--since': cannot read 'yesterday'"):
+    with pytest.raises(OptionError, match="option '--since': cannot parse 'yesterday'"):
         moment("--since", "yesterday")

@@ -71,7 +71,7 @@ def read_archive(spark: SparkSession, root: str) -> DataFrame:
     """Everything in it, with the columns of the source and `date`."""
     files = LakeFiles(spark, root)
     if not any(name.startswith("stream=") for name in files.names()):
-        raise ArchiveRefused(f"{root} holds no archive. `penstock pipeline archive` writes one.")
+        raise ArchiveRefused(f"{root} is not an archive. `penstock pipeline archive` creates one.")
     spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     return spark.read.parquet(files.root).drop("batch")
 
@@ -128,7 +128,7 @@ def _refuse_a_second(files: LakeFiles, options: dict[str, str]) -> None:
     has_rows = any(name.startswith("stream=") for name in files.names())
     if has_rows and not {"startingOffsets", "startingTimestamp"} & options.keys():
         raise ArchiveRefused(
-            f"{files.root} holds messages, but its {CHECKPOINT} is gone: archiving from the "
-            "beginning would write them a second time. Use a new directory, or say with "
-            "--starting where to go on."
+            f"{files.root} contains messages, but its {CHECKPOINT} is missing: archiving from the "
+            "beginning would write them a second time. Use a new directory, or set --starting to "
+            "the offset at which to continue."
         )

@@ -106,7 +106,7 @@ def audit(
         chosen = _Chosen(rows.where("not is_clean or is_sampled or may_explain").toArrow(), catalog)
     finally:
         blocks.unpersist()
-    say(f"looking into {chosen.dirty:,} blocks of {sum(total.blocks for total in totals):,}")
+    say(f"examining {chosen.dirty:,} blocks of {sum(total.blocks for total in totals):,}")
     second = _Second(source, chosen.runs, examples_max, stride)
     found = second.look(chosen.keys) if len(chosen.keys) else []
     return conclude(

@@ -72,9 +72,9 @@ FEW_POINTS: Final = 4
 def check_plot(path: Path) -> None:
     """Before a job runs: whether its plot can be written."""
     if path.suffix not in SUFFIXES:
-        raise CannotDraw(f"{path}: a plot is written as .png or .html. Choose a name that ends so.")
+        raise CannotDraw(f"{path}: a plot must be a .png or an .html file. Change the name.")
     if not path.resolve().parent.is_dir():
-        raise CannotDraw(f"{path}: there is no such directory. Make it first.")
+        raise CannotDraw(f"{path}: the directory does not exist. Create it first.")
     try:
         import matplotlib  # noqa: F401, ICN001
     except ImportError:

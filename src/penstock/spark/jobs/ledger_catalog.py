@@ -134,7 +134,7 @@ def find_places(paths: Sequence[str | Path]) -> list[Place]:
         files = [folder] if folder.is_file() else sorted(folder.glob(f"*{form.SUFFIX}"))
         if not files:
             raise NoLedger(
-                f"{path} holds no ledger. Name the data directory of a server that was started "
+                f"{path} contains no ledger. Name the data directory of a server that was started "
                 "with --ledger, or the directory that `penstock load --ledger` wrote to."
             )
         name = path.resolve().stem if folder.is_file() else path.resolve().name
@@ -153,7 +153,7 @@ def build_catalog(places: Iterable[Place], facts: dict[str, FileFacts]) -> Catal
         told = "\n".join(f"  {known.path}: {known.damage}" for known in damaged)
         raise LedgerDamaged(
             f"These files cannot be read as ledgers:\n{told}\n"
-            "Move them away, or name only what is to be read."
+            "Remove them, or name only directories with intact ledgers."
         )
     builder = _Builder()
     for place in places:

@@ -113,21 +113,21 @@ def survey(path: Path) -> FileFacts:
         # Killed in the very moment in which it was begun.
         return FileFacts(str(path), False, -1, 0, len(begin))
     if begin[:8] not in {form.BROKER_MAGIC, form.CLIENT_MAGIC}:
-        return _damaged(path, "it does not begin as a ledger does")
+        return _damaged(path, "it does not have the header of a ledger")
     if begin != form.head(begin[:8]):
-        return _damaged(path, "it is of another version than this program reads")
+        return _damaged(path, "it has a format version that this version of Penstock does not read")
     records = map_records(path, size // form.RECORD_SIZE)
     events = np.ascontiguousarray(records["event"])
     is_client = begin[:8] == form.CLIENT_MAGIC
     walk = _walk(records, events, is_client)
     end = _whole_end(records, events, walk)
     if end < 0:
-        return _damaged(path, f"record {-end} is of no known kind")
+        return _damaged(path, f"record {-end} has an unknown kind")
     told = np.unique(records["name"][1:end][_about_messages(events, walk, end)])
     known = {named.number for named in walk.names if not named.is_publisher}
     unknown = [number for number in told.tolist() if number not in known]
     if unknown:
-        return _damaged(path, f"it speaks of a queue {unknown[0]} that it does not name")
+        return _damaged(path, f"it refers to a queue {unknown[0]} that it does not define")
     started = end > 1 and events[1] == form.STARTED
     reaching = np.flatnonzero(events[:end] == form.REACHES)
     return FileFacts(
