@@ -66,7 +66,7 @@ def test_what_the_options_name_must_be_there(broker: BrokerProcess, name: str) -
         check_source(read_options(given))
     declare_stream(broker, f"{name}-1")
     check_source(read_options(given))
-    with pytest.raises(OptionError, match="is not there"):
+    with pytest.raises(OptionError, match="no stream"):
         check_source(read_options({"uri": broker.uri, "stream": name}))
 
 

@@ -119,8 +119,8 @@ def test_a_block_has_no_more_octets_and_rows_than_asked_for() -> None:
     ("column", "values", "text"),
     [
         ("routing_key", ["a", None], "'routing_key' is null in 1 of 2 rows"),
-        ("routing_key", ["a", "k" * 256], "'routing_key' has a value of 256 octets"),
-        ("type", ["é" * 128, ""], "'type' has a value of 256 octets"),
+        ("routing_key", ["a", "k" * 256], "'routing_key' has a value of 256 bytes"),
+        ("type", ["é" * 128, ""], "'type' has a value of 256 bytes"),
         ("priority", [256, 1], "'priority' has a value that is not between 0 and 255"),
         ("delivery_mode", [-1, 1], "'delivery_mode' has a value"),
     ],
