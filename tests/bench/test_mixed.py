@@ -140,5 +140,8 @@ def test_a_lost_message_refuses_a_mixed_sample() -> None:
 
 
 def test_a_message_in_a_queue_where_it_has_no_business_refuses_the_sample() -> None:
-    with FakeBroker(misrouting=True) as broker, pytest.raises(LoadFailedError, match="was not routed to"):
+    with (
+        FakeBroker(misrouting=True) as broker,
+        pytest.raises(LoadFailedError, match="was not routed to"),
+    ):
         measured(broker, seconds=5)

@@ -218,7 +218,7 @@ def test_what_is_no_store_or_in_use_is_refused(store: Path, tmp_path: Path) -> N
     directory.close()
     (store / "journal" / "notes.txt").write_text("mine")
     code, output = run("check", str(store))
-    assert code == 3 and "notes.txt is not a segment" in output
+    assert code == 3 and "notes.txt is not a journal segment" in output
 
 
 def test_salvage_does_not_write_into_a_directory_that_is_there(store: Path, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_journal_that_ends_before_where_a_clean_stop_ended_is_damaged(
     assert f"damaged: {LAST} " in output
     assert output.splitlines()[-1].startswith("verdict: damaged.")
     before = contents(store)
-    with pytest.raises(Damaged, match="had been safe") as refused:
+    with pytest.raises(Damaged, match="durable") as refused:
         read_back(store)
     assert refused.value.file == LAST
     assert contents(store) == before
