@@ -36,7 +36,7 @@ def test_every_job_explains_itself() -> None:
 def test_a_directory_without_a_ledger_is_named_before_spark_starts(tmp_path: Path) -> None:
     for job in ("audit", "flow"):
         said = refused(job, str(tmp_path))
-        assert "holds no ledger" in said
+        assert "contains no ledger" in said
         assert "--ledger" in said
 
 
