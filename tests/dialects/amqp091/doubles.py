@@ -4,12 +4,10 @@ modules need around them: an open wire, queues and consumers that remember what 
 
 from __future__ import annotations
 
-from penstock.broker.arguments import settings_of
-from penstock.broker.discarded import Discarded
-from penstock.broker.entry import BROKER_ITSELF, QueueEntry
+from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message
-from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
-from penstock.broker.timers import Timers
+from penstock.broker.observers import QueueObserver
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.consume import CancelListener
 from penstock.dialects.amqp091.properties import read_properties
@@ -18,6 +16,7 @@ from penstock.formats.amqp091_frames import FRAME_HEAD_SIZE
 from penstock.wire.amqp091.content import BasicProperties, encode_header
 from penstock.wire.outgoing import Outgoing
 from penstock.world.network import Transport
+from tests.broker.queues.doubles import make_queue
 from tests.dialects.protocols import channel_of
 from tests.seeds.doubles import House, Peer
 
@@ -70,34 +69,36 @@ class OpenChannel:
         return octets
 
 
-class TellingQueue(MessageQueue):
-    """Takes messages as the test says, and keeps them. Its touches are counted."""
+class ToldQueue(QueueObserver):
+    """A real queue, and what the test wants to happen to its messages when they are enqueued."""
 
-    def __init__(self, name: str = "told") -> None:
-        owner = QueueOwner("/", Timers(), [], Discarded())
-        super().__init__(owner, name, False, -1, False, settings_of({}, {}), {})
+    def __init__(self, *, accepts: bool = True) -> None:
+        refusing = {"x-max-length": 0, "x-overflow": "reject-publish"}
+        self.queue, self.owner = make_queue({} if accepts else refusing)
+        self.queue.observers.append(self)
         self.got: list[Message] = []
-        self.accepts = True
+        self.returned: list[QueueEntry] = []
         self.holds = False
         self.journals = False
-        self.touches = 0
-        self.returned: list[list[QueueEntry]] = []
 
-    def requeue(
-        self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
-    ) -> None:
-        self.returned.append(entries)
-
-    def enqueue(self, message: Message, now: int, seen: bool = False) -> bool:
+    def enqueued(self, entry: QueueEntry) -> None:
+        message = entry.message
         self.got.append(message)
         if self.holds:
             message.hold()
         if self.journals:
             message.is_journalled = True
-        return self.accepts
 
-    def touch(self) -> None:
-        self.touches += 1
+    def requeued(self, entry: QueueEntry) -> None:
+        # The queue goes through what it is given from its end.
+        self.returned.insert(0, entry)
+
+    def is_touched(self) -> bool:
+        """Whether it was touched since this was last asked."""
+        found = self.queue in self.owner.touched
+        self.owner.touched.clear()
+        self.queue.is_touched = False
+        return found
 
 
 class RecordingReceiver(Receiver):

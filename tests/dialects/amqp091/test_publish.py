@@ -22,7 +22,7 @@ from penstock.wire.amqp091.content import BasicProperties, decode_properties, en
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.reply_codes_generated import NO_ROUTE
 from tests.broker.queues.doubles import ready_bodies
-from tests.dialects.amqp091.doubles import OpenChannel, TellingQueue, frames_of
+from tests.dialects.amqp091.doubles import OpenChannel, ToldQueue, frames_of
 from tests.seeds.doubles import NOW
 
 PSEUDO_QUEUE = "amq.rabbitmq.reply-to"
@@ -58,15 +58,13 @@ class Scene(OpenChannel):
     def target(self, method: bytes) -> Target:
         return self.channel.principal.targets[method]
 
-    def told(self, key: str = "q") -> TellingQueue:
-        """A queue of the test's in the place of all others of a key, on the short way."""
-        method = m.BasicPublish("", key).encode()
-        if method not in self.channel.principal.targets:
-            self.publish(b"first", key)
-        queue = TellingQueue()
-        self.target(method).queues = [queue]
+    def told(self, *, accepts: bool = True) -> ToldQueue:
+        """A queue of the test's in the place of `q`, on the short way."""
+        target = self.target(self.publish(b"first"))
+        found = ToldQueue(accepts=accepts)
+        target.queues = [found.queue]
         self.answers()
-        return queue
+        return found
 
     def bodies(self, queue: str = "q") -> list[bytes]:
         return ready_bodies(self.vhost.queues[queue])
@@ -243,14 +241,14 @@ def test_a_message_that_is_held_keeps_its_publisher_and_is_confirmed_later(caref
 @pytest.mark.parametrize("careful", [False, True])
 def test_a_queue_that_refuses_makes_the_confirm_negative_whatever_others_say(careful: bool) -> None:
     scene = Scene(confirms=True)
-    refusing = scene.told()
-    accepting = TellingQueue()
-    scene.target(m.BasicPublish("", "q").encode()).queues = [refusing, accepting]
+    refusing = scene.told(accepts=False)
+    accepting = ToldQueue()
+    target = scene.target(m.BasicPublish("", "q").encode())
+    target.queues = [refusing.queue, accepting.queue]
     scene.channel.is_plain = not careful
-    refusing.accepts = False
     scene.publish()
     scene.publish()
-    assert (len(refusing.got), len(accepting.got)) == (2, 2)
+    assert (len(refusing.got), len(accepting.got)) == (0, 2)
     assert scene.answers() == ["basic.nack 2", "basic.nack 3"]
 
 
@@ -272,11 +270,12 @@ def test_what_was_written_down_is_confirmed_when_the_journal_is_durable(careful:
 def test_without_confirms_nothing_is_said_and_refusals_are_silent() -> None:
     scene = Scene()
     queue = scene.told()
-    queue.accepts = False
     queue.journals = True
     scene.publish()
     (message,) = queue.got
     assert (message.publisher, message.sequence) == (None, 0)
+    scene.told(accepts=False)
+    scene.publish()
     assert scene.answers() == []
 
 
