@@ -16,13 +16,13 @@ PACKAGE = Path(builds.__file__).parent
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
     """A package named penstock whose hot module has a (broken) shared object beside its source."""
-    wire = tmp_path / "penstock" / "wire"
-    wire.mkdir(parents=True)
-    (wire.parent / "__init__.py").write_text("from penstock import builds\nbuilds.choose()\n")
-    (wire.parent / "builds.py").write_bytes((PACKAGE / "builds.py").read_bytes())
-    (wire / "__init__.py").touch()
-    (wire / "octets.py").touch()
-    (wire / f"octets{EXTENSION_SUFFIXES[0]}").write_bytes(b"no shared object at all")
+    formats = tmp_path / "penstock" / "formats"
+    formats.mkdir(parents=True)
+    (formats.parent / "__init__.py").write_text("from penstock import builds\nbuilds.choose()\n")
+    (formats.parent / "builds.py").write_bytes((PACKAGE / "builds.py").read_bytes())
+    (formats / "__init__.py").touch()
+    (formats / "octets.py").touch()
+    (formats / f"octets{EXTENSION_SUFFIXES[0]}").write_bytes(b"no shared object at all")
     return tmp_path
 
 
@@ -51,7 +51,7 @@ def test_without_a_switch_the_shared_object_wins(toy: Path) -> None:
 
 
 def test_require_compiled_refuses_a_package_without_shared_objects(toy: Path) -> None:
-    (toy / "penstock" / "wire" / f"octets{EXTENSION_SUFFIXES[0]}").unlink()
+    (toy / "penstock" / "formats" / f"octets{EXTENSION_SUFFIXES[0]}").unlink()
     result = run_in(toy, "import penstock", PENSTOCK_REQUIRE_COMPILED="1")
     assert result.returncode != 0
     assert "this is the pure build" in result.stderr

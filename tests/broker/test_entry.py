@@ -140,7 +140,7 @@ def test_an_entry_that_leaves_the_journal_twice_is_a_defect_where_it_happens() -
     journal = queue.journal
     assert journal is not None
     broker.acknowledge(entry)
-    with pytest.raises(AssertionError, match="leaves its queue once"):
+    with pytest.raises(AssertionError, match="dequeued once"):
         journal.dequeued(entry)
     broker.tick()
     audit(broker)

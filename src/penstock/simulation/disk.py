@@ -42,8 +42,10 @@ class SimulatedFile(AppendFile):
         self.is_entry_durable = False
         # What the file held before it was cut, until a flush covers the cut.
         self.before_cut: bytes | None = None
-        # Where what a thread of the process may still have to write begins; -1 when nothing is.
+        # Where what a thread of the process may still have to write begins and where its last part
+        # ends; -1 when nothing is.
         self._late_from = -1
+        self._late_until = -1
 
     def size(self) -> int:
         self._check_alive()
@@ -60,7 +62,13 @@ class SimulatedFile(AppendFile):
     def append_pieces(self, pieces: list[bytes]) -> int:
         if self._late_from < 0:
             self._late_from = len(self.content)
-        return super().append_pieces(pieces)
+        end = super().append_pieces(pieces)
+        self._late_until = end
+        return end
+
+    def is_written_late(self) -> bool:
+        """Whether the death of the process may lose what no flush covers."""
+        return self._late_from >= 0
 
     def read(self, position: int, size: int) -> bytes:
         self._check_alive()
@@ -78,8 +86,10 @@ class SimulatedFile(AppendFile):
 
     def made_durable(self, size: int) -> None:
         self.durable_size = max(self.durable_size, min(size, len(self.content)))
-        if self.durable_size > self._late_from:
+        if self.durable_size >= self._late_until:
             self._late_from = -1
+        elif self._late_from >= 0:
+            self._late_from = max(self._late_from, self.durable_size)
 
     def lose_late(self, dice: Dice) -> None:
         """The process dies before it has written everything."""
@@ -142,6 +152,8 @@ class SimulatedDisk(Disk):
         # Called with every request for a flush, and behind every answer to one.
         self.when_asked: Callable[[], None] | None = None
         self.when_answered: Callable[[], None] | None = None
+        # Whether something was still to be written when the process was last killed.
+        self.was_written_late = False
         # Removals that the last power loss undid.
         self.undone_names: list[str] = []
 
@@ -223,6 +235,7 @@ class SimulatedDisk(Disk):
     def kill(self) -> None:
         """The process dies and the machine lives; files must be opened anew."""
         self._next_incarnation()
+        self.was_written_late = any([file.is_written_late() for file in self._files.values()])
         for file in self._files.values():
             file.lose_late(self._dice)
         self._files = {name: file.in_a_new_process() for name, file in self._files.items()}

@@ -186,7 +186,10 @@ class RecoveryLedger(RecoveryWatcher):
             node.durability.written = stored.journal.position
             self._keep_tick(node)
         self._ledger.events = []
-        self._safe = node.durability.durable if was_power_lost else node.durability.written
+        # A process that dies leaves what it wrote to the page cache, but for a long commit that the
+        # disk's thread was still to write, and what came behind that.
+        is_cut = was_power_lost or host.disk.was_written_late
+        self._safe = node.durability.durable if is_cut else node.durability.written
         self._was_power_lost = was_power_lost
 
     # When it comes back.
