@@ -5,6 +5,7 @@ import pytest
 from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.sinks.expiry import IDLE_MS_MAX
 from penstock.broker.sinks.message_rows import rows_of
+from penstock.broker.sinks.publish_batch import ROOM_POLL_MS
 from penstock.broker.sinks.sinks import (
     check_before_commit,
     check_owner,
@@ -13,7 +14,6 @@ from penstock.broker.sinks.sinks import (
     stage,
     stage_from,
 )
-from penstock.broker.sinks.staged_publish import ROOM_POLL_MS
 from penstock.broker.sinks.stages import StageKey
 from penstock.broker.topology import BindExchange, BindQueue, DeclareExchange, DeclareQueue
 from penstock.formats.stage_block import StagedRows

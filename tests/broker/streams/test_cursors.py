@@ -6,7 +6,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.streams.cursors import CURSORS_MAX
 from penstock.broker.streams.filters import StreamFilter
-from penstock.broker.streams.reader import StreamReader
+from penstock.broker.streams.read_position import StreamReader
 from penstock.storage.number_table import ReadNumbers
 from tests.broker.streams.doubles import CURSOR, FIRST, Host, message, put, read
 

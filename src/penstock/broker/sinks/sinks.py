@@ -22,7 +22,7 @@ from penstock.broker.internal_queues import STAGE_OF
 from penstock.broker.sink_table import Sink
 from penstock.broker.sinks.commit_check import CommitCheck
 from penstock.broker.sinks.expiry import is_forgettable, touch_sink
-from penstock.broker.sinks.staged_publish import PublishStep
+from penstock.broker.sinks.publish_batch import PublishStep
 from penstock.broker.sinks.stages import (
     BATCHES_MAX,
     STAGE_MESSAGES_MAX,

@@ -14,7 +14,7 @@ from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.queues.reading import Reading, StartKind
 from penstock.broker.streams.files import FIRST_OFFSET, StreamFiles
-from penstock.broker.streams.reader import StreamReader
+from penstock.broker.streams.read_position import StreamReader
 from penstock.broker.timers import NEVER, Timer, Timers
 
 # All of them are held in memory and written anew with each generation of their file: a few

@@ -24,7 +24,7 @@ from penstock.broker.streams.cursors import StreamCursors
 from penstock.broker.streams.files import DUPLICATE, RetentionTimer, SafeListener, StreamFiles
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.journalled_appends import JournalledAppends
-from penstock.broker.streams.reader import StreamEntry, StreamReader
+from penstock.broker.streams.read_position import StreamEntry, StreamReader
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.tail import StreamTail
 from penstock.broker.timers import WallClock

@@ -2,8 +2,8 @@
 
 from penstock.broker.sent import ID_HEADER, SEQUENCE_HEADER
 from penstock.broker.sinks.message_rows import rows_of
+from penstock.broker.sinks.publish_batch import BLOCKS_AHEAD_MAX
 from penstock.broker.sinks.sinks import commit, forget_sink, stage
-from penstock.broker.sinks.staged_publish import BLOCKS_AHEAD_MAX
 from penstock.broker.sinks.stages import StageKey
 from penstock.broker.streams.stream import Stream
 from penstock.broker.topology import DeclareQueue
