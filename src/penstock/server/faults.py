@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from penstock.broker.message import Message
     from penstock.broker.queues.message_queue import MessageQueue
 
+# The broker's clock counts whole milliseconds and `now` is rounded down: without this much more a
+# confirm could come earlier than the test that asked for its delay was told.
+CLOCK_STEP_MS = 1
+
 
 class LateAnswer(Timer):
     """Releases a message that was held to delay its confirm, or gives it up."""
@@ -49,7 +53,8 @@ class FaultyPublishing(PublishInterceptor):
             # One that would only wait in a delayed exchange is refused at once.
             return not refused
         message.hold()
-        self._timers.schedule(LateAnswer(message, refused), now + self.confirm_delay_ms)
+        due = now + self.confirm_delay_ms + CLOCK_STEP_MS
+        self._timers.schedule(LateAnswer(message, refused), due)
         if refused:
             queues.clear()
         return True
