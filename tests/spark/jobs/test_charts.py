@@ -109,5 +109,5 @@ def test_a_plot_is_a_picture_or_a_page(tmp_path: Path) -> None:
         draw(tmp_path / name, "title", [chart], [["queue"], ["<q>"]])
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     assert "<td>&lt;q&gt;</td>" in (tmp_path / "plot.html").read_text()
-    with pytest.raises(CannotDraw, match=r"\.png or \.html"):
+    with pytest.raises(CannotDraw, match=r"\.png or an \.html"):
         check_plot(tmp_path / "plot.gif")
