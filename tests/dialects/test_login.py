@@ -11,12 +11,12 @@ from penstock.broker.events import EventKind
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.topology import AddVhost, DeclareQueue, SetVhostLimits
 from penstock.dialects.container import Container
+from penstock.dialects.input_pause import InputPause
 from penstock.dialects.login import Login, LoginListener
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.dialects.mechanisms import Plain
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
-from penstock.dialects.reading import Reading
 from penstock.wire.outgoing import Outgoing
 from penstock.wire.sasl import plain_response
 from tests.broker.doubles import CountingEntropy
@@ -72,8 +72,8 @@ class Door:
         self.peer = Peer(7, "192.0.2.1", 4000, is_loopback, outgoing)
         self.end = NotedEnd()
         noting = Noting(self.events, "AMQP", self.peer)
-        reading = Reading(self.transport)
-        self.login = Login(self.container, self.peer, noting, reading, self.end)
+        input_pause = InputPause(self.transport)
+        self.login = Login(self.container, self.peer, noting, input_pause, self.end)
 
     def knock(self) -> None:
         self.login.begin(Plain(), plain_response("guest", "guest"), NOW)

@@ -22,12 +22,12 @@ from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
 from penstock.broker.timers import Timer
 from penstock.dialects.container import Container
+from penstock.dialects.input_pause import LOGIN, InputPause
 from penstock.dialects.login_checker import LoginWaiter
 from penstock.dialects.mechanisms import ANONYMOUS_REFUSED, Mechanism
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.principal import Principal
-from penstock.dialects.reading import LOGIN, Reading
 
 # What the log says of a login that was not looked at.
 TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked"
@@ -57,13 +57,13 @@ class Login(LoginWaiter):
         container: Container,
         peer: Peer,
         noting: Noting,
-        reading: Reading,
+        input_pause: InputPause,
         listener: LoginListener,
     ) -> None:
         self._container: Container = container
         self._peer: Peer = peer
         self._noting: Noting = noting
-        self._reading: Reading = reading
+        self._input_pause: InputPause = input_pause
         self._listener: LoginListener = listener
         # What the client has chosen, and who it says to be.
         self.mechanism: str = ""
@@ -93,7 +93,7 @@ class Login(LoginWaiter):
         if verification.remembered:
             self.login_checked(verification, now)
             return
-        self._reading.stop(LOGIN)
+        self._input_pause.pause(LOGIN)
         self._container.login_checker.check(verification, self)
 
     def open_vhost(self, name: str, client_name: str) -> Principal:
@@ -145,7 +145,7 @@ class Login(LoginWaiter):
             state.login_delays.succeeded(name, peer.host)
         self.user = name
         self._noting.login_accepted(name, self.mechanism)
-        self._reading.go_on(LOGIN)
+        self._input_pause.resume(LOGIN)
         self._listener.login_accepted(now)
 
     def _refuse_anonymous(self, verification: Verification, now: int) -> None:
@@ -153,20 +153,20 @@ class Login(LoginWaiter):
             # It is offered again when the user has another password.
             self._container.anonymous_refused_hash = verification.password_hash
         self._noting.login_refused(verification.name, ANONYMOUS_REFUSED)
-        self._reading.go_on(LOGIN)
+        self._input_pause.resume(LOGIN)
         self._listener.login_refused(now)
 
     def login_not_checked(self, now: int) -> None:
         if self._is_ended:
             return
         self._noting.login_refused(self._claimed, TOO_MANY_LOGINS)
-        self._reading.go_on(LOGIN)
+        self._input_pause.resume(LOGIN)
         self._listener.login_postponed(now)
 
     def refuse(self, now: int) -> None:
         if self._is_ended:
             return
-        self._reading.go_on(LOGIN)
+        self._input_pause.resume(LOGIN)
         self._listener.login_refused(now)
 
     def is_gone(self) -> bool:

@@ -17,7 +17,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.publishing.publish import RoutingMeter
 from penstock.broker.publishing.target import Target
-from penstock.dialects.reading import TURN, Reading
+from penstock.dialects.input_pause import TURN, InputPause
 from penstock.wire.pausable import PausableInput
 
 # What a tick may spend on new input, and again on what was kept: together about ten milliseconds,
@@ -96,12 +96,14 @@ class Turns:
 class ConnectionTurn(RoutingMeter):
     """Held by one connection."""
 
-    def __init__(self, turns: Turns, number: int, heard: PausableInput, reading: Reading) -> None:
+    def __init__(
+        self, turns: Turns, number: int, heard: PausableInput, input_pause: InputPause
+    ) -> None:
         self._turns: Turns = turns
         # Of the connection.
         self.number: int = number
         self._heard: PausableInput = heard
-        self._reading: Reading = reading
+        self._input_pause: InputPause = input_pause
         self.is_over: bool = False
         self._tick: int = -1
         self._spent: int = 0
@@ -126,7 +128,7 @@ class ConnectionTurn(RoutingMeter):
         if not self.is_over:
             self.is_over = True
             self._heard.must_stop = True
-            self._reading.stop(TURN)
+            self._input_pause.pause(TURN)
             self._turns.waiting.append(self)
 
     def begin(self) -> None:
@@ -137,4 +139,4 @@ class ConnectionTurn(RoutingMeter):
     def rest(self) -> None:
         """Everything that was kept is heard, unless the turn was over before."""
         if not self.is_over:
-            self._reading.go_on(TURN)
+            self._input_pause.resume(TURN)

@@ -19,11 +19,11 @@ from penstock.dialects.amqp091.faults import fault_of, kind_of
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
 from penstock.dialects.container import Container
+from penstock.dialects.input_pause import ALARM, LOGIN, InputPause
 from penstock.dialects.login import Login, LoginListener
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
-from penstock.dialects.reading import ALARM, LOGIN, Reading
 from penstock.dialects.turn import ConnectionTurn, PendingWork
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.connection import Connection as WireConnection
@@ -66,10 +66,14 @@ class Connection(ConnectionListener, ProtocolConnection):
         outgoing = peer.outgoing
         outgoing.listener = ConnectionDrain(self)
         self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, dialect.limits)
-        self.reading: Reading = Reading(outgoing.transport)
+        self.input_pause: InputPause = InputPause(outgoing.transport)
         number = peer.number
-        self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, self.wire, self.reading)
-        self.login: Login = Login(container, peer, self.noting, self.reading, ConnectionLogin(self))
+        self.turn: ConnectionTurn = ConnectionTurn(
+            container.turns, number, self.wire, self.input_pause
+        )
+        self.login: Login = Login(
+            container, peer, self.noting, self.input_pause, ConnectionLogin(self)
+        )
         # The time of the event that is being handled.
         self._now: int = now
         self._channels: dict[int, Channel] = {}
@@ -107,13 +111,13 @@ class Connection(ConnectionListener, ProtocolConnection):
             return
         self._is_finishing = False
         if self._blocked and not self.ended:
-            self.reading.stop(ALARM)
+            self.input_pause.pause(ALARM)
 
     def unfinished_octets(self) -> int:
         """Of messages that an alarm has stopped in the middle, or that it completes now. What waits
         in the transport behind them is held by the alarm as well.
         """
-        if not self._is_finishing and not self.reading.is_stopped_for(ALARM):
+        if not self._is_finishing and not self.input_pause.is_paused_for(ALARM):
             return 0
         return self.wire.assembling() + self.outgoing.transport.unheard_bytes()
 
@@ -124,7 +128,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         """Its turn to complete a message, though the alarm lasts."""
         self._now = now
         self._is_finishing = True
-        self.reading.go_on(ALARM)
+        self.input_pause.resume(ALARM)
 
     def give_up_unfinished(self, now: int) -> None:
         self._now = now
@@ -153,8 +157,8 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._now = now
         if self._blocked and self.outgoing.transport.has_hung_up():
             # Or what it holds would keep the alarm from ending. What it can still send is little.
-            self.reading.go_on(ALARM)
-        if self.reading.is_stopped():
+            self.input_pause.resume(ALARM)
+        if self.input_pause.is_paused():
             # We are the one who does not read; the peer's heartbeats wait in the kernel.
             self.wire.last_received = now
         self.wire.tick(now)
@@ -186,7 +190,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             self._is_finishing = False
             if login.client_capability(self.client_properties, "connection.blocked"):
                 self.wire.send_method(0, ConnectionUnblocked())
-            self.reading.go_on(ALARM)
+            self.input_pause.resume(ALARM)
 
     def _block(self) -> None:
         if self._blocked or self.ended:
@@ -194,7 +198,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._blocked = True
         if login.client_capability(self.client_properties, "connection.blocked"):
             self.wire.send_method(0, ConnectionBlocked(self.container.alarm))
-        self.reading.stop(ALARM)
+        self.input_pause.pause(ALARM)
 
     def touch_queues(self) -> None:
         """The socket has room again."""
@@ -297,7 +301,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             work.roll_back()
         self._blocked = False
         # Or the peer's close-ok would stay unread.
-        self.reading.go_on(ALARM | LOGIN)
+        self.input_pause.resume(ALARM | LOGIN)
         channels = list(self._channels.values())
         self._channels.clear()
         failure: Exception | None = None

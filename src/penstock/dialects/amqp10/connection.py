@@ -19,12 +19,12 @@ from penstock.dialects.amqp10.faults import condition_of, kind_of, link_fault_of
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
+from penstock.dialects.input_pause import ALARM, LOGIN
 from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
 from penstock.dialects.mechanisms import ANONYMOUS, ANONYMOUS_REFUSED, Anonymous
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
-from penstock.dialects.reading import ALARM, LOGIN
 from penstock.dialects.turn import TOPOLOGY_UNITS
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
@@ -78,7 +78,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._context.creates_queues = dialect.settings.creates_queues
         self._context.noting = self.noting
         self.login: Login = Login(
-            container, peer, self.noting, self._context.reading, ConnectionLogin(self)
+            container, peer, self.noting, self._context.input_pause, ConnectionLogin(self)
         )
         self._sessions: dict[Session, SessionLinks] = {}
         # The open of a client without a SASL layer, while its login is checked.
@@ -111,7 +111,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         """Of messages that an alarm has stopped in the middle, or that it completes now. What waits
         in the transport behind them is held by the alarm as well.
         """
-        if not self._is_finishing and not self._context.reading.is_stopped_for(ALARM):
+        if not self._is_finishing and not self._context.input_pause.is_paused_for(ALARM):
             return 0
         return self.wire.assembler.octets + self.outgoing.transport.unheard_bytes()
 
@@ -122,7 +122,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         """Its turn to complete a message, though the alarm lasts."""
         self._context.now = now
         self._is_finishing = True
-        self._context.reading.go_on(ALARM)
+        self._context.input_pause.resume(ALARM)
 
     def give_up_unfinished(self, now: int) -> None:
         self._context.now = now
@@ -134,15 +134,15 @@ class Connection(ConnectionListener, ProtocolConnection):
         the largest message. While an alarm lasts it does not.
         """
         if self.wire.assembler.octets and not self.ended and not self._has_hung_up:
-            self._context.reading.stop(ALARM)
+            self._context.input_pause.pause(ALARM)
 
     def tick(self, now: int) -> None:
         self._context.now = now
-        if self._context.reading.is_stopped() and self.outgoing.transport.has_hung_up():
+        if self._context.input_pause.is_paused() and self.outgoing.transport.has_hung_up():
             # Or what it holds would keep the alarm from ending. What it can still send is little.
             self._has_hung_up = True
-            self._context.reading.go_on(ALARM)
-        if self._context.reading.is_stopped():
+            self._context.input_pause.resume(ALARM)
+        if self._context.input_pause.is_paused():
             # We are the one who does not read.
             self.wire.last_received = now
         for end in self._ends():
@@ -174,7 +174,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             self._stop_assembling()
         else:
             self._is_finishing = False
-            self._context.reading.go_on(ALARM)
+            self._context.input_pause.resume(ALARM)
         for end in self._ends():
             end.alarm_changed()
 
@@ -263,7 +263,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         now = self._context.now
         # Or the peer's close would stay unread.
-        self._context.reading.go_on(ALARM | LOGIN)
+        self._context.input_pause.resume(ALARM | LOGIN)
         self._context.transactions.rollback_all(now)
         sessions = list(self._sessions.values())
         self._sessions.clear()

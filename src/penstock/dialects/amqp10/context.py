@@ -4,9 +4,9 @@ from penstock.broker.errors import AccessRefused, Refusal
 from penstock.broker.events import EventKind
 from penstock.dialects.amqp10.transactions.transaction import Transactions
 from penstock.dialects.container import Container
+from penstock.dialects.input_pause import InputPause
 from penstock.dialects.noting import Noting
 from penstock.dialects.principal import Principal
-from penstock.dialects.reading import Reading
 from penstock.dialects.turn import ConnectionTurn
 from penstock.wire.amqp10.connection import Connection as WireConnection
 from penstock.wire.outgoing import Outgoing
@@ -29,9 +29,9 @@ class ConnectionContext:
         self.container_id: str = ""
         self.principal: Principal | None = None
         self.transactions: Transactions = Transactions(container.state.timers)
-        self.reading: Reading = Reading(wire.outgoing.transport)
+        self.input_pause: InputPause = InputPause(wire.outgoing.transport)
         # Who pays for what is done on this connection.
-        self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, wire, self.reading)
+        self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, wire, self.input_pause)
         # See `Amqp10Settings`.
         self.creates_queues: bool = True
         # None where nobody reads of it.

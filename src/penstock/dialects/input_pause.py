@@ -1,4 +1,4 @@
-"""Whether a connection's socket is read, and if not, why."""
+"""Why a connection's input is paused: its socket is read while there is no reason not to."""
 
 from typing import Final
 
@@ -12,27 +12,27 @@ ALARM: Final = 2
 TURN: Final = 4
 
 
-class Reading:
-    """Held by one connection. The transport is read while there is no reason not to."""
+class InputPause:
+    """Held by one connection. Reasons come and go independently of each other."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport: Transport = transport
         self._reasons: int = 0
 
-    def stop(self, reason: int) -> None:
+    def pause(self, reason: int) -> None:
         if self._reasons == 0:
             self._transport.pause_reading()
         self._reasons |= reason
 
-    def go_on(self, reason: int) -> None:
+    def resume(self, reason: int) -> None:
         """Does nothing for a reason that there is not. Several may be given as one, with `|`."""
         if self._reasons & reason:
             self._reasons &= ~reason
             if self._reasons == 0:
                 self._transport.resume_reading()
 
-    def is_stopped(self) -> bool:
+    def is_paused(self) -> bool:
         return self._reasons != 0
 
-    def is_stopped_for(self, reason: int) -> bool:
+    def is_paused_for(self, reason: int) -> bool:
         return self._reasons & reason != 0
