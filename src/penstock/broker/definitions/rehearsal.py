@@ -1,6 +1,6 @@
-"""Rehearses definitions on a stage, so that an import is applied as a whole or not at all.
+"""Rehearses definitions on a trial state, so that an import is applied as a whole or not at all.
 
-The stage is a broker's state of its own, in which stands what the definitions name and the real
+The trial state is a broker's state of its own, in which stands what the definitions name and the real
 state has. There every command is tried; what is refused there is a mistake of the definitions, told
 with RabbitMQ's text and the path of the row. What exists already stays as it is, as in RabbitMQ.
 
@@ -40,7 +40,7 @@ _PROPERTIES: Final = ("type", "durable", "auto_delete", "internal")
 
 
 class _NoDice(Entropy):
-    """Nobody logs in on a stage."""
+    """Nobody logs in on a trial."""
 
     def octets(self, count: int) -> bytes:
         return bytes(count)
@@ -50,16 +50,16 @@ def rehearse(definitions: Definitions, state: BrokerState, now: int) -> list[Ste
     """The steps that are to be applied to this state, now. Raises `DefinitionsRefused` with all
     mistakes, those of reading included. Adds to the warnings.
     """
-    stage = _Stage(definitions, state)
+    trial = _TrialState(definitions, state)
     for step in definitions.steps:
-        stage.rehearse(step, now)
-    stage.check_counts()
-    if stage.mistakes:
-        raise DefinitionsRefused(stage.mistakes)
-    return stage.lifted_limits() + stage.steps
+        trial.rehearse(step, now)
+    trial.check_counts()
+    if trial.mistakes:
+        raise DefinitionsRefused(trial.mistakes)
+    return trial.lifted_limits() + trial.steps
 
 
-class _Stage:
+class _TrialState:
     """Held by `rehearse`."""
 
     def __init__(self, definitions: Definitions, state: BrokerState) -> None:
@@ -111,7 +111,7 @@ class _Stage:
         self._place_vhost(step.vhost, now)
         vhost = self._copy.vhost(step.vhost)
         if isinstance(command, SetVhostLimits):
-            # Not set on the stage: definitions may hold more queues than the limit they end with.
+            # Not set on the trial state: definitions may hold more queues than the limit they end with.
             self._limits[step.vhost] = command
             return step
         self._place_ends(step, now)
@@ -139,7 +139,7 @@ class _Stage:
             return command.name in vhost.exchanges
         return isinstance(command, DeclareQueue) and command.name in vhost.queues
 
-    # Bringing on stage what the real state has.
+    # Bringing into the trial state what the real state has.
 
     def _place_vhost(self, name: str, now: int) -> None:
         if name in self._state.vhosts:
@@ -195,7 +195,7 @@ class _Stage:
             now,
         )
 
-    # Limits, which count what is not on stage.
+    # Limits, which count what is not on trial.
 
     def check_counts(self) -> None:
         new_vhosts = [name for name in self._copy.vhosts if name not in self._state.vhosts]
