@@ -77,7 +77,7 @@ def command(
     amqp=HOST:PORT http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT. Further addresses
     follow as `amqp_also=` and `http_also=`.
     """
-    from penstock.broker.definitions.importing import DefinitionsRefused
+    from penstock.broker.definitions.parsing import DefinitionsRefused
     from penstock.server.data_directory import DataDirectoryError
     from penstock.server.http.listener import BadCertificate
     from penstock.server.launch import serve

@@ -398,25 +398,26 @@ class Node:
 
     # Operations.
 
-    def apply(self, command: BrokerCommand, now: int, is_told: bool = True) -> Result:
+    def apply(self, command: BrokerCommand, now: int) -> Result:
         """Users, permissions and virtual hosts. What connections have resolved is forgotten."""
         result = self.state.apply(command, now)
-        if is_told:
-            self.container.events.record(event_of(command))
-        for principal in self.container.principals.values():
-            principal.targets.clear()
+        self.container.events.record(event_of(command))
+        self.forget_targets()
         if isinstance(command, DeleteVhost):
             for connection in list(self.connections.values()):
                 if connection.protocol.vhost_name() == command.name:
                     connection.stop(f"vhost '{command.name}' is deleted", now)
         return result
 
-    def apply_to_vhost(
-        self, vhost: str, command: VhostCommand, now: int, is_told: bool = True
-    ) -> Result:
+    def forget_targets(self) -> None:
+        """Users or permissions have changed: what connections have resolved is resolved again."""
+        for principal in self.container.principals.values():
+            principal.targets.clear()
+
+    def apply_to_vhost(self, vhost: str, command: VhostCommand, now: int) -> Result:
         """Topology and policies, on behalf of an operator."""
         result = self.state.vhost(vhost).apply(command, now)
-        event = vhost_event_of(vhost, command) if is_told else None
+        event = vhost_event_of(vhost, command)
         if event is not None:
             self.container.events.record(event)
         return result

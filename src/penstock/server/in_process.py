@@ -319,15 +319,15 @@ class Broker:
         """Definitions in RabbitMQ's JSON form, or a file of them; of one virtual host, into the
         one named. Applied as a whole or refused (`DefinitionsRefused`); returns warnings.
         """
-        from penstock.server.definitions import apply, prepare, read_file
+        from penstock.server.definition_files import import_into, prepare, read_file
 
         whole = definitions if isinstance(definitions, dict) else read_file(Path(definitions))
         prepared = prepare(whole, vhost)
-        return self._call(lambda node, now: apply(node, prepared, now))
+        return self._call(lambda node, now: import_into(node, prepared, now))
 
     def export_definitions(self, vhost: str | None = None) -> dict[str, object]:
         """In RabbitMQ's JSON form: the whole broker, or one virtual host."""
-        from penstock.server.definitions import exported
+        from penstock.server.definition_files import exported
 
         return self._call(lambda node, now: exported(node, vhost))
 

@@ -250,9 +250,9 @@ def _hosts(configuration: ServerConfiguration) -> list[str]:
 def _import_definitions(node: Node, path: Path, now: int) -> None:
     """Raises `DefinitionsRefused` with everything that is wrong; then nothing was applied."""
     # Imported only for a file, as most starts have none.
-    from penstock.server.definitions import apply, prepare, read_file
+    from penstock.server.definition_files import import_into, prepare, read_file
 
-    for warning in apply(node, prepare(read_file(path)), now, str(path)):
+    for warning in import_into(node, prepare(read_file(path)), now, str(path)):
         log.warning("definitions", file=str(path), note=warning)
 
 

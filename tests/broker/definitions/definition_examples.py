@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.definitions.importing import DefinitionsRefused, VhostStep, read
-from penstock.broker.definitions.rehearsal import rehearse
+from penstock.broker.definitions.importing import import_definitions
+from penstock.broker.definitions.parsing import DefinitionsRefused, parse
 from penstock.broker.state import BrokerState, put_defaults
 from tests.broker.doubles import CountingEntropy
 
@@ -25,12 +25,8 @@ def make_state() -> BrokerState:
 
 
 def apply(state: BrokerState, definitions: object, vhost: str | None = None) -> list[str]:
-    found = read(definitions, vhost, CountingEntropy())
-    for step in rehearse(found, state, 0):
-        if isinstance(step, VhostStep):
-            state.vhost(step.vhost).apply(step.command, 0)
-        else:
-            state.apply(step.command, 0)
+    found = parse(definitions, vhost, CountingEntropy())
+    import_definitions(state, found, 0)
     return found.warnings
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.broker.access.users import DEFAULT_USER_HASH
 from penstock.broker.definitions.exporting import export, export_vhost
-from penstock.broker.definitions.importing import Definitions, DefinitionsRefused, read
+from penstock.broker.definitions.parsing import DefinitionsRefused
 from penstock.broker.errors import NotFound
 from penstock.broker.header_values import Timestamp
 from penstock.broker.internal_queues import LEASE_OF, LEASE_PREFIX, STAGE_OF, STAGE_PREFIX
@@ -16,7 +16,6 @@ from penstock.broker.topology import (
     BindQueue,
     DeclareQueue,
     PutUser,
-    SetPermissions,
 )
 from tests.broker.definitions.definition_examples import (
     RABBITMQ,
@@ -28,7 +27,6 @@ from tests.broker.definitions.definition_examples import (
     queue,
     rows,
 )
-from tests.broker.doubles import CountingEntropy
 
 # RabbitMQ's own file.
 
@@ -231,22 +229,3 @@ def test_argument_types_that_json_does_not_have_become_those_it_has() -> None:
     again = make_state()
     apply(again, json.loads(json.dumps({"queues": [row]})))
     assert rows(export(again), "queues") == [row]
-
-
-def test_reading_alone_says_what_would_be_done_in_order() -> None:
-    found: Definitions = read(RABBITMQ, None, CountingEntropy())
-    kinds = [type(step.command).__name__ for step in found.steps]
-    assert list(dict.fromkeys(kinds)) == [
-        "AddVhost",
-        "PutUser",
-        "SetPermissions",
-        "SetPolicy",
-        "DeclareExchange",
-        "DeclareQueue",
-        "BindQueue",
-        "BindExchange",
-        "SetVhostLimits",
-    ]
-    assert found.mistakes == []
-    granted = [step.command for step in found.steps if isinstance(step.command, SetPermissions)]
-    assert SetPermissions("ada", "orders", "", "^orders$", ".*") in granted

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.broker.definitions.exporting import export
-from penstock.broker.definitions.importing import DefinitionsRefused
+from penstock.broker.definitions.parsing import DefinitionsRefused
 from penstock.broker.definitions.rows import DEPTH_MAX
 from tests.broker.definitions.definition_examples import (
     RABBITMQ,

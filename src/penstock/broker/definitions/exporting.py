@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final
 
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
-from penstock.broker.definitions.importing import (
+from penstock.broker.definitions.parsing import (
     LIMITS_COMPONENT,
     LIMITS_NAME,
     MAX_CONNECTIONS,

@@ -10,7 +10,7 @@ Invariant: neither the state nor anything that hangs on it is changed.
 import re
 from typing import Final
 
-from penstock.broker.definitions.importing import (
+from penstock.broker.definitions.parsing import (
     BrokerStep,
     Definitions,
     DefinitionsRefused,

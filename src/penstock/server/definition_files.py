@@ -1,4 +1,4 @@
-"""Importing and exporting definitions: files, and the node they are applied to."""
+"""Definitions from files into a running node, and out of it. `broker/definitions` does the work."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from penstock.broker.definitions.exporting import export, export_vhost
-from penstock.broker.definitions.importing import Definitions, DefinitionsRefused, VhostStep, read
-from penstock.broker.definitions.rehearsal import rehearse
+from penstock.broker.definitions.importing import import_definitions
+from penstock.broker.definitions.parsing import Definitions, DefinitionsRefused, parse
 from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.server.world.entropy import MachineEntropy
 
@@ -34,21 +34,16 @@ def read_file(path: Path) -> object:
 
 
 def prepare(definitions: object, vhost: str | None = None) -> Definitions:
-    """Read definitions. May take a while, and needs no node: on any thread."""
-    return read(definitions, vhost, MachineEntropy())
+    """Parse definitions. May take a while, and needs no node: on any thread."""
+    return parse(definitions, vhost, MachineEntropy())
 
 
-def apply(node: Node, definitions: Definitions, now: int, origin: str = "") -> list[str]:
-    """Apply all of it, or raise `DefinitionsRefused` with nothing changed. Returns warnings. The
+def import_into(node: Node, definitions: Definitions, now: int, origin: str = "") -> list[str]:
+    """Import all of it, or raise `DefinitionsRefused` with nothing changed. Returns warnings. The
     log has one line for all of it; `origin` is where it came from.
     """
-    count = 0
-    for step in rehearse(definitions, node.state, now):
-        if isinstance(step, VhostStep):
-            node.apply_to_vhost(step.vhost, step.command, now, is_told=False)
-        else:
-            node.apply(step.command, now, is_told=False)
-        count += 1
+    count = import_definitions(node.state, definitions, now)
+    node.forget_targets()
     facts: dict[str, object] = {"file": origin, "definitions": count}
     node.container.events.record(
         Event(EventKind.DEFINITIONS_IMPORTED, Severity.INFO, Party(), "", facts)

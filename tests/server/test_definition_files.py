@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from pika.exceptions import ChannelClosedByBroker
 
 from penstock import Broker
-from penstock.broker.definitions.importing import DefinitionsRefused
+from penstock.broker.definitions.parsing import DefinitionsRefused
 from penstock.broker.errors import NotFound
 from tests.server.opened import pika_connection
 from tests.support.served import END_SECONDS, Served, amqp_port, ready_facts
@@ -133,3 +134,15 @@ def test_an_open_connection_sees_what_is_imported(penstock_broker: Broker) -> No
     )
     channel.basic_publish("amq.fanout", "", b"to somebody", mandatory=True)
     assert penstock_broker.queue_depths() == {"q": 1}
+
+
+def test_permissions_that_are_imported_hold_for_open_connections(penstock_broker: Broker) -> None:
+    """Targets that a publisher has resolved are not used after the import."""
+    channel = pika_connection(penstock_broker.url).channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"allowed")
+    row = {"user": "guest", "vhost": "/", "configure": ".*", "write": "", "read": ".*"}
+    penstock_broker.import_definitions({"permissions": [row]})
+    with pytest.raises(ChannelClosedByBroker, match="ACCESS_REFUSED"):
+        channel.basic_publish("", "q", b"refused")

@@ -1,0 +1,304 @@
+"""Parses definitions in RabbitMQ's JSON form into commands.
+
+The form is that of RabbitMQ's `/api/definitions` and of `rabbitmqctl export_definitions`, whole
+(users, virtual hosts and what is in them) or of one virtual host, whose rows name none. What this
+broker cannot do is left out with a warning; keys it does not know are ignored, because every
+release of RabbitMQ adds some.
+
+The commands come in an order that always applies: virtual hosts, users, permissions, policies,
+exchanges, queues, bindings, and limits last, because a virtual host may hold more queues than a
+limit that was set later. `rehearsal` checks them against a broker's state, `importing` applies them.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.broker.definitions.rows import Row, rows_of
+from penstock.broker.definitions.users import user_command
+from penstock.broker.errors import PreconditionFailed
+from penstock.broker.names import SERVER_NAMED_PREFIX
+from penstock.broker.policy import ApplyTo, check_definition
+from penstock.broker.topology import (
+    AddVhost,
+    BindExchange,
+    BindQueue,
+    BrokerCommand,
+    DeclareExchange,
+    DeclareQueue,
+    SetPermissions,
+    SetPolicy,
+    SetVhostLimits,
+    VhostCommand,
+)
+from penstock.world.entropy import Entropy
+
+# Parameters under which RabbitMQ keeps the limits of a virtual host.
+LIMITS_COMPONENT: Final = "vhost-limits"
+LIMITS_NAME: Final = "limits"
+MAX_QUEUES: Final = "max-queues"
+MAX_CONNECTIONS: Final = "max-connections"
+
+# Lists that only the definitions of a whole broker have.
+_WHOLE: Final = ("vhosts", "users", "permissions", "topic_permissions", "global_parameters")
+_READ: Final = ("parameters", "policies", "exchanges", "queues", "bindings")
+# Said about the file, not about a broker.
+_REMARKS: Final = frozenset(
+    {
+        "rabbit_version",
+        "rabbitmq_version",
+        "product_name",
+        "product_version",
+        "rabbitmq_definition_format",
+        "original_vhost_name",
+        "original_cluster_name",
+        "explanation",
+        "metadata",
+    }
+)
+# RabbitMQ's name for the cluster itself; it is in every export and means nothing elsewhere.
+_CLUSTER_IDENTITY: Final = "internal_cluster_id"
+_QUEUE_TYPES_ASSUMED: Final = ("", "classic", "undefined")
+# A file with one wrong habit has it in every row; a screen of mistakes shows it as well.
+_MISTAKES_SHOWN_MAX: Final = 100
+
+# A thing that rows may refer to: its kind, its virtual host ("" for none) and its name.
+Identity = tuple[str, str, str]
+
+
+class DefinitionsRefused(Exception):
+    """The definitions are wrong; nothing was applied. `mistakes` has all of it."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes: list[str] = mistakes
+        shown = mistakes[:_MISTAKES_SHOWN_MAX]
+        if len(mistakes) > len(shown):
+            shown = [*shown, f"and {len(mistakes) - len(shown)} more"]
+        count = "1 error" if len(mistakes) == 1 else f"{len(mistakes)} errors"
+        super().__init__("\n  ".join([f"the definitions have {count}:", *shown]))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStep:
+    path: str
+    command: BrokerCommand
+
+
+@dataclass(frozen=True, slots=True)
+class VhostStep:
+    path: str
+    vhost: str
+    command: VhostCommand
+
+
+Step = BrokerStep | VhostStep
+
+
+class Definitions:
+    """What a file says: commands in order, and what is wrong with it. Held during an import."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.mistakes: list[str] = []
+        self.warnings: list[str] = []
+        # Named in the file but wrong there: what refers to them is not a mistake of its own.
+        self.faulty: set[Identity] = set()
+
+
+def parse(definitions: object, vhost: str | None, entropy: Entropy) -> Definitions:
+    """Parse definitions of a whole broker, or of one virtual host into `vhost`.
+
+    Never raises: look at `mistakes`. Passwords in plain text are hashed here, 20 ms each.
+    """
+    found = Definitions()
+    if not isinstance(definitions, dict):
+        found.mistakes.append("the definitions must be a JSON object with lists such as `queues`")
+        return found
+    _check_sections(definitions, vhost, found)
+    if vhost is None:
+        _read_vhosts(definitions, found)
+        _read_users(definitions, found, entropy)
+        _read_permissions(definitions, found)
+    _read_policies(definitions, vhost, found)
+    _read_exchanges(definitions, vhost, found)
+    _read_queues(definitions, vhost, found)
+    _read_bindings(definitions, vhost, found)
+    _read_parameters(definitions, vhost, found)
+    if vhost is None:
+        _warn_of_rest(definitions, found)
+    return found
+
+
+def _check_sections(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
+    for section in definitions:
+        if section in _WHOLE and vhost is not None:
+            found.mistakes.append(
+                f"{section}: only allowed in the definitions of a whole broker, not of one vhost"
+            )
+        elif section not in _WHOLE and section not in _READ and section not in _REMARKS:
+            found.warnings.append(f"{section}: unknown section, ignored")
+
+
+def _vhost_of(row: Row, vhost: str | None) -> str:
+    """Where a row goes. RabbitMQ's export of one virtual host names it in some rows; the one that
+    is imported into may be another.
+    """
+    if vhost is not None:
+        return vhost
+    if "vhost" not in row.table:
+        row.complain(
+            "vhost",
+            "is missing; if these are the definitions of one vhost, import them into a vhost",
+        )
+        return ""
+    return row.name("vhost")
+
+
+def _read_vhosts(definitions: dict[str, object], found: Definitions) -> None:
+    for row in rows_of(definitions, "vhosts", found.mistakes):
+        name = row.name("name")
+        metadata = row.arguments("metadata")
+        queue_type = metadata.get("default_queue_type", row.table.get("default_queue_type", ""))
+        if queue_type is not None and queue_type not in _QUEUE_TYPES_ASSUMED:
+            found.warnings.append(
+                f"{row.path}.default_queue_type: ignored; queues without a type are classic"
+            )
+        if row.faulty:
+            found.faulty.add(("vhost", "", name))
+        else:
+            found.steps.append(BrokerStep(row.path, AddVhost(name)))
+
+
+def _read_users(definitions: dict[str, object], found: Definitions, entropy: Entropy) -> None:
+    for row in rows_of(definitions, "users", found.mistakes):
+        command = user_command(row, entropy)
+        if row.arguments("limits"):
+            found.warnings.append(f"{row.path}.limits: user limits are not supported, ignored")
+        if row.faulty:
+            found.faulty.add(("user", "", command.name))
+        else:
+            found.steps.append(BrokerStep(row.path, command))
+
+
+def _read_permissions(definitions: dict[str, object], found: Definitions) -> None:
+    for row in rows_of(definitions, "permissions", found.mistakes):
+        command = SetPermissions(
+            row.text("user"),
+            _vhost_of(row, None),
+            row.pattern("configure"),
+            row.pattern("write"),
+            row.pattern("read"),
+        )
+        if not row.faulty:
+            found.steps.append(BrokerStep(row.path, command))
+
+
+def _read_policies(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
+    for row in rows_of(definitions, "policies", found.mistakes):
+        place = _vhost_of(row, vhost)
+        command = SetPolicy(
+            row.text("name"),
+            row.pattern("pattern"),
+            row.arguments("definition"),
+            row.text_or("apply-to", ApplyTo.ALL.value),
+            row.integer_or("priority", 0),
+        )
+        # Key by key, so that each mistake is named with its own path.
+        for key, value in command.definition.items():
+            try:
+                check_definition({key: value})
+            except PreconditionFailed as refusal:
+                row.complain(f"definition.{key}", refusal.text)
+        if not row.faulty:
+            found.steps.append(VhostStep(row.path, place, command))
+
+
+def _read_exchanges(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
+    for row in rows_of(definitions, "exchanges", found.mistakes):
+        place = _vhost_of(row, vhost)
+        command = DeclareExchange(
+            row.name("name"),
+            row.text("type"),
+            durable=row.flag("durable"),
+            auto_delete=row.flag_or("auto_delete", False),
+            # `rabbitmqctl export_definitions` leaves it out.
+            internal=row.flag_or("internal", False),
+            arguments=row.arguments("arguments"),
+        )
+        if row.faulty:
+            found.faulty.add(("exchange", place, command.name))
+        else:
+            found.steps.append(VhostStep(row.path, place, command))
+
+
+def _read_queues(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
+    for row in rows_of(definitions, "queues", found.mistakes):
+        place = _vhost_of(row, vhost)
+        name = row.name("name")
+        if not name and not row.faulty:
+            row.complain("name", "must not be empty")
+        command = DeclareQueue(
+            name,
+            durable=row.flag("durable"),
+            auto_delete=row.flag_or("auto_delete", False),
+            arguments=row.arguments("arguments"),
+            server_named=name.startswith(SERVER_NAMED_PREFIX),
+        )
+        if row.faulty:
+            found.faulty.add(("queue", place, name))
+        else:
+            found.steps.append(VhostStep(row.path, place, command))
+
+
+def _read_bindings(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
+    for row in rows_of(definitions, "bindings", found.mistakes):
+        place = _vhost_of(row, vhost)
+        source = row.name("source")
+        destination = row.name("destination")
+        key = row.name("routing_key")
+        arguments = row.arguments("arguments")
+        kind = row.text("destination_type")
+        if kind not in {"queue", "exchange", ""}:
+            row.complain("destination_type", f"must be 'queue' or 'exchange', not '{kind}'")
+        if row.faulty:
+            continue
+        if not source and destination == key:
+            continue  # every queue has this one by itself
+        if kind == "queue":
+            command: VhostCommand = BindQueue(destination, source, key, arguments)
+        else:
+            command = BindExchange(destination, source, key, arguments)
+        found.steps.append(VhostStep(row.path, place, command))
+
+
+def _read_parameters(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
+    for row in rows_of(definitions, "parameters", found.mistakes):
+        place = _vhost_of(row, vhost)
+        component = row.text("component")
+        value = row.arguments("value") if component == LIMITS_COMPONENT else {}
+        if row.faulty:
+            continue
+        if component != LIMITS_COMPONENT:
+            found.warnings.append(
+                f"{row.path}: parameters of component {component} are not supported, ignored"
+            )
+            continue
+        limits = Row(f"{row.path}.value", value, found.mistakes)
+        command = SetVhostLimits(
+            limits.integer_or(MAX_QUEUES, -1), limits.integer_or(MAX_CONNECTIONS, -1)
+        )
+        if not limits.faulty:
+            found.steps.append(VhostStep(row.path, place, command))
+
+
+def _warn_of_rest(definitions: dict[str, object], found: Definitions) -> None:
+    for row in rows_of(definitions, "topic_permissions", found.mistakes):
+        found.warnings.append(
+            f"{row.path}: topic permissions are not supported, ignored; "
+            f"user '{row.table.get('user')}' may use every routing key"
+        )
+    for row in rows_of(definitions, "global_parameters", found.mistakes):
+        name = row.table.get("name")
+        if name != _CLUSTER_IDENTITY:
+            found.warnings.append(
+                f"{row.path}: global parameter '{name}' is not supported, ignored"
+            )

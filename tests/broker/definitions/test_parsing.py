@@ -1,0 +1,25 @@
+"""Parsing definitions changes nothing: it says what an import would do."""
+
+from penstock.broker.definitions.parsing import Definitions, parse
+from penstock.broker.topology import SetPermissions
+from tests.broker.definitions.definition_examples import RABBITMQ
+from tests.broker.doubles import CountingEntropy
+
+
+def test_commands_come_in_an_order_that_always_applies() -> None:
+    found: Definitions = parse(RABBITMQ, None, CountingEntropy())
+    kinds = [type(step.command).__name__ for step in found.steps]
+    assert list(dict.fromkeys(kinds)) == [
+        "AddVhost",
+        "PutUser",
+        "SetPermissions",
+        "SetPolicy",
+        "DeclareExchange",
+        "DeclareQueue",
+        "BindQueue",
+        "BindExchange",
+        "SetVhostLimits",
+    ]
+    assert found.mistakes == []
+    granted = [step.command for step in found.steps if isinstance(step.command, SetPermissions)]
+    assert SetPermissions("ada", "orders", "", "^orders$", ".*") in granted
