@@ -3,9 +3,8 @@
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.exchanges.exchange import Exchange
-from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.shared_services import SharedServices
+from penstock.broker.shared_services import QueueWatcher, SharedServices
 from penstock.broker.timers import Timers
 
 

@@ -19,9 +19,8 @@ from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError
 from penstock.broker.names import NAME_OCTETS_MAX
-from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.shared_services import SharedServices, Totals
+from penstock.broker.shared_services import QueueWatcher, SharedServices, Totals
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.timers import Timers, WallClock
 from penstock.broker.topology import (

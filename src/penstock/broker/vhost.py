@@ -34,11 +34,10 @@ from penstock.broker.partitions import PartitionedStream, bindings_of, declarati
 from penstock.broker.policy import Policies, Policy, definition_of
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import PublishWhenDue
-from penstock.broker.queue_watcher import QueueWatcher
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.routing_table import RoutingTable
-from penstock.broker.shared_services import SharedServices
+from penstock.broker.shared_services import QueueWatcher, SharedServices
 from penstock.broker.sink_table import Sink, SinkTable
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.topology import (

@@ -7,7 +7,6 @@ In this case, a message broker/queue."
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.access.permissions import Access
-from penstock.broker.durability import Durability
 from penstock.broker.events import EventLog
 from penstock.broker.message import Publisher
 from penstock.broker.publishing.publish import PublishInterceptor
@@ -19,6 +18,21 @@ from penstock.dialects.translator import Translator
 from penstock.dialects.turn import Turns
 from penstock.wire.outgoing import Outgoing
 from penstock.world.entropy import Entropy
+
+
+class Durability:
+    """How far the journal was written, and how far it is durable. Confirms and replies wait for it.
+    Held by the container, changed by the node alone, and read by whoever waits. Without a journal both
+    positions stay zero and nobody waits.
+    """
+
+    def __init__(self) -> None:
+        # Behind what the last tick wrote, and behind what survives a power loss.
+        self.written: int = 0
+        self.durable: int = 0
+        # Behind the last tick that wrote definitions, and how many changes were written by then.
+        self.definitions: int = 0
+        self.definition_count: int = 0
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

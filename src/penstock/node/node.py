@@ -10,7 +10,6 @@ be blamed for is told to the `FailureListener`, and everything else of the tick 
 from typing import Final
 
 from penstock.broker.command_events import event_of, vhost_event_of
-from penstock.broker.durability import Durability
 from penstock.broker.entry import QueueEntry
 from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
 from penstock.broker.ledger.ledger import Ledger
@@ -23,7 +22,7 @@ from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.login import server_properties
 from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.connection import Connection
-from penstock.dialects.container import Container, EndOfTickAnswer
+from penstock.dialects.container import Container, Durability, EndOfTickAnswer
 from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer

@@ -2,7 +2,6 @@
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.durability import Durability
 from penstock.broker.leases.leases import resume_leases
 from penstock.broker.message import MessageDecoder
 from penstock.broker.sinks.sinks import resume_sinks
@@ -14,6 +13,7 @@ from penstock.broker.store.records import TICK_RECORD
 from penstock.broker.store.recovery import StoreRecovery
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.opening import durable_ends, open_streams
+from penstock.dialects.container import Durability
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import RecoveredJournal, TornTail, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint

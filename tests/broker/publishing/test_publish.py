@@ -13,8 +13,8 @@ from penstock.broker.publishing.publish import (
     publish_plain,
 )
 from penstock.broker.publishing.target import Target, resolve_target
-from penstock.broker.queue_watcher import RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.shared_services import RouteCount
 from penstock.broker.topology import BindExchange, BindQueue, DeclareExchange, DeclareQueue
 from penstock.broker.vhost import VirtualHost
 from tests.broker.doubles import PlainProperties, make_vhost

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.broker.message import Address
 from penstock.broker.publishing.target import Target, resolve_target, target_of
-from penstock.broker.queue_watcher import QueueWatcher, RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.shared_services import QueueWatcher, RouteCount
 from penstock.broker.topology import (
     BindExchange,
     BindQueue,

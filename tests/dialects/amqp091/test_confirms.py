@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.durability import Durability
 from penstock.dialects.amqp091.confirms import Confirms
-from penstock.dialects.container import EndOfTickAnswer
+from penstock.dialects.container import Durability, EndOfTickAnswer
 from penstock.formats.amqp091_frames import METHOD_FRAME, encode_frame
 from penstock.wire.amqp091.methods_generated import BasicAck, BasicNack, decode_method
 from penstock.wire.outgoing import Outgoing

@@ -10,8 +10,8 @@ from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.publishing.target import Target
-from penstock.broker.queue_watcher import RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.shared_services import RouteCount
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.staged import Transaction

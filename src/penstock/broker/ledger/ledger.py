@@ -14,8 +14,8 @@ from typing import Final
 from penstock.broker.arguments import STREAM
 from penstock.broker.ledger.queue_ledger import PUBLISHERS_MAX, LedgerPages, QueueLedger
 from penstock.broker.ledger.routes import ROUTES_MAX, Routes
-from penstock.broker.queue_watcher import QueueWatcher, RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.shared_services import QueueWatcher, RouteCount
 from penstock.broker.state import BrokerState
 from penstock.formats import ledger_records as records
 from penstock.world.disk import AppendFile, Disk

@@ -8,7 +8,7 @@ begun anew after a while, so that a key that has become busy gets a line of its 
 
 from typing import Final
 
-from penstock.broker.queue_watcher import RouteCount
+from penstock.broker.shared_services import RouteCount
 
 # Keys that are told apart, and prefixes: a megabyte of memory, and a quarter of it in a file.
 ROUTES_MAX: Final = 4096

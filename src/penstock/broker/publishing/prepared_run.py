@@ -13,9 +13,9 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.publishing.target import Target
-from penstock.broker.queue_watcher import RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue_journal import PreparedRecords
+from penstock.broker.shared_services import RouteCount
 
 # Messages of others that may arrive while a run is made, which takes a second or two. A queue has
 # positions for more than 2^40 runs.

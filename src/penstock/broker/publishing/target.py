@@ -18,9 +18,9 @@ from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.message import NO_EXPIRATION, Address, Properties
 from penstock.broker.publishing.routing import Route, resolve, resolve_keys
-from penstock.broker.queue_watcher import RouteCount
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.routing_table import RoutingTable
+from penstock.broker.shared_services import RouteCount
 from penstock.broker.streams.stream import Stream, as_stream
 
 

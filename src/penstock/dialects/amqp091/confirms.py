@@ -9,8 +9,7 @@ Invariants: every sequence number is acknowledged or refused exactly once, in or
 
 from collections import deque
 
-from penstock.broker.durability import Durability
-from penstock.dialects.container import EndOfTickAnswer
+from penstock.dialects.container import Durability, EndOfTickAnswer
 from penstock.formats.amqp091_frames import ACK_START, END, METHOD, NACK_START
 from penstock.wire.outgoing import Outgoing
 

@@ -15,8 +15,7 @@ belongs to number `_answered + 1 + i`.
 from collections import deque
 from typing import Final
 
-from penstock.broker.durability import Durability
-from penstock.dialects.container import Container, EndOfTickAnswer
+from penstock.dialects.container import Container, Durability, EndOfTickAnswer
 from penstock.wire.amqp10.conditions_generated import RESOURCE_LIMIT_EXCEEDED
 from penstock.wire.amqp10.link import RCV_FIRST, RCV_SECOND
 from penstock.wire.amqp10.performatives_generated import Error, Rejected
