@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
-from penstock.dialects.amqp10.links.resumption import ResumableLinks
+from penstock.dialects.amqp10.links.suspended_links import ResumableLinks
 from penstock.dialects.connection import Connection
 
 # What a message costs beside its body: itself, its entry, their places in lists. Measured as the

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.dialects.amqp10.links.resumption import ResumableLinks
+from penstock.dialects.amqp10.links.suspended_links import ResumableLinks
 from penstock.dialects.amqp10.login import open_properties
 from penstock.dialects.container import Container
 from penstock.wire.amqp10.limits import Limits

@@ -13,9 +13,9 @@ from penstock.dialects.amqp10.links.management_link import (
     Requests,
     Responses,
 )
-from penstock.dialects.amqp10.links.resumption import ResumableLinks
 from penstock.dialects.amqp10.links.source_attach import attach_source
-from penstock.dialects.amqp10.links.target_end import attach_target
+from penstock.dialects.amqp10.links.suspended_links import ResumableLinks
+from penstock.dialects.amqp10.links.target_attach import attach_target
 from penstock.dialects.amqp10.management.answering import ADDRESSES
 from penstock.wire.amqp10.link import SND_SETTLED, Link
 from penstock.wire.amqp10.performatives_generated import Attach, Coordinator, Target

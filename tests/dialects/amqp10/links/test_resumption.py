@@ -7,7 +7,7 @@ import pytest
 from penstock.broker.message import NOBODY, Address, Message
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeleteQueue
-from penstock.dialects.amqp10.links import resumption
+from penstock.dialects.amqp10.links import suspended_links
 from penstock.dialects.amqp10.messages.properties import read_head
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import (
@@ -384,7 +384,7 @@ def test_suspended_links_are_bounded(house: House) -> None:
     registry = house.node.amqp10.links
     receive(house).peer.lose()
     (first,) = registry._suspended.values()
-    for number in range(resumption.SUSPENDED_MAX):
+    for number in range(suspended_links.SUSPENDED_MAX):
         assert registry._suspended
         registry._suspended[("", "", "", str(number), False)] = first
     # The next one is one too many: the first goes.

@@ -1,152 +1,130 @@
-"""Suspended links, and how an attach resumes them: links by container and name.
+"""Resumes a suspended link: whether an attach comes back to it, and what becomes of what it had sent.
 
-A link endpoint lives as long as its terminus: over a detach that does not close, and where its
-expiry policy and time-out allow it, over the end of the session and of the connection. Meanwhile
-it is suspended, and keeps what is unsettled; an attach with the same name from the same container
-finds it again. While it is attached, such an attach steals it.
+Both sides name their unsettled deliveries in their attaches (specification 2.6.13). For a link on
+which we send, the receiver's map says what to do with each delivery that the suspended link kept:
 
-Invariants: a key is attached, or suspended, or unknown; a suspended link expires once or is resumed
-once.
+    the receiver says          we
+    an outcome                 apply it, and say that it is settled
+    nothing final              send it again, with its tag, as the same delivery
+    nothing at all             send it again, with its tag: it never came, or its settlement was lost
+
+What the receiver has and we have not is settled: it learns so from our map. For a link on which we
+receive, our map tells the producer the outcomes that it has not heard.
+
+Invariant: a suspended link is resumed, or it has expired and the attach makes a new one.
 """
 
-from typing import Final
-
-from mypy_extensions import mypyc_attr
-
-from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.timers import NEVER as NOT_DUE
-from penstock.broker.timers import Timer, Timers
-from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
-from penstock.dialects.amqp10.nodes.termini import LINK_DETACH, NEVER, SESSION_END, Node
+from penstock.broker.errors import Refusal
+from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.amqp10.links.deliver import LinkConsumer, Resumption
+from penstock.dialects.amqp10.links.outcomes import apply_outcome, is_final
+from penstock.dialects.amqp10.links.source_link import SuspendedSource
+from penstock.dialects.amqp10.links.target_end import SuspendedTarget
+from penstock.dialects.amqp10.links.unsettled_map import put_unsettled
+from penstock.dialects.amqp10.nodes.nodes import TargetNode, resume_source, resume_target
+from penstock.wire.amqp10.performatives_generated import Attach, Target
+from penstock.wire.amqp10.receiving import ReceivingLink
+from penstock.wire.amqp10.sending import SendingLink
 from penstock.wire.amqp10.session import Session
+from penstock.wire.amqp10.values import Composite
 
-# Above it the one that was suspended first expires. With all that a link may keep it is a few
-# gigabytes in the worst case, with what links keep in practice a few megabytes.
-SUSPENDED_MAX: Final = 10_000
-# A peer that is away for longer than a day begins anew, whatever it asked for.
-TIMEOUT_MS_MAX: Final = 24 * 60 * 60 * 1000
+# Links on which we send.
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class SuspendedLink(Timer):
-    """A link endpoint without an attachment. Held by `ResumableLinks`; due when it expires."""
-
-    def __init__(self, key: LinkKey, node: Node, session: Session, connection_number: int) -> None:
-        super().__init__()
-        self.key: LinkKey = key
-        self.policy: str = node.expiry_policy
-        self.timeout_ms: int = min(node.timeout_ms, TIMEOUT_MS_MAX)
-        # Where it was attached last: its time-out may begin when these end.
-        self.session: Session = session
-        self.connection_number: int = connection_number
-        self.links: ResumableLinks | None = None
-
-    def fire(self, now: int) -> None:
-        if self.links is not None:
-            self.links.expire(self, now)
-
-    def expired(self, now: int) -> None:
-        """Nobody can resume it any more: what it kept is given back."""
-        raise NotImplementedError
-
-    def held_bytes(self, message_bytes: int) -> int:
-        """As a `LinkEnd`'s."""
-        return 0
-
-    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
-        """Append everything that is out with it."""
-
-
-class ResumableLinks:
-    """All links of one node by container and name. Held by the dialect."""
-
-    def __init__(self, timers: Timers) -> None:
-        self._timers: Timers = timers
-        self._attached: dict[LinkKey, LinkEnd] = {}
-        # In order of their suspension.
-        self._suspended: dict[LinkKey, SuspendedLink] = {}
-
-    def find(self, key: LinkKey, now: int) -> SuspendedLink | None:
-        """What an attach of this link comes back to. Where it is attached, that attachment ends."""
-        attached = self._attached.get(key)
-        if attached is not None:
-            attached.steal(now)
-        suspended = self._suspended.pop(key, None)
-        if suspended is not None:
-            self._timers.cancel(suspended)
-        return suspended
-
-    def attached(self, end: LinkEnd) -> None:
-        self._attached[end.key] = end
-
-    def detached(self, end: LinkEnd) -> None:
-        if self._attached.get(end.key) is end:
-            del self._attached[end.key]
-
-    def suspend(self, suspended: SuspendedLink, parting: Parting, now: int) -> None:
-        """Keep it until it is found again or expires; see `may_suspend`."""
-        self._suspended[suspended.key] = suspended
-        suspended.links = self
-        if len(self._suspended) > SUSPENDED_MAX:
-            self.expire(next(iter(self._suspended.values())), now)
-        if _begins_timeout(suspended.policy, parting):
-            self._timers.schedule(suspended, now + suspended.timeout_ms)
-
-    def session_ended(self, session: Session, now: int) -> None:
-        """Also for links that were detached before it."""
-        for suspended in list(self._suspended.values()):
-            if suspended.session is session and suspended.policy == SESSION_END:
-                self._time_out(suspended, now)
-
-    def connection_ended(self, connection_number: int, now: int) -> None:
-        for suspended in list(self._suspended.values()):
-            if suspended.connection_number == connection_number and suspended.policy != NEVER:
-                self._time_out(suspended, now)
-
-    def _time_out(self, suspended: SuspendedLink, now: int) -> None:
-        if suspended.due != NOT_DUE:
-            return
-        if suspended.timeout_ms == 0:
-            self.expire(suspended, now)
+def resumes_source(found: SuspendedSource, attach: Attach, now: int) -> bool:
+    """Whether the attach of a receiver goes on with the suspended link; otherwise that is over."""
+    source = attach.source
+    if source is None or found.node.is_for(source):
+        try:
+            resume_source(found.node)
+        except Refusal:
+            pass
         else:
-            self._timers.schedule(suspended, now + suspended.timeout_ms)
-
-    def expire(self, suspended: SuspendedLink, now: int) -> None:
-        if self._suspended.get(suspended.key) is suspended:
-            del self._suspended[suspended.key]
-            self._timers.cancel(suspended)
-            suspended.expired(now)
-
-    def suspended_count(self) -> int:
-        return len(self._suspended)
-
-    def held_bytes(self, message_bytes: int) -> int:
-        """Octets of what is out with suspended links."""
-        octets = 0
-        for suspended in self._suspended.values():
-            octets += suspended.held_bytes(message_bytes)
-        return octets
-
-    def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
-        """Append everything that is out with suspended links."""
-        for suspended in self._suspended.values():
-            suspended.add_unsettled(found)
+            return True
+    found.expired(now)
+    return False
 
 
-def may_suspend(node: Node, parting: Parting) -> bool:
-    """Whether a link endpoint outlives this end of its attachment."""
-    if parting is Parting.STOLEN:
+def resume_deliveries(
+    context: ConnectionContext,
+    session: Session,
+    link: SendingLink,
+    attach: Attach,
+    found: SuspendedSource,
+    consumer: LinkConsumer,
+    answer: Attach,
+) -> None:
+    """Go on with what the suspended link had sent; our map goes into the answer."""
+    maps = _compare(found, attach, context.now)
+    consumer.resume(maps.resumptions, maps.unasked)
+    if any([resumption.entry is None for resumption in maps.resumptions]):
+        # Said to be settled only when that would survive a power loss.
+        context.container.hold_until_durable(context.outgoing)
+    link.first_tag = found.next_tag
+    put_unsettled(answer, maps.ours, session.frame_max)
+
+
+class _ComparedMaps:
+    """What came of comparing two maps of unsettled deliveries."""
+
+    def __init__(self) -> None:
+        self.ours: dict[bytes, Composite | None] = {}
+        self.resumptions: list[Resumption] = []
+        self.unasked: list[Resumption] = []
+
+
+def _compare(found: SuspendedSource, attach: Attach, now: int) -> _ComparedMaps:
+    """Compare with the receiver's map: what it has decided is done here, the rest is to be sent
+    again.
+    """
+    theirs: dict[bytes, Composite | None] = attach.unsettled or {}
+    maps = _ComparedMaps()
+    queue = found.node.queue
+    for delivery in found.kept:
+        known = delivery.tag in theirs
+        state = theirs.get(delivery.tag)
+        if known and is_final(state):
+            apply_outcome(queue, delivery.entry, found.holder, state, now)
+            settled = Resumption(delivery.tag, None, True)
+            settled.outcome = state
+            maps.ours[delivery.tag] = state
+            maps.resumptions.append(settled)
+        elif known or not attach.incomplete_unsettled:
+            maps.ours[delivery.tag] = None
+            maps.resumptions.append(Resumption(delivery.tag, delivery.entry, known))
+        else:
+            # The receiver may have it without having said so. It attaches once more, and is to
+            # say then.
+            maps.ours[delivery.tag] = None
+            maps.unasked.append(Resumption(delivery.tag, delivery.entry, False))
+    found.kept = []
+    return maps
+
+
+# Links on which we receive.
+
+
+def resumes_target(found: SuspendedTarget, target: Target, now: int) -> bool:
+    """Whether the attach of a producer goes on with the suspended link; otherwise that is over."""
+    if _is_same(found.node, target):
+        resume_target(found.node)
         return True
-    if parting is Parting.CLOSED:
-        return False
-    return not _begins_timeout(node.expiry_policy, parting) or node.timeout_ms > 0
+    found.expired(now)
+    return False
 
 
-def _begins_timeout(policy: str, parting: Parting) -> bool:
-    """Whether the event that a policy names has come."""
-    if policy == NEVER:
+def resume_outcomes(
+    session: Session,
+    link: ReceivingLink,
+    attach: Attach,
+    found: SuspendedTarget,
+    remembers: bool,
+) -> dict[bytes, Composite | None]:
+    """Go on with the outcomes that the producer has not heard; returns our map."""
+    return found.answers.resume(session, link, attach.unsettled or {}, remembers)
+
+
+def _is_same(node: TargetNode, target: Target) -> bool:
+    if target.dynamic:
         return False
-    if parting is Parting.CONNECTION_ENDED or policy == LINK_DETACH:
-        return True
-    return parting is Parting.SESSION_ENDED and policy == SESSION_END
+    return target.address == node.answered.address

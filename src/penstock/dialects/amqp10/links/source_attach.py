@@ -9,17 +9,17 @@ from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.browse import BrowsingEnd
 from penstock.dialects.amqp10.links.deliver import LinkConsumer
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey
-from penstock.dialects.amqp10.links.resumption import ResumableLinks
-from penstock.dialects.amqp10.links.source_link import SettledMaps, SourceEnd, SuspendedSource
+from penstock.dialects.amqp10.links.resumption import resume_deliveries, resumes_source
+from penstock.dialects.amqp10.links.source_link import SourceEnd, SuspendedSource
 from penstock.dialects.amqp10.links.stream_deliver import StreamLinkConsumer
-from penstock.dialects.amqp10.links.unsettled_map import first_free_tag, put_unsettled
+from penstock.dialects.amqp10.links.suspended_links import ResumableLinks
+from penstock.dialects.amqp10.links.unsettled_map import first_free_tag
 from penstock.dialects.amqp10.nodes.nodes import (
     Ending,
     SourceNode,
     recall_source,
     release_source,
     resolve_source,
-    resume_source,
 )
 from penstock.wire.amqp10.link import SND_SETTLED, Link
 from penstock.wire.amqp10.performatives_generated import Attach
@@ -43,7 +43,7 @@ def attach_source(
     key: LinkKey = (user.vhost.name, user.user, context.container_id, link.name, False)
     found = links.find(key, context.now)
     if isinstance(found, SuspendedSource):
-        if _resumes(found, attach, context.now):
+        if resumes_source(found, attach, context.now):
             _attach_again(context, links, session, link, attach, found, ends)
             return
     node = _new_node(context, link, attach)
@@ -57,20 +57,6 @@ def attach_source(
     except Refusal:
         release_source(node, Ending.CLOSED, context.now)
         raise
-
-
-def _resumes(found: SuspendedSource, attach: Attach, now: int) -> bool:
-    """Whether the attach goes on with the suspended link; otherwise that is over."""
-    source = attach.source
-    if source is None or found.node.is_for(source):
-        try:
-            resume_source(found.node)
-        except Refusal:
-            pass
-        else:
-            return True
-    found.expired(now)
-    return False
 
 
 def _new_node(context: ConnectionContext, link: SendingLink, attach: Attach) -> SourceNode:
@@ -160,15 +146,7 @@ def _consume(
     default_outcome = None if attach.source is None else attach.source.default_outcome
     answer = _answer(attach, node)
     if found is not None:
-        maps: SettledMaps = found.settle(
-            attach.unsettled or {}, attach.incomplete_unsettled, context.now
-        )
-        consumer.resume(maps.resumptions, maps.unasked)
-        if any([resumption.entry is None for resumption in maps.resumptions]):
-            # Said to be settled only when that would survive a power loss.
-            context.container.hold_until_durable(context.outgoing)
-        link.first_tag = found.next_tag
-        put_unsettled(answer, maps.ours, session.frame_max)
+        resume_deliveries(context, session, link, attach, found, consumer, answer)
         default_outcome = default_outcome or found.default_outcome
     # Also of a link that we have forgotten: what the map does not name has tags that we do not know.
     consumer.only_resumes = attach.incomplete_unsettled

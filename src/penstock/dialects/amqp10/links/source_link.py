@@ -1,14 +1,7 @@
-"""Our end of an outgoing link: attached, suspended, resumed, gone.
+"""Our end of an outgoing link: attached, suspended, gone.
 
-A suspended link has no consumer at its queue, but what it had sent unsettled stays out with it.
-When the receiver comes back, its map of unsettled deliveries says what to do with each (2.6.13):
-
-    the receiver says          we
-    an outcome                 apply it, and say that it is settled
-    nothing final              send it again, with its tag, as the same delivery
-    nothing at all             send it again, with its tag: it never came, or its settlement was lost
-
-What the receiver has and we have not is settled: it learns so from our map.
+A suspended link has no consumer at its queue, but what it had sent unsettled stays out with it until
+the link is resumed (`resumption.py`) or expires.
 
 Invariant: when an attachment ends, everything that it had sent unsettled is the suspended link's, or
 a transaction's, or the queue's again, and the attachment has nothing: what its receiver says after
@@ -22,11 +15,15 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.reading import ReadPosition
 from penstock.broker.sampled import SAMPLE_COUNT, sampled_bytes
 from penstock.dialects.amqp10.context import ConnectionContext
-from penstock.dialects.amqp10.links.deliver import LinkConsumer, Resumption, SentEntry
+from penstock.dialects.amqp10.links.deliver import LinkConsumer, SentEntry
 from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkKey, Parting
-from penstock.dialects.amqp10.links.outcomes import apply_outcome, give_back, is_final
-from penstock.dialects.amqp10.links.resumption import ResumableLinks, SuspendedLink, may_suspend
+from penstock.dialects.amqp10.links.outcomes import give_back
 from penstock.dialects.amqp10.links.settlement import Settlement
+from penstock.dialects.amqp10.links.suspended_links import (
+    ResumableLinks,
+    SuspendedLink,
+    may_suspend,
+)
 from penstock.dialects.amqp10.nodes.nodes import Ending, SourceNode, release_source
 from penstock.wire.amqp10.sending import SendingLink
 from penstock.wire.amqp10.session import Session
@@ -182,40 +179,3 @@ class SuspendedSource(SuspendedLink):
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         for delivery in self.kept:
             found.append((self.node.queue, delivery.entry))
-
-    def settle(
-        self, theirs: dict[bytes, Composite | None], is_incomplete: bool, now: int
-    ) -> "SettledMaps":
-        """Compare with the receiver's map: what it has decided is done here, the rest is to be
-        sent again.
-        """
-        maps = SettledMaps()
-        queue = self.node.queue
-        for delivery in self.kept:
-            known = delivery.tag in theirs
-            state = theirs.get(delivery.tag)
-            if known and is_final(state):
-                apply_outcome(queue, delivery.entry, self.holder, state, now)
-                settled = Resumption(delivery.tag, None, True)
-                settled.outcome = state
-                maps.ours[delivery.tag] = state
-                maps.resumptions.append(settled)
-            elif known or not is_incomplete:
-                maps.ours[delivery.tag] = None
-                maps.resumptions.append(Resumption(delivery.tag, delivery.entry, known))
-            else:
-                # The receiver may have it without having said so. It attaches once more, and is
-                # to say then.
-                maps.ours[delivery.tag] = None
-                maps.unasked.append(Resumption(delivery.tag, delivery.entry, False))
-        self.kept = []
-        return maps
-
-
-class SettledMaps:
-    """What came of comparing two maps of unsettled deliveries."""
-
-    def __init__(self) -> None:
-        self.ours: dict[bytes, Composite | None] = {}
-        self.resumptions: list[Resumption] = []
-        self.unasked: list[Resumption] = []
