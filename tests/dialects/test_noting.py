@@ -141,7 +141,7 @@ def test_links_that_are_refused_are_told_with_their_names() -> None:
     peer.receiver(session, "/queues/nowhere", "first")
     missing = events.of(EventKind.LINK_ERROR)
     assert missing.facts == {"link": "first"}
-    house.node.apply(SetPermissions("guest", "/", "^$", "^$", "^$"), 1, is_told=False)
+    house.node.apply(SetPermissions("guest", "/", "^$", "^$", "^$"), 1)
     peer.receiver(session, "/queues/q", "second")
     denied = events.of(EventKind.ACCESS_DENIED)
     assert denied.facts == {"link": "second"}
