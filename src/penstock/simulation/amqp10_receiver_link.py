@@ -249,21 +249,8 @@ class HoldingListener(DeliveryListener):
     ) -> None:
         link.session.taken(1)
         if self._user.link is link:
-            self._user.got(delivery_id, tag, payload, settled, state, False)
-
-    def delivery_resumed(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        link.session.taken(1)
-        if self._user.link is link:
-            self._user.got(delivery_id, tag, payload, settled, state, True)
+            is_resumed = link.delivery_is_resumed
+            self._user.got(delivery_id, tag, payload, settled, state, is_resumed)
 
     def sender_settled(
         self, link: ReceivingLink, delivery_id: int, tag: bytes, state: Composite | None

@@ -141,20 +141,7 @@ class KeepingReceiver(DeliveryListener):
         state: Composite | None,
     ) -> None:
         link.session.taken(1)
-        self.got.append(Delivery(delivery_id, tag, payload, settled, False))
-
-    def delivery_resumed(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        link.session.taken(1)
-        delivery = Delivery(delivery_id, tag, payload, settled, True)
+        delivery = Delivery(delivery_id, tag, payload, settled, link.delivery_is_resumed)
         delivery.state = state
         self.got.append(delivery)
 

@@ -80,20 +80,8 @@ class KeepingReceiver(DeliveryListener):
     ) -> None:
         if self.takes:
             link.session.taken(1)
-        self.calls.add("delivery", link.name, delivery_id, tag, payload, settled, state)
-
-    def delivery_resumed(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        link.session.taken(1)
-        self.calls.add("resumed", link.name, delivery_id, tag, payload, settled, state)
+        name = "resumed" if link.delivery_is_resumed else "delivery"
+        self.calls.add(name, link.name, delivery_id, tag, payload, settled, state)
 
     def sender_settled(
         self, link: ReceivingLink, delivery_id: int, tag: bytes, state: Composite | None

@@ -107,15 +107,12 @@ class Assembler:
         session.untaken += 1
         message_format = first.message_format or 0
         link.delivery_settle_mode = first.rcv_settle_mode
-        if first.resume:
-            link.listener.delivery_resumed(
-                link, delivery_id, tag, whole, settled, message_format, state
-            )
-        else:
-            link.listener.delivery_received(
-                link, delivery_id, tag, whole, settled, message_format, state
-            )
+        link.delivery_is_resumed = first.resume
+        link.listener.delivery_received(
+            link, delivery_id, tag, whole, settled, message_format, state
+        )
         link.delivery_settle_mode = None
+        link.delivery_is_resumed = False
 
     def _hold(self, size: int) -> None:
         if self.octets + size > self._bytes_max:

@@ -36,21 +36,9 @@ class DeliveryListener:
         state: Composite | None,
     ) -> None:
         """A whole delivery. The session's window waits for `session.taken(1)`; an unsettled one
-        also for `Session.settle`.
+        also for `Session.settle`. Of one that began on an earlier attachment of the link,
+        `link.delivery_is_resumed` is set meanwhile.
         """
-        raise NotImplementedError
-
-    def delivery_resumed(
-        self,
-        link: "ReceivingLink",
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        """As `delivery_received`, of a delivery that began on an earlier attachment of the link."""
         raise NotImplementedError
 
     def sender_settled(
@@ -69,7 +57,13 @@ class RequestListener(DeliveryListener):
     like any other, and nothing is left for its sender to settle.
     """
 
-    def delivery_resumed(
+    def request_received(
+        self, link: "ReceivingLink", delivery_id: int, payload: bytes, settled: bool
+    ) -> None:
+        """As `delivery_received`."""
+        raise NotImplementedError
+
+    def delivery_received(
         self,
         link: "ReceivingLink",
         delivery_id: int,
@@ -79,7 +73,7 @@ class RequestListener(DeliveryListener):
         message_format: int,
         state: Composite | None,
     ) -> None:
-        self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
+        self.request_received(link, delivery_id, payload, settled)
 
     def sender_settled(
         self, link: "ReceivingLink", delivery_id: int, tag: bytes, state: Composite | None
@@ -110,6 +104,8 @@ class ReceivingLink(Link):
 
         # rcv-settle-mode of the delivery that is being told; None when it says none of its own.
         self.delivery_settle_mode: int | None = None
+        # Whether that delivery began on an earlier attachment of the link.
+        self.delivery_is_resumed: bool = False
 
         # The delivery in the making.
         self.first: Transfer | None = None

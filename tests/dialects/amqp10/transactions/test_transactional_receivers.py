@@ -14,9 +14,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Source,
     TransactionalState,
 )
-from penstock.wire.amqp10.receiving import ReceivingLink
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
-from penstock.wire.amqp10.values import Composite
 from tests.dialects.amqp10.doubles import (
     House,
     KeepingReceiver,
@@ -203,20 +201,7 @@ def test_moving_a_message_happens_as_a_whole(scene: Scene) -> None:
 
 
 class StateKeeper(KeepingReceiver):
-    """Also keeps what the transfers say."""
-
-    def delivery_received(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        super().delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
-        self.got[-1].state = state
+    """Also says in which transactions the transfers came."""
 
     def states(self) -> list[bytes | None]:
         """The transactions that the transfers name."""

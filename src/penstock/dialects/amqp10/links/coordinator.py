@@ -72,15 +72,8 @@ class CoordinatorLink(RequestListener):
         self._rejects: bool = rejects
         self._transactions: dict[bytes, Transaction] = {}
 
-    def delivery_received(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
+    def request_received(
+        self, link: ReceivingLink, delivery_id: int, payload: bytes, settled: bool
     ) -> None:
         link.session.taken(1)
         if settled:

@@ -81,15 +81,8 @@ class Requests(RequestListener):
         self._session: Session = session
         self._pair: ManagementPair = pair
 
-    def delivery_received(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
+    def request_received(
+        self, link: ReceivingLink, delivery_id: int, payload: bytes, settled: bool
     ) -> None:
         link.session.taken(1)
         outcome: Composite = OUTCOME_ACCEPTED

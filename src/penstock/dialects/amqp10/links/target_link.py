@@ -131,25 +131,6 @@ class TargetLink(DeliveryListener):
             # Complete: it must not keep the link alive while it waits in a queue.
             message.publisher = None
 
-    def delivery_resumed(
-        self,
-        link: ReceivingLink,
-        delivery_id: int,
-        tag: bytes,
-        payload: bytes,
-        settled: bool,
-        message_format: int,
-        state: Composite | None,
-    ) -> None:
-        if tag in self.known or payload:
-            self.delivery_received(link, delivery_id, tag, payload, settled, message_format, state)
-            return
-        # Nothing of it is here, and nothing of it came.
-        link.session.taken(1)
-        self._answers.listed()
-        if not settled:
-            self._answers.decided(self._answers.next(delivery_id, tag), _RELEASED)
-
     def sender_settled(
         self, link: ReceivingLink, delivery_id: int, tag: bytes, state: Composite | None
     ) -> None:
@@ -171,6 +152,11 @@ class TargetLink(DeliveryListener):
         if self.known and tag in self.known:
             self.known.discard(tag)
             answers.repeat(delivery_id, tag, settled)
+            return
+        if link.delivery_is_resumed and not payload:
+            # Nothing of it is here, and nothing of it came.
+            if not settled:
+                answers.decided(answers.next(delivery_id, tag), _RELEASED)
             return
         if message_format:
             raise LinkFault(NOT_IMPLEMENTED, f"message-format {message_format} is not supported")
