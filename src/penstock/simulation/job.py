@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.vhost import VirtualHost
-from penstock.dialects.container import EndOfTickAnswer
+from penstock.node.durable_answer import DurableAnswer
 from penstock.node.node import Node
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
@@ -18,31 +18,6 @@ from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
 
 INTERVAL_US_MAX: Final = 80_000
-
-
-class DurableReply(EndOfTickAnswer):
-    """Answers once everything that was written by now is safe. Held by the node's lists."""
-
-    def __init__(self, node: Node, answer: Callable[[], None]) -> None:
-        self._node = node
-        self._answer = answer
-        self._position = -1
-        self._is_answered = False
-        node.container.answer_list.append(self)
-
-    def flush(self) -> None:
-        durability = self._node.durability
-        if self._position < 0:
-            self._position = durability.written
-        if not self._is_answered and durability.durable >= self._position:
-            self._is_answered = True
-            self._answer()
-
-    def is_waiting(self) -> bool:
-        return not self._is_answered
-
-    def became_durable(self) -> None:
-        self._node.container.answer_list.append(self)
 
 
 class Job(ABC):
@@ -96,7 +71,7 @@ class Job(ABC):
     def when_safe(self, then: Callable[[], None]) -> None:
         """What this turn did will be answered by a call."""
         self._asked_life = self._host.life
-        DurableReply(self._host.node, lambda: self._answered(then))
+        DurableAnswer(self._host.node, lambda: self._answered(then))
 
     def _answered(self, then: Callable[[], None]) -> None:
         self._asked_life = 0

@@ -10,7 +10,8 @@ import asyncio
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from penstock.server.http.durable_answer import Awaited, DurableAnswer
+from penstock.node.durable_answer import DurableAnswer
+from penstock.server.http.awaited import Awaited
 from penstock.world.disk import DiskError
 
 if TYPE_CHECKING:
