@@ -17,7 +17,6 @@ Invariants
 
 from typing import Final
 
-from penstock.broker.message import Publisher
 from penstock.broker.publishing.prepared_run import PreparedRuns
 from penstock.broker.publishing.publish import Outcome as PublishOutcome
 from penstock.broker.publishing.publish import publish_resolved
@@ -27,6 +26,7 @@ from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.publish import publish_with_all_rules, return_unrouted
 from penstock.dialects.amqp091.reply_to import is_direct_reply
 from penstock.dialects.amqp091.staged import StagedPublish, StagedSettlement
+from penstock.dialects.commit_answer import CommitAnswer
 from penstock.dialects.turn import COMPARED_PER_UNIT, ENQUEUED_PER_UNIT, ROUTE_UNITS, PendingWork
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import TxCommitOk
@@ -138,7 +138,7 @@ class Commit(PendingWork):
 
     def finish(self, now: int) -> None:
         channel = self.channel
-        answer = CommitAnswer(channel)
+        answer = TxCommitAnswer(channel)
         if self._can_publish_runs():
             self._runs.publish()
             accepted = self._publish_each(self._one_by_one, answer, now)
@@ -199,9 +199,7 @@ class Commit(PendingWork):
             and self._runs.can_be_published()
         )
 
-    def _publish_each(
-        self, publishes: list[StagedPublish], answer: "CommitAnswer", now: int
-    ) -> bool:
+    def _publish_each(self, publishes: list[StagedPublish], answer: CommitAnswer, now: int) -> bool:
         """False when one of them was refused."""
         channel = self.channel
         interceptor = channel.container.interceptor
@@ -235,38 +233,18 @@ class Commit(PendingWork):
         return (self._routed + len(self._settlements)) // ENQUEUED_PER_UNIT
 
 
-class CommitAnswer(Publisher):
-    """Says tx.commit-ok when nobody holds any of the messages. Held by those that are held."""
+class TxCommitAnswer(CommitAnswer):
+    """Says tx.commit-ok, or closes the channel."""
 
     def __init__(self, channel: Channel) -> None:
+        super().__init__()
         self._channel: Channel = channel
-        self._holds: int = 0
-        self._is_done: bool = False
-        self._is_refused: bool = False
-        # Set when the channel was answered: what becomes of holds does not matter any more.
-        self.is_given: bool = False
 
-    def held(self, sequence: int) -> None:
-        self._holds += 1
-
-    def completed(self, sequence: int) -> None:
-        self._holds -= 1
-        self._answer()
-
-    def refused(self, sequence: int) -> None:
-        self._is_refused = True
-
-    def finish(self) -> None:
-        """Everything is done."""
-        self._is_done = True
-        self._answer()
-
-    def _answer(self) -> None:
+    def answer(self, is_refused: bool) -> None:
         channel = self._channel
-        if not self._is_done or self._holds or self.is_given or channel.has_ended:
+        if channel.has_ended:
             return
-        self.is_given = True
-        if self._is_refused:
+        if is_refused:
             channel.wire.close_channel(channel.number, _partial())
         else:
             channel.wire.send_method(channel.number, TxCommitOk())

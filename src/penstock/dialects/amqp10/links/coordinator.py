@@ -14,12 +14,12 @@ from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
-from penstock.broker.message import Publisher
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.faults import condition_of
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.transactions.transaction import Transaction, rollback_error
+from penstock.dialects.commit_answer import CommitAnswer
 from penstock.dialects.turn import ENQUEUED_PER_UNIT
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
@@ -122,7 +122,7 @@ class CoordinatorLink(RequestListener):
         elif error is None:
             error = self._commit(transaction, answer)
         if error is not None:
-            answer.is_over = True
+            answer.is_given = True
             self._reject(delivery_id, error)
             return
         answer.finish()
@@ -176,44 +176,21 @@ class CoordinatorLink(RequestListener):
             transaction.add_unsettled(found)
 
 
-class DischargeAnswer(Publisher):
-    """Accepts a discharge when nobody holds any of its messages, or rejects it when one of them was
-    given up: the others stand then. Held by those that are held.
-    """
+class DischargeAnswer(CommitAnswer):
+    """Accepts a discharge, or rejects it."""
 
     def __init__(self, link: "CoordinatorLink", session: Session, delivery_id: int) -> None:
+        super().__init__()
         self._link: CoordinatorLink = link
         self._session: Session = session
         self._delivery_id: int = delivery_id
-        self._holds: int = 0
-        self._is_done: bool = False
-        self._is_refused: bool = False
-        # Set when it was rejected: what becomes of holds does not matter any more.
-        self.is_over: bool = False
 
-    def held(self, sequence: int) -> None:
-        self._holds += 1
-
-    def completed(self, sequence: int) -> None:
-        self._holds -= 1
-        self._answer()
-
-    def refused(self, sequence: int) -> None:
-        self._is_refused = True
-
-    def finish(self) -> None:
-        """Everything is done."""
-        self._is_done = True
-        self._answer()
-
-    def _answer(self) -> None:
-        if self._is_done and self._holds == 0 and not self.is_over:
-            self.is_over = True
-            if self._is_refused:
-                text = "a queue rejected a message of the transaction after it was committed"
-                self._link.refused_late(self._delivery_id, Error(TRANSACTION_ROLLBACK, text))
-            else:
-                self._session.settle(self._delivery_id, self._delivery_id, OUTCOME_ACCEPTED)
+    def answer(self, is_refused: bool) -> None:
+        if is_refused:
+            text = "a queue rejected a message of the transaction after it was committed"
+            self._link.refused_late(self._delivery_id, Error(TRANSACTION_ROLLBACK, text))
+        else:
+            self._session.settle(self._delivery_id, self._delivery_id, OUTCOME_ACCEPTED)
 
 
 class CoordinatorEnd(LinkEnd):
