@@ -35,6 +35,7 @@ PLANTS = [
     ),
     ("formats/planted.py", "time", "No clock, socket, disk, thread or dice below the server"),
     ("client/planted.py", "penstock.broker", "The client knows the broker only through the wire"),
+    ("client/planted.py", "penstock.storage", "The client knows the broker only through the wire"),
     ("broker/planted.py", "time", "No clock, socket, disk, thread or dice below the server"),
     ("wire/planted.py", "random", "No clock, socket, disk, thread or dice below the server"),
     ("dialects/planted.py", "asyncio", "No clock, socket, disk, thread or dice below the server"),
