@@ -145,12 +145,14 @@ def test_a_target_has_its_count_and_shares_it_with_those_of_its_messages(
     assert target_of(vhost.routing, target, PLAIN).count is watcher.given[1]
 
 
-def test_a_divided_target_says_which_queues_refuse(vhost: VirtualHost) -> None:
+def test_a_divided_target_says_which_queues_refuse_and_goes_to_them_first(
+    vhost: VirtualHost,
+) -> None:
     limits: dict[str, object] = {"x-max-length": 1, "x-overflow": "reject-publish"}
     vhost.apply(DeclareQueue("full", arguments=limits), 0)
     vhost.apply(BindQueue("full", "d", "k"), 0)
     target = resolved(vhost, "d", "k")
     target.divide()
-    assert names(target) == ["q1", "full"]
+    assert names(target) == ["full", "q1"]
     assert [queue.name for queue in target.refusing] == ["full"]
     assert target.streams == []

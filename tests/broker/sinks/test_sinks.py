@@ -255,6 +255,28 @@ def test_a_restart_while_a_full_queue_is_waited_for_repeats_nothing(broker: Brok
     assert found == expected
 
 
+def test_a_dead_letter_does_not_take_the_place_of_a_row(broker: Broker) -> None:
+    """The row is published to a queue that drops its head, too; the head would be dead-lettered into
+    the last place of the queue that refuses publishes.
+    """
+    declare_small(broker, max_length=1)
+    arguments = {
+        "x-max-length": 1,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "small",
+    }
+    broker.apply(DeclareQueue("latest", durable=True, arguments=arguments))
+    broker.apply(DeclareExchange("both", "fanout", durable=True))
+    for queue in ("latest", "small"):
+        broker.apply(BindQueue(queue, "both", ""))
+    broker.put("latest", b"head")
+    rows = rows_of([message(b"row", exchange="both", key="")])
+    stage(broker.vhost, StageKey(SINK, 0, 0, 0), rows, broker.now)
+    commit(broker.vhost, SINK, 0, [(0, 0, 1)], broker.now)
+    publish_all(broker)
+    assert (bodies(broker, "latest"), bodies(broker, "small")) == ([b"row"], [b"row"])
+
+
 def test_a_batch_is_counted_before_it_is_committed(broker: Broker) -> None:
     declare_small(broker, max_length=4, max_length_bytes=100)
     broker.put("small", b"there")

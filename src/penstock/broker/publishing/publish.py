@@ -95,8 +95,11 @@ def publish_resolved(
     message: Message,
     interceptor: PublishInterceptor | None,
     now: int,
+    refusing: list[MessageQueue] | None = None,
 ) -> Outcome:
-    """Publish a message whose target came from `target_of`, in this tick or before."""
+    """Publish a message whose target came from `target_of`, in this tick or before. Queues that
+    refuse it are added to a list that is given.
+    """
     if target.count is not None:
         target.count.count += 1
     if interceptor is not None:
@@ -117,6 +120,8 @@ def publish_resolved(
     for queue in target.queues:
         if not queue.enqueue(message, now):
             outcome = Outcome.REFUSED
+            if refusing is not None:
+                refusing.append(queue)
     return outcome
 
 

@@ -107,6 +107,10 @@ class Target:
             self.streams = streams
             self.queues = queues
         self.refusing = [queue for queue in queues if refuses(queue)]
+        if self.refusing:
+            # These first: another queue may drop its head to make room, and the dead letter could
+            # take the last place that was found free in them.
+            self.queues = self.refusing + [queue for queue in queues if not refuses(queue)]
 
     def counted(self, count: int) -> None:
         """So many messages were published there without `publish`."""

@@ -7,7 +7,8 @@ notes how many rows of the stage it has (`streams.notes`), and has both or neith
 appended before the commit itself is safe: a power loss could keep the append and lose the commit.
 
 A queue that is full and refuses publishes makes the step wait, for as long as it takes: what was
-committed is published. How far a block has come by then is written down in the same tick.
+committed is published. How far a block has come by then is written down in the same tick. So does a
+row that a queue holds, or refuses all the same (`unfinished_row`).
 """
 
 from collections import deque
@@ -23,6 +24,7 @@ from penstock.broker.sink_table import Sink, TakenBlock
 from penstock.broker.sinks.expiry import rest_sink
 from penstock.broker.sinks.row_targets import RowTargets, first_full
 from penstock.broker.sinks.stages import first_sequence, lasting_name
+from penstock.broker.sinks.unfinished_row import UnfinishedRow
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.stream import Stream, are_durable
 from penstock.broker.timers import Timer
@@ -76,6 +78,8 @@ class PublishStep(Timer):
         # Streams that rows of a stage went to, by its name.
         self._reached: dict[str, dict[Stream, None]] = {}
         self._targets: RowTargets = RowTargets(vhost)
+        # The first row that is not published; None unless a queue refused or holds it.
+        self._unfinished: UnfinishedRow | None = None
         # Whether the last block that was finished had rows for queues.
         self._published_any: bool = False
 
@@ -216,11 +220,19 @@ class PublishStep(Timer):
 
     def _publish(self, block: BlockAhead, skipped: int, now: int) -> int:
         """Returns how many rows behind the skipped ones are published; not all of them when a queue
-        is full, which the sink then waits for.
+        is full or has not decided, which the sink then waits for.
         """
         self._sink.waits_for = ""
         self._published_any = False
         published = 0
+        unfinished = self._unfinished
+        if unfinished is not None:
+            if not unfinished.finish(now):
+                self._sink.waits_for = unfinished.waits_for()
+                return 0
+            self._unfinished = None
+            published = 1
+            skipped += 1
         for run in block.runs:
             if skipped >= run.count:
                 skipped -= run.count
@@ -243,6 +255,7 @@ class PublishStep(Timer):
             return run.count - skipped
         self._published_any = True
         bodies = run.bodies(skipped)
+        refusing: list[MessageQueue] = []
         for published, body in enumerate(bodies):
             if not target.is_fixed or target.generation != vhost.generation:
                 target = self._targets.target_of(run, properties)
@@ -252,8 +265,13 @@ class PublishStep(Timer):
                     sink.waits_for = full.name
                     return published
             message = Message(target.address, properties, body, NOBODY)
-            if publish_resolved(vhost.routing, target, message, None, now) is Outcome.UNROUTED:
+            outcome = publish_resolved(vhost.routing, target, message, None, now, refusing)
+            if outcome is Outcome.UNROUTED:
                 sink.unroutable += 1
+            if refusing or message.holds:
+                self._unfinished = UnfinishedRow(vhost.routing, target, message, refusing)
+                sink.waits_for = self._unfinished.waits_for()
+                return published
         return len(bodies)
 
     def _close(self, stage: MessageQueue, now: int) -> None:
