@@ -71,6 +71,21 @@ class QuietServer(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), DATE_SECONDS)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Requests under way are answered; nothing is open when the loop ends."""
+        # Who has not begun by now would not be told to end.
+        beginnings = list(self._beginnings)
+        for beginning in beginnings:
+            beginning.cancel()
+        await asyncio.gather(*beginnings, return_exceptions=True)
+        await super().shutdown(sockets)
+        # A connection with TLS is closed when its client has answered; some never do.
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        # What was cut off is closed in the loop's next turn.
+        await asyncio.sleep(0)
+
     def _take(self) -> None:
         for accepted, said in self._handover.take():
             if len(self._beginnings) >= SOCKETS_MAX:
