@@ -1,5 +1,7 @@
 """A checker that never complains proves nothing: each defect here must be found, and named."""
 
+import re
+
 import pytest
 
 from penstock.simulation.host import Host
@@ -10,50 +12,56 @@ SEEDS = range(12)
 # Seeds of a scenario in which a rare defect shows, when the first dozen are too few.
 TELLING_SEEDS = {"ProgressForgettingHost": (6, 12), "HastyAppendingHost": (16, 18)}
 
-# The broken broker, the scenario that shows it, and what must be complained of.
+# A queue holds something else than the journal says, or there is something that it does not say.
+RECOVERED_OTHERWISE = r"held b'.*' at \d+, but b'.*' was recovered"
+# The broken broker, the scenario that shows it, and what must be complained of (as a pattern).
 DEFECTS = [
     (planted.FlagForgettingHost, "stormy", "without the flag"),
-    (planted.ConfirmRepeatingHost, "plain", "twice"),
+    (planted.ConfirmRepeatingHost, "plain", r"heard confirm \d+ twice"),
     (planted.ConfirmLosingHost, "plain", "never received all its confirms"),
-    (planted.DeliveryLosingHost, "plain", "behind"),
+    (planted.DeliveryLosingHost, "plain", r"got delivery tag \d+ behind \d+"),
     (planted.BodyChangingHost, "plain", "that was never published"),
     (planted.AlarmLosingHost, "alarms", "neither settled nor in"),
     (planted.LossIgnoringHost, "plain", "left behind"),
-    (planted.WakingHost, "plain", "because"),
+    (planted.WakingHost, "plain", "320 CONNECTION_FORCED - because"),
     (planted.RouteLosingHost, "plain", "never reached"),
-    (planted.DoublingHost, "plain", "twice"),
+    (planted.DoublingHost, "plain", r"enqueued b'.*' twice"),
     (planted.OvertakingHost, "plain", "out of order"),
     (planted_storage.LyingHost, "durable", "is lost from"),
     (planted_storage.DisorderlyHost, "durable-heavy", "is missing"),
-    (planted_storage.SplittingHost, "durable-transactions", "recovered"),
-    (planted_storage.HastyHost, "durable-heavy", "recovered"),
-    (planted_storage.RangeForgettingHost, "durable-heavy", "recovered"),
+    (planted_storage.SplittingHost, "durable-transactions", RECOVERED_OTHERWISE),
+    (
+        planted_storage.HastyHost,
+        "durable-heavy",
+        r"(?s)the definitions were .*, but .* were recovered",
+    ),
+    (planted_storage.RangeForgettingHost, "durable-heavy", RECOVERED_OTHERWISE),
     (planted_storage.ForgetfulHost, "durable", "without the flag"),
     (planted_storage.LyingHost, "streams", "is in no stream"),
-    (planted_books.PublisherForgettingHost, "streams", " and at "),
+    (planted_books.PublisherForgettingHost, "streams", r"is at .* and at \d+ of"),
     (planted_books.CursorPushingHost, "streams", "ahead of what was settled"),
     (planted_books.DelayLosingHost, "delayed", "is lost from"),
     (planted_books.HurryingHost, "delayed", "before its delay"),
     (planted_storage.LyingHost, "durable-acknowledgements", "its transaction was committed"),
     (planted_books.CommittingHost, "durable-acknowledgements", "neither settled nor in"),
-    (planted_storage.RangeForgettingHost, "careless", "recovered"),
+    (planted_storage.RangeForgettingHost, "careless", RECOVERED_OTHERWISE),
     (planted_books.LeaseCopyingHost, "leases", "was settled, but is back"),
     (planted_books.LeaseDroppingHost, "leases", "is in no lease"),
-    (planted_books.LeaseCopyingHost, "leases", " and in "),
+    (planted_books.LeaseCopyingHost, "leases", r"is in work and in "),
     (planted_books.RowForgettingHost, "sinks", "was published twice"),
-    (planted_storage.NoteForgettingHost, "sinks", "was durable"),
+    (planted_storage.NoteForgettingHost, "sinks", r"\d+ is damaged, although it was durable"),
     (planted_books.StageLeakingHost, "sinks", "does not count"),
     (planted_books.StageDroppingHost, "sinks", "was committed, but is not in"),
     (planted_books.ProgressForgettingHost, "sinks", "was published twice"),
     (planted_books.AppendLosingHost, "moving", "is in no stream"),
-    (planted_books.HastyAppendingHost, "moving", " and in "),
-    (planted_books.AppendRepeatingHost, "moving", " and at "),
+    (planted_books.HastyAppendingHost, "moving", r"is at .* and in "),
+    (planted_books.AppendRepeatingHost, "moving", r"is at .* and at \d+ of"),
     (planted_books.TransactionTearingHost, "moving", "receipts and moves differ"),
     (planted_amqp10.LateSettlingHost, "amqp10", "which it does not hold"),
     (planted_amqp10.DurableLateSettlingHost, "amqp10-durable", "which it does not hold"),
     (planted_amqp10.DurableLateSettlingHost, "amqp10-transactions", "which it does not hold"),
     (planted_amqp10.DispositionLosingHost, "amqp10", "never received all its confirms"),
-    (planted_amqp10.OutcomeForgettingHost, "amqp10-resuming", "twice"),
+    (planted_amqp10.OutcomeForgettingHost, "amqp10-resuming", r"enqueued b'.*' twice"),
     (planted_amqp10.RollbackIgnoringHost, "amqp10-transactions", "was rolled back and reached"),
 ]
 
@@ -67,7 +75,7 @@ def test_a_planted_defect_is_found(host: type[Host], scenario: str, complaint: s
     found: list[str] = []
     for seed in TELLING_SEEDS.get(host.__name__, SEEDS):
         found += run_seed(seed, scenario, make_host=host).violations
-        if any(complaint in violation for violation in found):
+        if any(re.search(complaint, violation) for violation in found):
             return
     pytest.fail(f"not found: {found[:5]}")
 
