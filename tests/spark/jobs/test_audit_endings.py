@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.cli.demo_steps.publisher import hang_up
+from penstock.cli.demo_steps.lasting_client import hang_up
 from penstock.cli.loading.client_ledger import ClientLedger
 from penstock.client import blocking
 from penstock.client.calls import (

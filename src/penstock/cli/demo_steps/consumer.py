@@ -5,18 +5,15 @@ offset that was read.
 """
 
 import threading
-import time
-from pathlib import Path
 from typing import Final
 
+from penstock.cli.demo_steps.lasting_client import Errand, LastingClient, hang_up
 from penstock.cli.demo_steps.marked_body import read_body
-from penstock.cli.demo_steps.publisher import AWAY_SECONDS_MAX, RETRY_SECONDS, Errand, hang_up
 from penstock.cli.loading.arrivals import Arrivals
-from penstock.cli.loading.client_ledger import ClientLedger, WrittenArrivals
+from penstock.cli.loading.client_ledger import WrittenArrivals
 from penstock.client import blocking
 from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.calls import consume, limit_prefetch
-from penstock.client.errors import ClientError
 from penstock.client.events import Delivered
 
 PREFETCH: Final = 1000
@@ -24,12 +21,12 @@ LOOK_SECONDS: Final = 0.05
 OFFSET: Final = "x-stream-offset"
 
 
-class Consumer(threading.Thread):
+class Consumer(LastingClient):
     """Held by the crash, which tells it to stop."""
 
     def __init__(self, errand: Errand, queue: str, is_stream: bool) -> None:
-        super().__init__(name=f"consumer of {queue}", daemon=True)
-        self._errand: Errand = errand
+        file = f"{errand.run:08x}-consumer-{queue}.led"
+        super().__init__(f"consumer of {queue}", errand, file)
         self.queue: str = queue
         self._is_stream: bool = is_stream
         self._next_offset: int = 0
@@ -39,29 +36,17 @@ class Consumer(threading.Thread):
         # First arrivals, and everything that came.
         self.distinct: int = 0
         self.received: int = 0
-        self.fault: str | None = None
-        path: Path = errand.ledger / f"{errand.run:08x}-consumer-{queue}.led"
-        self._book: ClientLedger = ClientLedger(path)
 
     def stop(self) -> None:
         self._stopping.set()
 
-    def run(self) -> None:
-        deadline = time.monotonic() + AWAY_SECONDS_MAX
-        while not self._stopping.is_set():
-            before = self.received
-            try:
-                self._consume_while_it_lasts()
-            except ClientError as error:
-                if self.received > before:
-                    deadline = time.monotonic() + AWAY_SECONDS_MAX
-                elif time.monotonic() > deadline:
-                    self.fault = str(error)
-                    break
-                time.sleep(RETRY_SECONDS)
-        self._book.close()
+    def is_done(self) -> bool:
+        return self._stopping.is_set()
 
-    def _consume_while_it_lasts(self) -> None:
+    def progress(self) -> int:
+        return self.received
+
+    def work_while_it_lasts(self) -> None:
         connection = blocking.connect(self._errand.uri, name=self.name)
         try:
             channel = connection.channel()

@@ -13,7 +13,8 @@ from typing import Final
 
 from penstock.cli.demo_steps.broker import DemoBroker
 from penstock.cli.demo_steps.consumer import Consumer
-from penstock.cli.demo_steps.publisher import Errand, Publisher
+from penstock.cli.demo_steps.lasting_client import Errand
+from penstock.cli.demo_steps.publisher import Publisher
 from penstock.cli.loading.arrivals import Account
 from penstock.client import blocking
 from penstock.client.calls import bind_queue, declare_exchange, declare_queue

@@ -4,18 +4,13 @@ Invariant: a sequence number is counted as confirmed once, when the broker has c
 of it; until then it is sent again after every loss.
 """
 
-import threading
 import time
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from penstock.cli.demo_steps.lasting_client import RETRY_SECONDS, Errand, LastingClient, hang_up
 from penstock.cli.demo_steps.marked_body import MARKED_SIZE, marked_body
-from penstock.cli.loading.client_ledger import ClientLedger
 from penstock.client import blocking
-from penstock.client.blocking import BlockingConnection
 from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.errors import ClientError
 from penstock.formats.ledger_records import CONFIRMED, PUBLISHED, REFUSED
@@ -25,30 +20,13 @@ from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 WINDOW: Final = 1000
 BATCH: Final = 100
 
-# Between two tries to reach a broker that is not there.
-RETRY_SECONDS: Final = 0.05
 
-# A broker that stays away longer has failed the demo.
-AWAY_SECONDS_MAX: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Errand:
-    """What a client of the story is to do, and where it writes it down."""
-
-    uri: str
-    run: int
-    exchange: str
-    queues: tuple[str, ...]
-    ledger: Path
-
-
-class Publisher(threading.Thread):
+class Publisher(LastingClient):
     """Held by the crash; its counts may be read at any time."""
 
     def __init__(self, errand: Errand, number: int, count: int, size: int) -> None:
-        super().__init__(name=f"publisher {number}", daemon=True)
-        self._errand: Errand = errand
+        file = f"{errand.run:08x}-publisher-{number}.led"
+        super().__init__(f"publisher {number}", errand, file)
         self._number: int = number
         self._count: int = count
         self._filling: bytes = b"x" * max(0, size - MARKED_SIZE)
@@ -66,9 +44,7 @@ class Publisher(threading.Thread):
         self.sent_again: int = 0
         # When the first confirm after a loss came, by the monotonic clock.
         self.back_at: float = 0.0
-        self.fault: str | None = None
         self._is_lost: bool = False
-        self._book = ClientLedger(errand.ledger / f"{errand.run:08x}-publisher-{number}.led")
         name = f"{errand.run:08x}.{number}"
         self._publisher_name: str = name
         self._connections: int = 0
@@ -85,22 +61,13 @@ class Publisher(threading.Thread):
         """Sequences that the broker refused or never answered."""
         return self._refused_sequences | {s for s in range(self._next) if not self._settled[s]}
 
-    def run(self) -> None:
-        deadline = time.monotonic() + AWAY_SECONDS_MAX
-        while self.confirmed + self.refused < self._count:
-            before = self.confirmed
-            try:
-                self._publish_while_it_lasts()
-            except ClientError as error:
-                if self.confirmed > before:
-                    deadline = time.monotonic() + AWAY_SECONDS_MAX
-                elif time.monotonic() > deadline:
-                    self.fault = str(error)
-                    break
-                time.sleep(RETRY_SECONDS)
-        self._book.close()
+    def is_done(self) -> bool:
+        return self.confirmed + self.refused >= self._count
 
-    def _publish_while_it_lasts(self) -> None:
+    def progress(self) -> int:
+        return self.confirmed
+
+    def work_while_it_lasts(self) -> None:
         # Each with a name of its own: tags begin anew with each, and the audit looks for them.
         self._connections += 1
         name = f"{self._publisher_name}.{self._connections}"
@@ -177,8 +144,3 @@ class Publisher(threading.Thread):
             self._refused_sequences |= frozenset(new)
         else:
             self.confirmed += len(new)
-
-
-def hang_up(connection: BlockingConnection) -> None:
-    with suppress(ClientError):  # it was lost, or everything is done
-        connection.close()
