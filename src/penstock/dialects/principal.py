@@ -5,6 +5,7 @@ from typing import Final
 from penstock.broker.access.permissions import Access, Permission, ResourceKind
 from penstock.broker.partitions import partitions_of
 from penstock.broker.publishing.target import Target
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeclareExchange, DeclareQueue, DeleteExchange, VhostCommand
 from penstock.broker.vhost import VirtualHost
 
@@ -25,11 +26,26 @@ class Principal:
         # Where publishes go, by the octets that name it: the payload of a publish method in AMQP
         # 0-9-1, exchange and routing key in AMQP 1.0.
         self.targets: dict[bytes, Target] = {}
+        # Lists of queues that these targets share, and the generation they belong to.
+        self._queue_lists: dict[tuple[MessageQueue, ...], list[MessageQueue]] = {}
+        self._lists_generation: int = -1
 
     def keep(self, octets: bytes, target: Target) -> None:
         if len(self.targets) >= TARGETS_MAX:
             self.targets.clear()
+        self._share_queues(target)
         self.targets[octets] = target
+
+    def _share_queues(self, target: Target) -> None:
+        """Thousands of routing keys lead to a few sets of queues. One list for each set stays in the
+        processor's caches, where one for each key does not.
+        """
+        if target.generation != self._lists_generation:
+            # They may hold queues that are deleted.
+            self._queue_lists.clear()
+            self._lists_generation = target.generation
+        queues = target.queues
+        target.queues = self._queue_lists.setdefault(tuple(queues), queues)
 
     def check_publish(self, exchange: str) -> None:
         self.access.check(Permission.WRITE, ResourceKind.EXCHANGE, exchange)

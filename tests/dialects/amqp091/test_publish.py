@@ -12,7 +12,7 @@ from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.publishing.target import Target
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.shared_services import RouteCount
-from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue
+from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.staged import Transaction
 from penstock.dialects.turn import ENQUEUED_PER_UNIT, FREE_QUEUES, ROUTE_UNITS
@@ -125,6 +125,27 @@ def test_a_target_is_found_anew_when_the_topology_has_changed() -> None:
     scene.publish(b"3", "k", "amq.direct")
     assert scene.target(method) is not stale
     assert scene.bodies() == [b"3"]
+
+
+def test_routing_keys_that_lead_to_the_same_queues_share_their_list_until_the_topology_changes() -> (
+    None
+):
+    scene = Scene()
+    for queue in ("q", "r"):
+        scene.vhost.apply(DeclareQueue(queue), NOW)
+        scene.vhost.apply(BindQueue(queue, "amq.topic", "a.#"), NOW)
+    scene.vhost.apply(BindQueue("q", "amq.topic", "b.#"), NOW)
+    both = scene.target(scene.publish(b"1", "a.1", "amq.topic")).queues
+    assert [queue.name for queue in both] == ["q", "r"]
+    assert scene.target(scene.publish(b"2", "a.2", "amq.topic")).queues is both
+    only = scene.target(scene.publish(b"3", "b.1", "amq.topic")).queues
+    assert [queue.name for queue in only] == ["q"]
+    scene.vhost.apply(DeleteQueue("r"), NOW)
+    scene.vhost.apply(DeclareQueue("r"), NOW)
+    scene.vhost.apply(BindQueue("r", "amq.topic", "a.#"), NOW)
+    renewed = scene.target(scene.publish(b"4", "a.2", "amq.topic")).queues
+    assert renewed is not both
+    assert scene.bodies("r") == [b"4"]
 
 
 @pytest.mark.parametrize("confirms", [False, True])

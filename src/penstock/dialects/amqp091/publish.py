@@ -72,7 +72,9 @@ def _resolve_target(channel: Channel, method: bytes) -> Target:
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
-    target = resolve_target(vhost.routing, exchange, Address(said.exchange, said.routing_key, b""))
+    # With the exchange's own name, which its targets share.
+    address = Address(exchange.name, said.routing_key, b"")
+    target = resolve_target(vhost.routing, exchange, address)
     channel.turn.routed(target)
     target.mandatory = said.mandatory
     target.units = plain_units(target)
