@@ -41,8 +41,17 @@ class DequeuedEntries:
         self._numbers.append(number)
 
     def add_many(self, number: int, entries: list[QueueEntry]) -> None:
+        """As `add`, written out for every acknowledgement of a run."""
+        known = self._entries
+        numbers = self._numbers
         for entry in entries:
-            self.add(number, entry)
+            assert not entry.is_gone, "an entry is dequeued once"
+            entry.is_gone = True
+            if entry.message.location == NOT_WRITTEN:
+                self._has_unwritten = True
+            else:
+                known.append(entry)
+                numbers.append(number)
 
     def add_positions(self, number: int, positions: list[int]) -> None:
         known = self._positions.get(number)

@@ -11,8 +11,9 @@ head and the tail of the last one is read without a look at any of its fields.
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.message import Message
+from penstock.broker.message import Address, Message, Properties
 from penstock.broker.store import records
+from penstock.formats.octets import LAST_OCTETS
 
 NUMBER_SIZE: Final = 8
 _HEAD_END: Final = records.SINGLE_HEAD_SIZE
@@ -23,6 +24,10 @@ class RepeatWriter:
     """Held by who writes records; remembers what the last one was like."""
 
     def __init__(self) -> None:
+        # Of the last message. Repeats mostly share these objects, so their octets are compared only
+        # where they do not.
+        self._like_address: Address | None = None
+        self._like_properties: Properties | None = None
         self._address: bytes = b""
         self._header: bytes = b""
         self._origin: int = 0
@@ -30,6 +35,9 @@ class RepeatWriter:
         # The first one repeats nothing.
         self._body_size: int = -1
         self._head: bytes = b""
+        # The head with all but the last octet of a position, and these as a number.
+        self._positioned_head: bytes = b""
+        self._upper: int = -1
         # It begins with the time of those that never expire.
         self._tail: bytes = b""
         self._size: int = 0
@@ -44,12 +52,16 @@ class RepeatWriter:
             len(body) != self._body_size
             or number != self._number
             or message.origin != self._origin
-            or message.properties.encoded() != self._header
-            or message.address.octets() != self._address
+            or not self._has_same_head(message)
         ):
             self._begin(message, number)
-        pieces.append(self._head)
-        pieces.append(entry.position.to_bytes(NUMBER_SIZE, "big"))
+        position = entry.position
+        if position >> 8 != self._upper:
+            self._upper = position >> 8
+            upper_octets = self._upper.to_bytes(NUMBER_SIZE - 1, "big")
+            self._positioned_head = self._head + upper_octets
+        pieces.append(self._positioned_head)
+        pieces.append(LAST_OCTETS[position & 0xFF])
         if entry.expires_at:
             pieces.append((entry.expires_at + wall_offset_ms).to_bytes(NUMBER_SIZE, "big"))
             pieces.append(self._tail[NUMBER_SIZE:])
@@ -58,7 +70,21 @@ class RepeatWriter:
         pieces.append(body)
         return self._size
 
+    def _has_same_head(self, message: Message) -> bool:
+        if message.properties is self._like_properties and message.address is self._like_address:
+            return True
+        if (
+            message.properties.encoded() != self._header
+            or message.address.octets() != self._address
+        ):
+            return False
+        self._like_properties = message.properties
+        self._like_address = message.address
+        return True
+
     def _begin(self, message: Message, number: int) -> None:
+        self._like_address = message.address
+        self._like_properties = message.properties
         self._address = message.address.octets()
         self._header = message.properties.encoded()
         self._origin = message.origin
@@ -66,6 +92,7 @@ class RepeatWriter:
         self._body_size = len(message.body)
         rest = len(self._address) + len(self._header) + self._body_size
         self._head = records.single_head(rest, message.origin, number)
+        self._upper = -1
         self._size = records.SINGLE_SIZE + rest
         self._tail = records.single_tail(self._address, self._header, self._body_size)
 
