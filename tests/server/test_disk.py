@@ -50,6 +50,7 @@ class WatchedCalls(SystemCalls):
         self.fails: set[str] = set()
         self.gate = threading.Event()
         self.gate.set()
+        self.begun = threading.Event()
 
     def write(self, descriptor: int, data: memoryview | bytes) -> int:
         size = min(len(data), self.write_limit, self.room)
@@ -59,6 +60,7 @@ class WatchedCalls(SystemCalls):
         return super().write(descriptor, data[:size])
 
     def flush_file(self, descriptor: int) -> None:
+        self.begun.set()
         assert self.gate.wait(DEADLINE_SECONDS)
         self._flushed(descriptor)
         super().flush_file(descriptor)
@@ -146,6 +148,30 @@ def test_flushes_are_heard_in_order_on_the_loops_thread(tmp_path: Path) -> None:
         assert heard.tokens == list(range(1, 21))
         assert heard.threads == {threading.get_ident()}
         assert answers == 20
+
+    asyncio.run(story())
+
+
+def test_a_flush_waits_until_the_loop_has_done_its_work_and_closing_waits_for_the_flush(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        calls = WatchedCalls()
+        heard = Heard()
+        with disk_on(tmp_path, calls) as disk:
+            file = disk.open("a")
+            file.append(b"1")
+            disk.flush([file], 1, heard)
+            # Long enough for a thread that has been told; one that has not is never too early.
+            assert not calls.begun.wait(0.1)
+            await heard.news(1)
+            assert "a" in calls.flushed
+            # The thread has not heard of this one when the file goes, and the disk.
+            calls.flushed.clear()
+            disk.flush([file], 2, heard)
+            disk.open("b").close()
+            file.close()
+        assert calls.flushed[0] == "a"
 
     asyncio.run(story())
 

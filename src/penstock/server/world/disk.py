@@ -5,6 +5,9 @@ the disk: flushing, closing files that were removed, which is when their blocks 
 what is very long. It works in the order it was asked in, so a file is never closed under a flush, and
 a flush covers what was to be written before.
 
+The thread hears of a flush when the tick is over. Python lets one thread run at a time: if it woke up
+while the rest of the tick writes to sockets, the two would pass the interpreter to and fro.
+
 Not every file keeps its descriptor: beyond `files_max` those that were opened longest ago and have
 nothing to flush are closed, and opened again when they are needed.
 
@@ -230,7 +233,9 @@ class MachineDisk(Disk):
         # process may not be safe either, so each is flushed once at least.
         self._changed_folders: set[Path] = set()
         self._is_first_flush = True
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        # Flushes that the thread has not heard of yet, and what it has, in order; None ends it.
+        self._asked: list[Callable[[], None]] = []
+        self._work: queue.SimpleQueue[list[Callable[[], None]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-disk", daemon=True)
         self._thread.start()
 
@@ -293,7 +298,7 @@ class MachineDisk(Disk):
         """The thread closes it after the flushes that it has been asked for."""
         descriptor, file.descriptor = file.descriptor, -1
         del self._open_files[file]
-        self._work.put(partial(os.close, descriptor))
+        self._ask(partial(os.close, descriptor))
 
     def _make_folder(self, folder: Path) -> None:
         if not folder.exists() and self._flags & os.O_CREAT:
@@ -353,7 +358,10 @@ class MachineDisk(Disk):
         is_first = self._is_first_flush
         self._is_first_flush = False
         self._asked_at.append(self._clock.now())
-        self._work.put(partial(self._flush, descriptors, folders, is_first, token, listener))
+        if not self._asked:
+            # Twice: behind the tick that is asked for with the answer to the flush before.
+            self._loop.call_soon(self._loop.call_soon, self._hand_over)
+        self._asked.append(partial(self._flush, descriptors, folders, is_first, token, listener))
         for machine_file in flushed:
             machine_file.is_dirty = False
 
@@ -368,7 +376,17 @@ class MachineDisk(Disk):
 
     def write_late(self, write: Callable[[], None]) -> None:
         """Before whatever else the thread is asked for from now on."""
-        self._work.put(write)
+        self._ask(write)
+
+    def _ask(self, work: Callable[[], None]) -> None:
+        """Of the thread, at once and behind the flushes: during recovery the loop does not run."""
+        self._asked.append(work)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._asked:
+            asked, self._asked = self._asked, []
+            self._work.put(asked)
 
     def flushing_since(self) -> int:
         """When the oldest flush was asked for that was not answered yet, or -1. From any thread."""
@@ -388,6 +406,7 @@ class MachineDisk(Disk):
         """Ends the thread after what it was asked for; answers still on their way are lost."""
         for file in list(self._files.values()):
             file.close()
+        self._hand_over()
         self._work.put(None)
         self._thread.join()
         self._spare.close()
@@ -398,12 +417,13 @@ class MachineDisk(Disk):
     # On the thread.
 
     def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            try:
-                work()
-            except Exception as error:
-                # The thread must live on: without it no flush would ever be answered.
-                self._tell(partial(self._failed, "closing a file", error))
+        while (asked := self._work.get()) is not None:
+            for work in asked:
+                try:
+                    work()
+                except Exception as error:
+                    # The thread must live on: without it no flush would ever be answered.
+                    self._tell(partial(self._failed, "closing a file", error))
 
     def _flush(
         self,
