@@ -152,9 +152,7 @@ def test_flushes_are_heard_in_order_on_the_loops_thread(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_flush_waits_until_the_loop_has_done_its_work_and_closing_waits_for_the_flush(
-    tmp_path: Path,
-) -> None:
+def test_a_flush_waits_for_the_end_of_the_tick_and_closing_for_it(tmp_path: Path) -> None:
     async def story() -> None:
         calls = WatchedCalls()
         heard = Heard()
@@ -165,7 +163,6 @@ def test_a_flush_waits_until_the_loop_has_done_its_work_and_closing_waits_for_th
             # Long enough for a thread that has been told; one that has not is never too early.
             assert not calls.begun.wait(0.1)
             await heard.news(1)
-            assert "a" in calls.flushed
             # The thread has not heard of this one when the file goes, and the disk.
             calls.flushed.clear()
             disk.flush([file], 2, heard)
