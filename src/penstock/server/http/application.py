@@ -18,6 +18,9 @@ from starlette.websockets import WebSocket
 import penstock
 from penstock.broker.errors import Refusal
 from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.server.http.api.all_pages import all_operations
+from penstock.server.http.api.openapi import document
+from penstock.server.http.api.routes import routes_of
 from penstock.server.http.health import (
     LIVE_PATH,
     READY_PATH,
@@ -85,6 +88,8 @@ def _routes(line: BrokerLine, door: Doorkeeper, data: Path | None) -> list[BaseR
     metrics = MetricsPages(line, door)
     streams = StreamPages(line, door, data)
     sockets = WebSocketDoor(line)
+    operations = all_operations(line)
+    description = JsonAnswer(document(operations))
     return [
         Route("/", _front),
         Route("/metrics", metrics.totals),
@@ -98,6 +103,9 @@ def _routes(line: BrokerLine, door: Doorkeeper, data: Path | None) -> list[BaseR
         Route(f"{_STREAM}/cursors/{{cursor}}", streams.delete_cursor, methods=["DELETE"]),
         *_lease_routes(LeasePages(line, door)),
         *_sink_routes(SinkPages(line, door)),
+        *routes_of(operations, door),
+        # Readable without a login, as the documents beside it are.
+        Route("/api/openapi.json", lambda request: description),
         *(WebSocketRoute(path, sockets.serve) for path in _WEBSOCKETS),
     ]
 

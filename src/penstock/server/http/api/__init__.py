@@ -1,0 +1,1 @@
+"""The management API, in the shape of RabbitMQ's."""

@@ -1,0 +1,100 @@
+"""One page of the API, described once: served by `routes`, documented by `openapi`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from penstock.server.http.api.schema import ANYTHING, TEXT, Schema
+from penstock.server.http.login import LISTERS, WATCHERS
+from penstock.server.http.request_parts import named
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from penstock.server.http.login import Caller
+
+# Who may ask, by RabbitMQ's tags.
+MANAGEMENT: Final = LISTERS
+MONITORING: Final = WATCHERS
+POLICYMAKER: Final = frozenset({"policymaker", "administrator"})
+ADMINISTRATOR: Final = frozenset({"administrator"})
+# Every user who can log in, whatever the tags.
+ANYBODY: Final[frozenset[str]] = frozenset()
+
+
+class ApiRequest:
+    """One request to a page, after its login. Held by the request."""
+
+    def __init__(self, request: Request, caller: Caller, body: dict[str, object]) -> None:
+        self.request = request
+        self.caller = caller
+        # What the operation's schema describes; empty for operations without one.
+        self.body = body
+
+    def named(self, part: str) -> str:
+        """A part of the path, decoded."""
+        return named(self.request, part)
+
+    def query(self, key: str, default: str = "") -> str:
+        return self.request.query_params.get(key, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """An answer with 201 (the thing is new) or 204 (it was there). Returned by pages that put."""
+
+    is_new: bool
+    location: str = ""
+
+
+class NoContent:
+    """An answer with 204 and no body."""
+
+
+NO_CONTENT: Final = NoContent()
+
+
+@dataclass(frozen=True, slots=True)
+class RowList:
+    """A list, on which `columns`, `sort`, `page` and the filters are applied as the client asks."""
+
+    rows: list[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter behind the question mark."""
+
+    name: str
+    summary: str
+    schema: Schema = field(default_factory=lambda: TEXT)
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A page returns JSON's values, `RowList`, `Created`, `NO_CONTENT` or a Starlette response, and
+    raises a `Problem` or a broker's `Refusal`.
+    """
+
+    method: str
+    path: str
+    page: Callable[[ApiRequest], Awaitable[object]]
+    summary: str
+    # Groups the operations in the document.
+    topic: str
+    allowed: frozenset[str] = MANAGEMENT
+    # None takes no body. An operation whose body may be left out says so.
+    body: Schema | None = None
+    is_body_optional: bool = False
+    # Of a list: the schema of one row.
+    answer: Schema = field(default_factory=lambda: ANYTHING)
+    queries: tuple[Query, ...] = ()
+    # Whether the answer is `RowList`.
+    is_list: bool = False
+    # Statuses besides 200, 201, 204 and those that every operation has (400, 401, 403, 404, ...).
+    statuses: tuple[int, ...] = ()
+    body_bytes_max: int = 0  # 0 is the usual limit

@@ -1,0 +1,88 @@
+"""JSON schemas in short forms. They describe bodies and answers in the OpenAPI document, and bodies
+are checked against them (`check`), so that a document and its server cannot disagree.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.server.http.problems import Problem
+
+Schema = dict[str, object]
+
+TEXT: Final[Schema] = {"type": "string"}
+INTEGER: Final[Schema] = {"type": "integer"}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+NUMBER: Final[Schema] = {"type": "number"}
+BOOLEAN: Final[Schema] = {"type": "boolean"}
+# Any JSON value.
+ANYTHING: Final[Schema] = {}
+TABLE: Final[Schema] = {"type": "object"}
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+
+def list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def object_of(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+    """Further keys are allowed: RabbitMQ's tools send some that mean nothing here."""
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+    }
+
+
+def one_of(*words: str) -> Schema:
+    return {"type": "string", "enum": list(words)}
+
+
+def check(value: object, schema: Schema, place: str = "the body") -> None:
+    """Raises a `Problem` that names the place of the first mistake."""
+    wanted = schema.get("type")
+    if wanted is None:
+        return
+    words = [wanted] if isinstance(wanted, str) else list(wanted)  # type: ignore[call-overload]
+    if not any(_is_a(value, str(word)) for word in words):
+        raise Problem(400, f"{place} must be of type {' or '.join(map(str, words))}")
+    enum = schema.get("enum")
+    if isinstance(enum, list) and value not in enum:
+        raise Problem(400, f"{place} must be one of: {', '.join(map(str, enum))}")
+    minimum = schema.get("minimum")
+    if isinstance(minimum, int) and isinstance(value, (int, float)) and value < minimum:
+        raise Problem(400, f"{place} must be at least {minimum}")
+    if isinstance(value, dict):
+        _check_object(value, schema, place)
+    elif isinstance(value, list):
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for index, item in enumerate(value):
+                check(item, items, f"{place}[{index}]")
+
+
+def _check_object(value: dict[str, object], schema: Schema, place: str) -> None:
+    required = schema.get("required")
+    for key in required if isinstance(required, list) else ():
+        if key not in value:
+            raise Problem(400, f"key_missing: {place} lacks the key '{key}'")
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        for key, inner in properties.items():
+            if key in value:
+                check(value[key], inner, f"'{key}'")
+
+
+def _is_a(value: object, word: str) -> bool:
+    if isinstance(value, bool) and word != "boolean":
+        return False
+    return isinstance(value, _TYPES[word])
