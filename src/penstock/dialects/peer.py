@@ -1,5 +1,6 @@
 """Who is at the other end of a connection."""
 
+from penstock.dialects.encryption import Encryption
 from penstock.wire.outgoing import Outgoing
 
 
@@ -16,3 +17,13 @@ class Peer:
         self.port: int = port
         self.is_loopback: bool = is_loopback
         self.outgoing: Outgoing = outgoing
+        # None in the clear. An AMQP 1.0 client may begin TLS after it has connected, before it
+        # logs in.
+        self.encryption: Encryption | None = None
+
+    @property
+    def certificate_name(self) -> str:
+        """Whom the client's verified certificate names: the user of an EXTERNAL login. Empty
+        without one.
+        """
+        return "" if self.encryption is None else self.encryption.certificate_name

@@ -25,6 +25,7 @@ from penstock.dialects.connection import Connection
 from penstock.dialects.container import Container, Durability, EndOfTickAnswer
 from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
+from penstock.dialects.encryption import Encryption
 from penstock.dialects.peer import Peer
 from penstock.dialects.translate import DialectTranslator
 from penstock.node.configuration import NodeConfiguration
@@ -113,6 +114,7 @@ class Node:
         peer_is_loopback: bool,
         now: int,
         peer_port: int = 0,
+        encryption: Encryption | None = None,
     ) -> Connection | None:
         """A peer has connected; None when no more are taken. The port is for the log."""
         if self.is_stopping or len(self.connections) >= self.configuration.connections_max:
@@ -121,6 +123,7 @@ class Node:
         number = self.connections_accepted
         outgoing = Outgoing(self.container.flush_list, transport)
         peer = Peer(number, peer_host, peer_port, peer_is_loopback, outgoing)
+        peer.encryption = encryption
         connection = Connection(self.amqp091, self.amqp10, peer, now)
         self.connections[number] = connection
         return connection
