@@ -14,6 +14,7 @@ class EventKind(Enum):
 
     CONNECTION_OPENED = "connection opened"
     CONNECTION_CLOSED = "connection closed"
+    TLS_HANDSHAKE_FAILED = "TLS handshake failed"
     LOGIN_ACCEPTED = "login accepted"
     LOGIN_REFUSED = "login refused"
     ACCESS_DENIED = "access denied"

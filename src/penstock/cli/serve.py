@@ -12,6 +12,7 @@ from penstock.server.log_settings import LogFormat, LogLevel
 if TYPE_CHECKING:
     from penstock.server.http.settings import HttpConfiguration
     from penstock.server.launch import ServerConfiguration
+    from penstock.server.tls_settings import TlsConfiguration
 
 # Exit code when the data directory is locked, damaged, of another version or not ours.
 STORE_REFUSED = 3
@@ -27,6 +28,28 @@ def command(
     ] = None,
     port: Annotated[
         int | None, typer.Option(help="AMQP port; 0 chooses a free one. [default: 5672]", min=0)
+    ] = None,
+    no_plain: Annotated[
+        bool, typer.Option("--no-plain", help="Listen only with TLS, not on --port.")
+    ] = False,
+    tls_port: Annotated[
+        int | None,
+        typer.Option(help="Port for AMQP over TLS; 0 chooses a free one. [default: 5671]", min=0),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(help="PEM file with the broker's certificate; enables TLS for AMQP."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(help="PEM file with its private key. [default: in the file of --tls-cert]"),
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="PEM file with the authorities that sign client certificates; clients must then "
+            "show one."
+        ),
     ] = None,
     http_port: Annotated[
         int | None,
@@ -74,14 +97,15 @@ def command(
     """Run a broker.
 
     No configuration is needed. When the broker is ready it prints one line, `penstock ready
-    amqp=HOST:PORT http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT. Further addresses
-    follow as `amqp_also=` and `http_also=`.
+    amqp=HOST:PORT amqps=HOST:PORT http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT.
+    Further addresses follow as `amqp_also=`, `amqps_also=` and `http_also=`. SIGHUP reloads the
+    certificates.
     """
     from penstock.broker.definitions.parsing import DefinitionsRefused
     from penstock.server.data_directory import DataDirectoryError
-    from penstock.server.http.listener import BadCertificate
     from penstock.server.launch import serve
     from penstock.server.listening import CannotListen
+    from penstock.server.tls import BadCertificate
     from penstock.storage.errors import StorageError
     from penstock.world.disk import DiskError, DiskFull
 
@@ -90,6 +114,17 @@ def command(
         configuration = replace(configuration, hosts=tuple(host))
     if port is not None:
         configuration = replace(configuration, port=port)
+    if no_plain:
+        configuration = replace(configuration, plain=False)
+    tls = chosen_tls(configuration.tls, tls_port, tls_cert, tls_key, tls_client_ca)
+    configuration = replace(configuration, tls=tls)
+    if tls is None and not configuration.plain:
+        typer.echo(
+            "penstock: without the plain port clients need TLS. Name the certificate with "
+            "--tls-cert FILE, or omit --no-plain (listen.plain).",
+            err=True,
+        )
+        raise typer.Exit(2)
     log = configuration.log
     log = replace(
         log,
@@ -103,8 +138,8 @@ def command(
         configuration = replace(configuration, definitions=definitions)
     if data is not None:
         configuration = replace(configuration, data=data)
-    elif configuration.data is None and configuration.port:
-        configuration = replace(configuration, data=default_data(configuration.port))
+    elif configuration.data is None and (amqp_port := _amqp_port(configuration)):
+        configuration = replace(configuration, data=default_data(amqp_port))
     if memory:
         configuration = replace(configuration, data=None)
     if ledger:
@@ -149,6 +184,47 @@ def chosen_http(
     if port is not None:
         return replace(configured, enabled=True, port=port, is_port_named=True)
     return configured
+
+
+def chosen_tls(
+    configured: "TlsConfiguration | None",
+    port: int | None,
+    certificate: Path | None,
+    key: Path | None,
+    client_authorities: Path | None,
+) -> "TlsConfiguration | None":
+    """Options override the file."""
+    from penstock.server.tls_settings import TlsConfiguration, TlsFiles
+
+    if certificate is not None:
+        # The key belongs to the certificate: one in the file is another one's.
+        files = TlsFiles(certificate) if configured is None else configured.files
+        files = replace(files, certificate=certificate, key=key)
+        configured = (
+            TlsConfiguration(files) if configured is None else replace(configured, files=files)
+        )
+    elif configured is None:
+        for option, value in (
+            ("--tls-port", port),
+            ("--tls-key", key),
+            ("--tls-client-ca", client_authorities),
+        ):
+            if value is not None:
+                raise typer.BadParameter(f"{option} needs --tls-cert FILE")
+        return None
+    elif key is not None:
+        configured = replace(configured, files=replace(configured.files, key=key))
+    if client_authorities is not None:
+        files = replace(configured.files, client_authorities=client_authorities)
+        configured = replace(configured, files=files)
+    return configured if port is None else replace(configured, port=port)
+
+
+def _amqp_port(configuration: "ServerConfiguration") -> int:
+    """By which the default data directory is named; 0 for any free one."""
+    if configuration.plain or configuration.tls is None:
+        return configuration.port
+    return configuration.tls.port
 
 
 def default_data(port: int) -> Path:

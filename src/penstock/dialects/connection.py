@@ -10,8 +10,9 @@ from penstock.dialects.amqp10.connection import Connection as Connection10
 from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
+from penstock.wire.amqp10.framing import TLS_HEADER
 from penstock.wire.outgoing import Outgoing
-from penstock.wire.sniff import Announced, sniff
+from penstock.wire.sniff import HEADER_SIZE, Announced, sniff
 
 
 class Connection:
@@ -37,12 +38,25 @@ class Connection:
         announced = sniff(self._first)
         if announced is Announced.UNDECIDED:
             return
+        if announced is Announced.AMQP_1_0_TLS and self.outgoing.transport.can_start_tls():
+            self._begin_tls()
+            return
         if announced in {Announced.AMQP_1_0, Announced.AMQP_1_0_SASL, Announced.AMQP_1_0_TLS}:
             self.protocol = Connection10(self._amqp10, self.peer, now)
         self._is_decided = True
         first = self._first
         self._first = b""
         self.protocol.received(first, now)
+
+    def _begin_tls(self) -> None:
+        """Specification 5.2.1: both sides have said the header, the handshake follows, and inside
+        TLS the client says again which protocol it speaks.
+        """
+        first = self._first[HEADER_SIZE:]
+        self._first = b""
+        transport = self.outgoing.transport
+        transport.write(TLS_HEADER)
+        transport.start_tls(first)
 
     def stop(self, reason: str, now: int) -> None:
         """The server ends this connection: it stops, or an operator asked for it."""

@@ -24,8 +24,8 @@ from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.connection import Connection
 from penstock.dialects.container import Container, Durability, EndOfTickAnswer
 from penstock.dialects.decoding import DialectDecoder
-from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.encryption import Encryption
+from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer
 from penstock.dialects.translate import DialectTranslator
 from penstock.node.configuration import NodeConfiguration

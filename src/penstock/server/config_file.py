@@ -3,6 +3,19 @@
 [listen]
 host = "localhost"                 # or a list: ["127.0.0.1", "::1"]
 port = 5672
+plain = true                       # false: only with TLS, see below
+
+[tls]                              # AMQP over TLS, beside the plain port or instead of it
+port = 5671
+host = []                          # as listen.host
+certificate = ""
+key = ""                           # empty: in the certificate's file
+client_ca = ""                     # who signs client certificates
+client_crl = ""                    # certificates that it has revoked
+client_certificate = "required"    # with client_ca; or "optional", "no"
+login_from = "common_name"         # the user in a client certificate; or "distinguished_name"
+minimum_version = "1.2"            # or "1.3"
+ciphers = ""                       # OpenSSL's list for TLS 1.2
 
 [limits]
 connections = 65536
@@ -52,6 +65,14 @@ from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from penstock.server.launch import ServerConfiguration
 from penstock.server.listening import LOCALHOST
 from penstock.server.log_settings import LogConfiguration
+from penstock.server.tls_settings import (
+    TLS_PORT,
+    ClientCertificate,
+    LoginFrom,
+    MinimumVersion,
+    TlsConfiguration,
+    TlsFiles,
+)
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
 _DEFAULTS: Final = Limits()
@@ -81,6 +102,20 @@ class _Table(BaseModel):
 class ListenTable(_Table):
     host: _Hosts = Field(default=[LOCALHOST], min_length=1, max_length=_HOSTS_MAX)
     port: int = Field(default=5672, ge=0, le=_PORT_MAX)
+    plain: bool = True
+
+
+class TlsTable(_Table):
+    port: int = Field(default=TLS_PORT, ge=0, le=_PORT_MAX)
+    host: _Hosts = Field(default=[], max_length=_HOSTS_MAX)
+    certificate: str = ""
+    key: str = ""
+    client_ca: str = ""
+    client_crl: str = ""
+    client_certificate: ClientCertificate = "required"
+    login_from: LoginFrom = "common_name"
+    minimum_version: MinimumVersion = "1.2"
+    ciphers: str = ""
 
 
 class LimitsTable(_Table):
@@ -131,6 +166,7 @@ class ConfigurationFile(_Table):
     """The whole file."""
 
     listen: ListenTable = ListenTable()
+    tls: TlsTable = TlsTable()
     limits: LimitsTable = LimitsTable()
     memory: MemoryTable = MemoryTable()
     data: DataTable = DataTable()
@@ -174,6 +210,8 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
     return ServerConfiguration(
         hosts=tuple(read.listen.host),
         port=read.listen.port,
+        plain=read.listen.plain,
+        tls=_tls(read.tls, folder),
         limits=Limits(
             frame_max=limits.frame_bytes,
             channel_max=limits.channels_per_connection,
@@ -192,6 +230,31 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         definitions=folder / definitions if definitions else None,
         http=_http(read, folder),
         log=LogConfiguration(read.log.level, read.log.format),
+    )
+
+
+def _tls(table: TlsTable, folder: Path) -> TlsConfiguration | None:
+    if not table.certificate:
+        if table.model_fields_set:
+            # Else everybody would come in the clear where somebody meant to encrypt.
+            raise ConfigurationError(
+                "the table [tls] needs the key `certificate`, the PEM file with the broker's "
+                "certificate"
+            )
+        return None
+    return TlsConfiguration(
+        TlsFiles(
+            certificate=folder / table.certificate,
+            key=folder / table.key if table.key else None,
+            client_authorities=folder / table.client_ca if table.client_ca else None,
+            client_revocations=folder / table.client_crl if table.client_crl else None,
+            client_certificate=table.client_certificate,
+            minimum_version=table.minimum_version,
+            ciphers=table.ciphers,
+        ),
+        port=table.port,
+        hosts=tuple(table.host),
+        login_from=table.login_from,
     )
 
 

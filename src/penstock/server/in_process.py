@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from penstock.node.node import Node
     from penstock.server.anonymous import Anonymous
+    from penstock.server.tls_settings import TlsConfiguration
 
 T = TypeVar("T")
 
@@ -73,11 +74,13 @@ class Broker:
         http_port: int = 0,
         anonymous: Anonymous = "loopback",
         create_queues: bool = True,
+        tls: TlsConfiguration | None = None,
     ) -> None:
         """`data` names a directory to keep durable things in; without it all is in memory. With
         `http` it also serves HTTP: health, metrics, bulk reads, WebSockets. `anonymous` and
         `create_queues` are for AMQP 1.0 clients: who may come without a login, and whether attaching
-        to a bare name creates a queue.
+        to a bare name creates a queue. With `tls` it also listens for AMQP over TLS,
+        see `tls_port`; port 0 chooses a free one.
         """
         self._configuration = ServerConfiguration(
             hosts=(host,),
@@ -88,6 +91,7 @@ class Broker:
             http=HttpConfiguration(enabled=http, port=http_port, is_port_named=True),
             anonymous=anonymous,
             creates_queues=create_queues,
+            tls=tls,
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,8 +102,9 @@ class Broker:
         self._failure = ""
         self.host = host
         self.port = port
-        # 0 without HTTP.
+        # 0 without HTTP, and without TLS.
         self.http_port = 0
+        self.tls_port = 0
 
     @property
     def url(self) -> str:
@@ -178,6 +183,8 @@ class Broker:
             ready.set_exception(error)
             return
         self.host, self.port = self._running.address
+        if self._running.tls_addresses:
+            self.tls_port = self._running.tls_addresses[0][1]
         if self._running.http is not None:
             self.http_port = self._running.http.address[1]
             self._running.start_http(self._configuration.data)
@@ -330,6 +337,12 @@ class Broker:
         from penstock.server.definition_files import exported
 
         return self._call(lambda node, now: exported(node, vhost))
+
+    def reload_certificates(self) -> list[str]:
+        """Read the files of TLS again, as `penstock serve` does on SIGHUP. Returns what failed."""
+        running = self._running
+        assert running is not None, "the broker is not running"
+        return self._call(lambda node, now: running.reload_certificates())
 
     # Looking in.
 

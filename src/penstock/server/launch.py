@@ -35,7 +35,10 @@ from penstock.server.log_lines import configure
 from penstock.server.log_settings import LogConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes, flood_bytes
+from penstock.server.reloading import Reloading
 from penstock.server.server import BACKLOG, STOP_SECONDS, Server
+from penstock.server.tls import Certificates
+from penstock.server.tls_door import TlsDoor
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
@@ -43,6 +46,8 @@ from penstock.wire.amqp091.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock.server.tls_settings import TlsConfiguration
 
 log = structlog.get_logger()
 
@@ -61,6 +66,8 @@ class ServerConfiguration:
 
     hosts: tuple[str, ...] = (LOCALHOST,)
     port: int = 5672
+    plain: bool = True  # False: clients must come with TLS
+    tls: TlsConfiguration | None = None  # a listener for AMQP over TLS
     name: str = ""
     limits: Limits = field(default_factory=Limits)
     connections_max: int = CONNECTIONS_MAX
@@ -89,6 +96,7 @@ class Running:
         self.server = server
         # Where it listens; all on the same port unless that was not to be had.
         self.addresses: list[tuple[str, int]] = []
+        self.tls_addresses: list[tuple[str, int]] = []
         # None when it was not asked for.
         self.http: HttpListener | None = None
         # None when events are not written to the log.
@@ -98,24 +106,56 @@ class Running:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The first of them."""
-        return self.addresses[0]
+        """The first of them, of those without TLS if there are any."""
+        return (self.addresses or self.tls_addresses)[0]
 
     def listen(self, configuration: ServerConfiguration) -> None:
         """HTTP is bound from now on and served from `start_http` on. Raises `CannotListen`, or
-        what `HttpListener` does.
+        `BadCertificate`.
         """
-        try:
-            sockets = bound(configuration.hosts, configuration.port, BACKLOG)
-        except CannotListen as error:
-            raise CannotListen(
-                error.address,
-                f"{error.reason}. Choose another port with --port N, or a free one with --port 0.",
-            ) from error
-        self.addresses = [address_of(listening) for listening in sockets]
-        self.server.accept_on(sockets)
+        if configuration.tls is not None:
+            # Before anybody is let in: who comes in the clear may ask for TLS as well.
+            self._listen_with_tls(configuration.tls, configuration.hosts)
+        if configuration.plain:
+            try:
+                sockets = bound(configuration.hosts, configuration.port, BACKLOG)
+            except CannotListen as error:
+                raise CannotListen(
+                    error.address,
+                    f"{error.reason}. Choose another port with --port N, or a free one with "
+                    "--port 0.",
+                ) from error
+            self.addresses = [address_of(listening) for listening in sockets]
+            self.server.accept_on(sockets)
         if configuration.http.enabled:
             self.http = HttpListener(configuration.http, configuration.hosts, configuration.port)
+
+    def _listen_with_tls(self, tls: TlsConfiguration, plain_hosts: tuple[str, ...]) -> None:
+        door = TlsDoor(self.server, Certificates(tls.files, "AMQP"), tls.login_from)
+        try:
+            sockets = bound(tls.hosts or plain_hosts, tls.port, BACKLOG)
+        except CannotListen as error:
+            raise CannotListen(
+                f"{error.address} for TLS",
+                f"{error.reason}. Choose another port with --tls-port N, or a free one with "
+                "--tls-port 0.",
+            ) from error
+        self.tls_addresses = [address_of(listening) for listening in sockets]
+        self.server.tls = door
+        self.server.watchers.append(door.sweep)
+        self.server.accept_on(sockets, door.protocol)
+
+    def reload_certificates(self) -> list[str]:
+        """Read the files of all TLS listeners again; connections keep what they have. Returns why
+        that failed, for each listener that goes on with its previous files.
+        """
+        listeners = []
+        if self.server.tls is not None:
+            listeners.append(self.server.tls.certificates)
+        if self.http is not None and self.http.certificates is not None:
+            listeners.append(self.http.certificates)
+        failures = [certificates.reload() for certificates in listeners]
+        return [failure for failure in failures if failure]
 
     def start_http(self, data: Path | None) -> None:
         if self.http is not None:
@@ -242,9 +282,12 @@ def _make_node(
 
 def _hosts(configuration: ServerConfiguration) -> list[str]:
     """All that the server listens on."""
+    hosts = list(configuration.hosts)
+    if configuration.tls is not None:
+        hosts += configuration.tls.hosts
     if configuration.http.enabled:
-        return [*configuration.hosts, *configuration.http.hosts]
-    return list(configuration.hosts)
+        hosts += configuration.http.hosts
+    return hosts
 
 
 def _import_definitions(node: Node, path: Path, now: int) -> None:
@@ -278,6 +321,9 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    reloading = Reloading()
+    reloading.add(running.reload_certificates)
+    loop.add_signal_handler(signal.SIGHUP, reloading.reload)
     gc.freeze()
     connections_max = running.node.configuration.connections_max
     if connections_max < configuration.connections_max:
@@ -289,7 +335,7 @@ async def _serve(
         )
     sys.stdout.write(ready_line(running))
     sys.stdout.flush()
-    addresses = [shown(address) for address in running.addresses]
+    addresses = [shown(address) for address in [*running.addresses, *running.tls_addresses]]
     log.info("ready", build=build_mode(), addresses=addresses)
     if is_pure_by_accident():
         log.warning(
@@ -321,7 +367,11 @@ def ready_line(running: Running) -> str:
     """Facts as NAME=VALUE. The first address of each kind has a fact of its own, the others one
     together, so that who wants any address reads one word.
     """
-    kinds = {"amqp": running.addresses}
+    kinds = {}
+    if running.addresses:
+        kinds["amqp"] = running.addresses
+    if running.tls_addresses:
+        kinds["amqps"] = running.tls_addresses
     if running.http is not None:
         kinds["http"] = running.http.addresses
     facts = [f"{kind}={shown(addresses[0])}" for kind, addresses in kinds.items()]

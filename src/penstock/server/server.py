@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.dialects.connection import Connection
+    from penstock.dialects.encryption import Encryption
     from penstock.node.node import Node
+    from penstock.server.tls_door import TlsDoor
     from penstock.world.clock import Clock
 
 log = structlog.get_logger()
@@ -60,6 +62,8 @@ class Server(SocketOwner):
         self._acceptors: list[Acceptor] = []
         self._refusals = Refusals()
         self._lingering = Lingering()
+        # None without TLS.
+        self.tls: TlsDoor | None = None
         # Connections whose sockets linger; the node forgets them at the end of the tick.
         self._parting: list[Connection] = []
         self._flush_scheduled = False
@@ -101,34 +105,71 @@ class Server(SocketOwner):
         self.accept_on(sockets)
         return address_of(sockets[0])
 
-    def accept_on(self, sockets: Iterable[socket.socket]) -> None:
+    def accept_on(
+        self,
+        sockets: Iterable[socket.socket],
+        make_protocol: Callable[[], asyncio.Protocol] | None = None,
+    ) -> None:
         """Take connections from sockets that listen."""
         for listening in sockets:
             self._acceptors.append(
-                Acceptor(listening, self._protocol, self._refusals, self._lingering.cut_oldest)
+                Acceptor(
+                    listening, make_protocol or self._protocol, self._refusals, self._make_room
+                )
             )
 
     def _protocol(self) -> SocketProtocol:
         return SocketProtocol(self)
 
+    def _make_room(self) -> None:
+        """Close a socket that nobody would miss."""
+        if not self._lingering.cut_oldest() and self.tls is not None:
+            self.tls.cut_oldest()
+
+    def is_full(self) -> bool:
+        """Whether all connections are taken, by those whose TLS handshake is under way as well."""
+        count = len(self.node.connections) + (0 if self.tls is None else len(self.tls))
+        return count >= self.node.configuration.connections_max
+
+    def refuse_for_limit(self) -> None:
+        most = self.node.configuration.connections_max
+        self._refusals.add(f"the limit of {most} connections is reached", self._loop.time())
+
     # What sockets say.
 
-    def accepted(self, transport: SocketTransport, peer: tuple[str, int]) -> Connection | None:
+    def accepted(
+        self,
+        transport: SocketTransport,
+        peer: tuple[str, int],
+        encryption: Encryption | None = None,
+    ) -> Connection | None:
         host = peer[0]
         now = self._clock.now()
+        if self.tls is not None and encryption is None and self.is_full():
+            # Who has not completed a handshake yet gives way.
+            self.tls.cut_oldest()
         try:
-            connection = self.node.connected(transport, host, is_loopback(host), now, peer[1])
+            connection = self.node.connected(
+                transport, host, is_loopback(host), now, peer[1], encryption
+            )
         except Exception:
             # It has no connection yet that could be ended with a reason.
             log.exception("new connection failed", peer=host)
             connection = None
         else:
             if connection is None and not self.node.is_stopping:
-                most = self.node.configuration.connections_max
-                reason = f"the limit of {most} connections is reached"
-                self._refusals.add(reason, self._loop.time())
+                self.refuse_for_limit()
         self.schedule_flush()
         return connection
+
+    def can_begin_tls(self) -> bool:
+        return self.tls is not None
+
+    def begin_tls(
+        self, protocol: SocketProtocol, raw: asyncio.Transport, first: bytes
+    ) -> asyncio.Transport:
+        assert self.tls is not None, "asked for before"
+        return self.tls.upgrade(protocol, raw, first)
 
     def received(self, connection: Connection, data: bytes) -> None:
         now = self._clock.now()
@@ -329,6 +370,8 @@ class Server(SocketOwner):
         """Accept nobody any more, tell clients, wait a moment for their answers, leave."""
         for acceptor in self._acceptors:
             acceptor.close()
+        if self.tls is not None:
+            self.tls.close()
         if not self.breakdown:
             self.node.stop(self._clock.now())
             self.schedule_flush()

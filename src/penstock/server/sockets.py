@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.dialects.connection import Connection
+    from penstock.dialects.encryption import Encryption
 
 # Above the first mark a connection gets no more deliveries until the second is reached. One mark
 # is two ticks' worth of deliveries, so the socket does not run dry while we wait for it.
@@ -40,8 +41,20 @@ class SocketOwner(ABC):
     """Who hears what sockets say: the server."""
 
     @abstractmethod
-    def accepted(self, transport: SocketTransport, peer: tuple[str, int]) -> Connection | None:
+    def accepted(
+        self, transport: SocketTransport, peer: tuple[str, int], encryption: Encryption | None
+    ) -> Connection | None:
         """None refuses the peer."""
+
+    @abstractmethod
+    def can_begin_tls(self) -> bool:
+        """Whether a client may ask for TLS on a socket that began in the clear."""
+
+    @abstractmethod
+    def begin_tls(
+        self, protocol: SocketProtocol, raw: asyncio.Transport, first: bytes
+    ) -> asyncio.Transport:
+        """The client speaks TLS from now on, from `first` on. Returns what is written to."""
 
     @abstractmethod
     def received(self, connection: Connection, data: bytes) -> None: ...
@@ -71,11 +84,16 @@ class SocketTransport(Transport):
     """Held by the node's connection; the node writes through it."""
 
     def __init__(
-        self, transport: asyncio.Transport, when_finished: Callable[[], None] | None = None
+        self,
+        transport: asyncio.Transport,
+        when_finished: Callable[[], None] | None = None,
+        begin_tls: Callable[[asyncio.Transport, bytes], asyncio.Transport] | None = None,
     ) -> None:
         self._transport = transport
         # Called once, when the node has closed it.
         self._when_finished = when_finished
+        # None where TLS cannot begin, or has begun.
+        self._begin_tls = begin_tls
         self._is_finished = False
         # Reading stops for either reason and goes on when there is none.
         self._is_paused = False
@@ -112,6 +130,14 @@ class SocketTransport(Transport):
     def abort(self) -> None:
         self._transport.abort()
 
+    def can_start_tls(self) -> bool:
+        return self._begin_tls is not None
+
+    def start_tls(self, first: bytes) -> None:
+        begin_tls, self._begin_tls = self._begin_tls, None
+        assert begin_tls is not None, "asked for before"
+        self._transport = begin_tls(self._transport, first)
+
     def pause_reading(self) -> None:
         self._is_paused = True
         self._apply()
@@ -142,10 +168,12 @@ class SocketTransport(Transport):
 class SocketProtocol(asyncio.Protocol):
     """What the event loop calls. Held by the loop for as long as the socket is open."""
 
-    __slots__ = ("_connection", "_server", "_transport")
+    __slots__ = ("_connection", "_encryption", "_server", "_transport")
 
-    def __init__(self, server: SocketOwner) -> None:
+    def __init__(self, server: SocketOwner, encryption: Encryption | None = None) -> None:
+        """`encryption` is what a TLS handshake that came before has agreed on."""
         self._server = server
+        self._encryption = encryption
         self._connection: Connection | None = None
         self._transport: SocketTransport | None = None
 
@@ -156,8 +184,11 @@ class SocketProtocol(asyncio.Protocol):
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self._transport = SocketTransport(socket_transport, self._finished)
-        self._connection = self._server.accepted(self._transport, peer)
+        can_begin_tls = self._encryption is None and self._server.can_begin_tls()
+        self._transport = SocketTransport(
+            socket_transport, self._finished, self._begin_tls if can_begin_tls else None
+        )
+        self._connection = self._server.accepted(self._transport, peer, self._encryption)
         if self._connection is None:
             # Not aborted: its first words are under way, and it is to see an end, not a reset.
             self._transport.close()
@@ -181,6 +212,14 @@ class SocketProtocol(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         return False
+
+    def _begin_tls(self, raw: asyncio.Transport, first: bytes) -> asyncio.Transport:
+        return self._server.begin_tls(self, raw, first)
+
+    def secured(self, encryption: Encryption) -> None:
+        """The TLS that the client has asked for is there."""
+        if self._connection is not None:
+            self._connection.peer.encryption = encryption
 
     def _finished(self) -> None:
         connection, self._connection = self._connection, None

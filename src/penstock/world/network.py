@@ -39,6 +39,16 @@ class Transport(ABC):
         """
         return False
 
+    def can_start_tls(self) -> bool:
+        """Whether `start_tls` may be called: TLS is configured and has not begun."""
+        return False
+
+    def start_tls(self, first: bytes) -> None:
+        """The peer speaks TLS from now on; `first` is what it has said of that already. Nothing is
+        heard before the handshake is over, and nothing must be written.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def pause_reading(self) -> None:
         """Stop reading: the peer feels it as TCP back-pressure."""

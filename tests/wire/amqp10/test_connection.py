@@ -184,7 +184,7 @@ def test_scram_crosses_the_sasl_layer(password: str, works: bool) -> None:
     ("header", "answer"),
     [
         (b"AMQP\x00\x00\x09\x01", PROTOCOL_HEADER),
-        (b"AMQP\x02\x01\x00\x00", PROTOCOL_HEADER),
+        (b"AMQP\x02\x01\x00\x00", SASL_HEADER),
         (b"GET / HTTP", PROTOCOL_HEADER),
         (b"\x00" * 8, PROTOCOL_HEADER),
     ],

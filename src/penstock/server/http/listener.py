@@ -21,9 +21,10 @@ from penstock.server.http.health import HealthPages
 from penstock.server.http.line import BrokerLine
 from penstock.server.http.settings import BACKLOG, STOP_SECONDS, HttpConfiguration
 from penstock.server.listening import CannotListen, address_of, bound
+from penstock.server.tls import BadCertificate, Certificates
+from penstock.server.tls_settings import TlsFiles
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
@@ -36,10 +37,6 @@ log = structlog.get_logger()
 _JOIN_SECONDS: Final = STOP_SECONDS + 3.0
 
 
-class BadCertificate(Exception):
-    """TLS was asked for and cannot be had."""
-
-
 class HttpListener:
     """Held by the running broker. Bound when it is made, serving after `start`."""
 
@@ -48,7 +45,8 @@ class HttpListener:
     ) -> None:
         """Raises `CannotListen` or `BadCertificate`."""
         self._configuration = configuration
-        self._tls = _tls_context(configuration)
+        # None without TLS.
+        self.certificates = _certificates(configuration)
         hosts = configuration.hosts or amqp_hosts
         try:
             self._sockets = bound(hosts, configuration.port_beside(amqp_port), BACKLOG)
@@ -98,7 +96,7 @@ class HttpListener:
     # On the threads.
 
     def _open(self, health: HealthPages, handover: Handover) -> None:
-        is_encrypted = self._tls is not None
+        is_encrypted = self.certificates is not None
         try:
             FrontDoor(self._sockets, self._wakened, health, handover, is_encrypted).run()
         except Exception:
@@ -121,31 +119,19 @@ class HttpListener:
 
             hosts = Hosts(host_names(*self._names), self._configuration.origins)
             frame_max = line.server.node.configuration.limits.frame_max
-            serve(
-                handover, self._tls, make_application(line, logins, data, hosts, health), frame_max
-            )
+            application = make_application(line, logins, data, hosts, health)
+            serve(handover, self.certificates, application, frame_max)
         except Exception:
             log.exception("the HTTP server failed; only health checks are answered from now on")
         finally:
             handover.end()
 
 
-def _tls_context(configuration: HttpConfiguration) -> ssl.SSLContext | None:
+def _certificates(configuration: HttpConfiguration) -> Certificates | None:
     if configuration.certificate is None:
         if configuration.client_authorities is not None:
             # Else everybody would get in whom somebody meant to keep out.
             raise BadCertificate("http.tls_client_ca needs http.tls_certificate, which is not set")
         return None
-    import ssl
-
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(configuration.certificate, configuration.key)
-        if configuration.client_authorities is not None:
-            context.load_verify_locations(configuration.client_authorities)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise BadCertificate(
-            f"cannot use the certificate {configuration.certificate} for HTTP: {error}"
-        ) from error
-    return context
+    files = TlsFiles(configuration.certificate, configuration.key, configuration.client_authorities)
+    return Certificates(files, "HTTP")

@@ -25,12 +25,12 @@ from penstock.server.http.websocket_protocol import CarefulWebSocketProtocol
 
 if TYPE_CHECKING:
     import socket
-    import ssl
     from collections.abc import Mapping
 
     from starlette.types import ASGIApp
 
     from penstock.server.http.handover import Handover
+    from penstock.server.tls import Certificates
 
 log = structlog.get_logger()
 
@@ -46,11 +46,11 @@ class QuietServer(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, handover: Handover, tls: ssl.SSLContext | None
+        self, config: uvicorn.Config, handover: Handover, certificates: Certificates | None
     ) -> None:
         super().__init__(config)
         self._handover = handover
-        self._tls = tls
+        self._certificates = certificates
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         # Sockets whose TLS handshake is under way, mostly.
@@ -104,12 +104,14 @@ class QuietServer(uvicorn.Server):
                 self.config, self.server_state, self.lifespan.state, self._loop, said
             )
 
+        # The current one: the files may have been read again.
+        tls = None if self._certificates is None else self._certificates.context
         try:
             await self._loop.connect_accepted_socket(
                 protocol,
                 accepted,
-                ssl=self._tls,
-                ssl_handshake_timeout=None if self._tls is None else FIRST_REQUEST_SECONDS,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else FIRST_REQUEST_SECONDS,
             )
         except OSError:
             # It is gone already, or does not speak TLS as it should.
@@ -117,7 +119,7 @@ class QuietServer(uvicorn.Server):
 
 
 def serve(
-    handover: Handover, tls: ssl.SSLContext | None, application: ASGIApp, frame_max: int
+    handover: Handover, certificates: Certificates | None, application: ASGIApp, frame_max: int
 ) -> None:
     """Until nothing more is handed over."""
     config = uvicorn.Config(
@@ -142,12 +144,14 @@ def serve(
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
     )
     with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-        runner.run(_serve(config, handover, tls))
+        runner.run(_serve(config, handover, certificates))
 
 
-async def _serve(config: uvicorn.Config, handover: Handover, tls: ssl.SSLContext | None) -> None:
+async def _serve(
+    config: uvicorn.Config, handover: Handover, certificates: Certificates | None
+) -> None:
     asyncio.get_running_loop().set_exception_handler(_stray)
-    await QuietServer(config, handover, tls).serve([])
+    await QuietServer(config, handover, certificates).serve([])
 
 
 def _stray(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:

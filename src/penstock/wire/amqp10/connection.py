@@ -154,7 +154,9 @@ class Connection(Hearer):
                 self._say_header()
         else:
             if self.role is Role.SERVER:
-                self.outgoing.push(SASL_HEADER if self._must_begin_sasl() else PROTOCOL_HEADER)
+                # Who asks for TLS where there is none is told to log in, which is the other layer.
+                wants_sasl = self._must_begin_sasl() or announced is Announced.AMQP_1_0_TLS
+                self.outgoing.push(SASL_HEADER if wants_sasl else PROTOCOL_HEADER)
             got = data[position : position + HEADER_SIZE]
             text = f"protocol header expected, got {announced.value}: {got!r}"
             self._end(ConnectionFault(CONNECTION_FRAMING_ERROR, text))

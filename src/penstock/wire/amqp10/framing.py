@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x01\x00\x00"
+TLS_HEADER: Final = b"AMQP\x02\x01\x00\x00"
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 
 AMQP_FRAME: Final = 0

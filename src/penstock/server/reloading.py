@@ -1,0 +1,41 @@
+"""SIGHUP: what can be read again while the broker runs is.
+
+Each part that can do so is added here. One that cannot use what it has read keeps what it had and
+says why; the others are read all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = structlog.get_logger()
+
+
+class Reloading:
+    """Held by `serve`, called on the broker's loop."""
+
+    def __init__(self) -> None:
+        self._parts: list[Callable[[], list[str]]] = []
+
+    def add(self, part: Callable[[], list[str]]) -> None:
+        """`part` reads its files again and returns what went wrong with them."""
+        self._parts.append(part)
+
+    def reload(self) -> None:
+        log.info("reloading (SIGHUP)")
+        failures: list[str] = []
+        for part in self._parts:
+            try:
+                failures += part()
+            except Exception as error:
+                log.exception("reloading failed")
+                failures.append(repr(error))
+        if failures:
+            log.error("reloaded in part; what failed is as it was before", failures=len(failures))
+        else:
+            log.info("reloaded")

@@ -1,0 +1,119 @@
+"""TLS for everything that listens: contexts from files, and new files while the broker runs.
+
+A context is made anew when its files are read again. Handshakes that begin afterwards use the new
+one; connections keep the one that they began with. Sessions cannot be resumed over a change, so a
+certificate that was revoked meanwhile is looked at.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.server.tls_settings import TlsFiles
+
+log = structlog.get_logger()
+
+_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+_MODES: Final = {
+    "no": ssl.CERT_NONE,
+    "optional": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+class BadCertificate(Exception):
+    """TLS was asked for and cannot be had."""
+
+
+class Certificates:
+    """The current context of one listener. Held by what listens; `reload` may be called on another
+    thread than the one that takes `context`.
+    """
+
+    def __init__(self, files: TlsFiles, purpose: str) -> None:
+        """`purpose` is for the log: "AMQP", "HTTP". Raises `BadCertificate`."""
+        self._files = files
+        self._purpose = purpose
+        self.context = make_context(files, purpose)
+
+    def reload(self) -> str:
+        """Read the files again. Returns why that failed, in which case nothing has changed, or
+        nothing.
+        """
+        try:
+            self.context = make_context(self._files, self._purpose)
+        except BadCertificate as error:
+            log.error(
+                "cannot reload the certificates; new connections use the previous ones",
+                listener=self._purpose,
+                reason=str(error),
+            )
+            return str(error)
+        log.info("certificates reloaded", listener=self._purpose, file=str(self._files.certificate))
+        return ""
+
+
+def make_context(files: TlsFiles, purpose: str) -> ssl.SSLContext:
+    """Raises `BadCertificate`, whose text names the file."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = _VERSIONS[files.minimum_version]
+    # A client could make the broker compute keys again and again.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    if files.ciphers:
+        try:
+            context.set_ciphers(files.ciphers)
+        except ssl.SSLError as error:
+            raise BadCertificate(
+                f"{files.ciphers!r} is not a valid list of ciphers for {purpose}: OpenSSL knows "
+                "none of them"
+            ) from error
+    try:
+        context.load_cert_chain(files.certificate, files.key, _no_password)
+    except (OSError, ValueError) as error:
+        raise _unusable("certificate", files.certificate, purpose, error) from error
+    if files.client_authorities is None:
+        if files.client_revocations is not None:
+            raise BadCertificate(
+                f"a list of revoked certificates for {purpose} needs the authority that signs "
+                "client certificates (client_ca), which is not set"
+            )
+        return context
+    try:
+        context.load_verify_locations(files.client_authorities)
+    except (OSError, ValueError) as error:
+        raise _unusable("client_ca", files.client_authorities, purpose, error) from error
+    context.verify_mode = _MODES[files.client_certificate]
+    if files.client_revocations is not None:
+        try:
+            context.load_verify_locations(files.client_revocations)
+        except (OSError, ValueError) as error:
+            raise _unusable("client_crl", files.client_revocations, purpose, error) from error
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    # A resumed session would not show its certificate again, which may have expired since.
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def _no_password() -> str:
+    # OpenSSL would ask at the terminal, and the broker would wait for an answer.
+    raise ValueError("the key is encrypted; decrypt it (openssl pkey -in KEY -out PLAIN_KEY)")
+
+
+def _unusable(kind: str, file: Path, purpose: str, error: Exception) -> BadCertificate:
+    reason = str(error)
+    if isinstance(error, ssl.SSLError):
+        reason = {
+            "NO_START_LINE": "it is not a PEM file with a certificate and its private key",
+            "NO_CERTIFICATE_OR_CRL_FOUND": "it is not a PEM file with certificates",
+            "KEY_VALUES_MISMATCH": "the private key does not belong to the certificate",
+        }.get(error.reason or "", str(error))
+    elif isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    return BadCertificate(f"cannot use the {kind} {file} for {purpose}: {reason}")

@@ -1,0 +1,123 @@
+"""Clients that come with TLS, from the first octet of their handshake until it is over.
+
+Invariants: a peer has no connection of the node before its handshake is completed, so it costs a
+descriptor and what OpenSSL keeps for it. It counts against the limit of connections all the same,
+and it has a bounded time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.server.sockets import SocketProtocol, SocketTransport
+from penstock.server.tls_names import encryption_of
+from penstock.server.tls_sockets import TlsOwner, TlsProtocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from penstock.server.server import Server
+    from penstock.server.tls import Certificates
+    from penstock.server.tls_settings import LoginFrom
+
+
+class TlsDoor(TlsOwner):
+    """Held by the server. Makes the protocols of a TLS listener, and TLS for plain sockets whose
+    AMQP 1.0 clients ask for it.
+    """
+
+    def __init__(self, server: Server, certificates: Certificates, login_from: LoginFrom) -> None:
+        self._server = server
+        self.certificates = certificates
+        self._login_from = login_from
+        # Until when each handshake may take, in the order of these times.
+        self._handshakes: dict[TlsProtocol, int] = {}
+        # Sockets whose handshakes have failed and that wait for their peers to close them.
+        self._failed: dict[TlsProtocol, SocketTransport] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """Handshakes that are under way."""
+        return len(self._handshakes)
+
+    def protocol(self) -> TlsProtocol:
+        """For a socket that was accepted."""
+        return TlsProtocol(self, self.certificates.context)
+
+    def upgrade(
+        self, inner: SocketProtocol, raw: asyncio.Transport, first: bytes
+    ) -> asyncio.Transport:
+        """TLS begins on a socket that `inner` has read in the clear so far; `first` is what was
+        read beyond that. Returns what `inner` writes to from now on.
+        """
+        protocol = TlsProtocol(self, self.certificates.context, inner)
+        raw.set_protocol(protocol)
+        protocol.connection_made(raw)
+        if first:
+            protocol.data_received(first)
+        return protocol.transport
+
+    def sweep(self, now: int) -> None:
+        for protocol, until in list(self._handshakes.items()):
+            if until > now:
+                return
+            seconds = self._server.node.configuration.limits.handshake_ms / 1000
+            protocol.give_up(f"the handshake was not completed within {seconds:g} s")
+
+    def cut_oldest(self) -> bool:
+        """Make room for somebody else. Whether there was one."""
+        oldest = next(iter(self._handshakes), None)
+        if oldest is None:
+            return False
+        oldest.give_up("the broker has no room for more handshakes")
+        oldest.raw.abort()
+        return True
+
+    def close(self) -> None:
+        """Nobody is let in any more."""
+        self._is_closed = True
+        for protocol in list(self._handshakes):
+            del self._handshakes[protocol]
+            protocol.raw.abort()
+
+    # What sockets say.
+
+    def handshake_began(self, protocol: TlsProtocol) -> bool:
+        server = self._server
+        if protocol.is_upgrade:
+            # It is a connection already, which has its own time-out and counts as one.
+            return not self._is_closed
+        if self._is_closed or (server.is_full() and not self.cut_oldest()):
+            if not self._is_closed:
+                server.refuse_for_limit()
+            return False
+        self._handshakes[protocol] = server.now() + server.node.configuration.limits.handshake_ms
+        return True
+
+    def handshake_completed(self, protocol: TlsProtocol) -> None:
+        self._handshakes.pop(protocol, None)
+        encryption = encryption_of(protocol.agreed, self._login_from)
+        if protocol.inner is None:
+            protocol.attend(SocketProtocol(self._server, encryption))
+        else:
+            protocol.inner.secured(encryption)
+
+    def handshake_failed(self, protocol: TlsProtocol, reason: str) -> None:
+        if self._handshakes.pop(protocol, None) is not None:
+            # It is read on until the peer closes it as well, or the reason would not reach it.
+            transport = SocketTransport(protocol.raw)
+            self._failed[protocol] = transport
+            self._server.finished(transport, None)
+        host, port = protocol.peer
+        # A port scan, or a probe of a load balancer, says nothing.
+        severity = Severity.WARNING if protocol.has_spoken else Severity.DEBUG
+        party = Party(peer_host=host, peer_port=port)
+        event = Event(EventKind.TLS_HANDSHAKE_FAILED, severity, party, reason, {})
+        self._server.node.container.events.record(event)
+
+    def gone(self, protocol: TlsProtocol) -> None:
+        self._handshakes.pop(protocol, None)
+        transport = self._failed.pop(protocol, None)
+        if transport is not None:
+            self._server.gone(transport)

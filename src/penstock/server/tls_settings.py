@@ -1,0 +1,41 @@
+"""What a TLS listener is told. Light to import: every start of a broker reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+# The port that is registered for AMQP over TLS.
+TLS_PORT: Final = 5671
+
+MinimumVersion = Literal["1.2", "1.3"]
+# Whether clients must show a certificate: not asked for, verified if shown, or required.
+ClientCertificate = Literal["no", "optional", "required"]
+# Which part of a client's certificate names its user.
+LoginFrom = Literal["common_name", "distinguished_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The files of one TLS listener, AMQP's or HTTP's, and what it accepts."""
+
+    certificate: Path
+    key: Path | None = None  # None: in the certificate's file
+    # Who signs the certificates of clients; None asks for none.
+    client_authorities: Path | None = None
+    # Certificates that the authorities have revoked; needs `client_authorities`.
+    client_revocations: Path | None = None
+    client_certificate: ClientCertificate = "required"
+    minimum_version: MinimumVersion = "1.2"
+    ciphers: str = ""  # OpenSSL's list for TLS 1.2; empty is Python's choice
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfiguration:
+    """AMQP over TLS. Held by the server's configuration."""
+
+    files: TlsFiles
+    port: int = TLS_PORT
+    hosts: tuple[str, ...] = ()  # empty is the plain listeners'
+    login_from: LoginFrom = "common_name"
