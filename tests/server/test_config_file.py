@@ -20,6 +20,7 @@ Reader = Callable[[ServerConfiguration], object]
 NUMBERS: dict[str, tuple[int, int, int, Reader]] = {
     # Key: a value, the smallest and the largest there are, and where it is found.
     "listen.port": (1234, 0, 65_535, lambda read: read.port),
+    "tls.port": (31, 0, 65_535, lambda read: read.tls.port),
     "limits.connections": (7, 1, INTEGER_MAX, lambda read: read.connections_max),
     "limits.channels_per_connection": (9, 1, 65_535, lambda read: read.limits.channel_max),
     "limits.frame_bytes": (8192, 4096, 16 << 20, lambda read: read.limits.frame_max),
@@ -41,10 +42,15 @@ TEXTS: dict[str, Reader] = {
     "http.tls_certificate": lambda read: read.http.certificate,
     "http.tls_key": lambda read: read.http.key,
     "http.tls_client_ca": lambda read: read.http.client_authorities,
+    "tls.certificate": lambda read: read.tls.certificate,
+    "tls.key": lambda read: read.tls.key,
+    "tls.client_ca": lambda read: read.tls.client_authorities,
+    "tls.client_crl": lambda read: read.tls.client_revocations,
 }
 HOSTS: dict[str, Reader] = {
     "listen.host": lambda read: read.hosts,
     "http.host": lambda read: read.http.hosts,
+    "tls.host": lambda read: read.tls.hosts,
 }
 PATHS = (
     "data.directory",
@@ -52,9 +58,26 @@ PATHS = (
     "http.tls_certificate",
     "http.tls_key",
     "http.tls_client_ca",
+    "tls.certificate",
+    "tls.key",
+    "tls.client_ca",
+    "tls.client_crl",
 )
 OTHERS: dict[str, tuple[str, object, Reader]] = {
     # Key: a value as it is written, as it is found, and where.
+    "listen.plain": ("false", False, lambda read: read.plain),
+    "tls.client_certificate": (
+        '"optional"',
+        "optional",
+        lambda read: read.tls.client_certificate,
+    ),
+    "tls.login_from": (
+        '"distinguished_name"',
+        "distinguished_name",
+        lambda read: read.tls.login_from,
+    ),
+    "tls.minimum_version": ('"1.3"', "1.3", lambda read: read.tls.minimum_version),
+    "tls.ciphers": ('"ECDHE+AESGCM"', "ECDHE+AESGCM", lambda read: read.tls.ciphers),
     "data.ledger": ("true", True, lambda read: read.ledger),
     "amqp10.anonymous": ('"never"', "never", lambda read: read.anonymous),
     "amqp10.create_queues": ("false", False, lambda read: read.creates_queues),

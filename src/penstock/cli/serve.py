@@ -118,7 +118,7 @@ def command(
         configuration = replace(configuration, plain=False)
     tls = chosen_tls(configuration.tls, tls_port, tls_cert, tls_key, tls_client_ca)
     configuration = replace(configuration, tls=tls)
-    if tls is None and not configuration.plain:
+    if not tls.is_enabled and not configuration.plain:
         typer.echo(
             "penstock: without the plain port clients need TLS. Name the certificate with "
             "--tls-cert FILE, or omit --no-plain (listen.plain).",
@@ -187,44 +187,30 @@ def chosen_http(
 
 
 def chosen_tls(
-    configured: "TlsConfiguration | None",
+    configured: "TlsConfiguration",
     port: int | None,
     certificate: Path | None,
     key: Path | None,
     client_authorities: Path | None,
-) -> "TlsConfiguration | None":
+) -> "TlsConfiguration":
     """Options override the file."""
-    from penstock.server.tls_settings import TlsConfiguration, TlsFiles
-
     if certificate is not None:
-        # The key belongs to the certificate: one in the file is another one's.
-        files = TlsFiles(certificate) if configured is None else configured.files
-        files = replace(files, certificate=certificate, key=key)
-        configured = (
-            TlsConfiguration(files) if configured is None else replace(configured, files=files)
-        )
-    elif configured is None:
-        for option, value in (
-            ("--tls-port", port),
-            ("--tls-key", key),
-            ("--tls-client-ca", client_authorities),
-        ):
-            if value is not None:
-                raise typer.BadParameter(f"{option} needs --tls-cert FILE")
-        return None
+        # With its key: the one in the file belongs to another certificate.
+        configured = replace(configured, certificate=certificate, key=key)
     elif key is not None:
-        configured = replace(configured, files=replace(configured.files, key=key))
+        configured = replace(configured, key=key)
     if client_authorities is not None:
-        files = replace(configured.files, client_authorities=client_authorities)
-        configured = replace(configured, files=files)
-    return configured if port is None else replace(configured, port=port)
+        configured = replace(configured, client_authorities=client_authorities)
+    if port is not None:
+        if not configured.is_enabled:
+            raise typer.BadParameter("--tls-port needs --tls-cert FILE")
+        configured = replace(configured, port=port)
+    return configured
 
 
 def _amqp_port(configuration: "ServerConfiguration") -> int:
     """By which the default data directory is named; 0 for any free one."""
-    if configuration.plain or configuration.tls is None:
-        return configuration.port
-    return configuration.tls.port
+    return configuration.port if configuration.plain else configuration.tls.port
 
 
 def default_data(port: int) -> Path:

@@ -71,7 +71,6 @@ from penstock.server.tls_settings import (
     LoginFrom,
     MinimumVersion,
     TlsConfiguration,
-    TlsFiles,
 )
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
 
@@ -233,27 +232,17 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
     )
 
 
-def _tls(table: TlsTable, folder: Path) -> TlsConfiguration | None:
-    if not table.certificate:
-        if table.model_fields_set:
-            # Else everybody would come in the clear where somebody meant to encrypt.
-            raise ConfigurationError(
-                "the table [tls] needs the key `certificate`, the PEM file with the broker's "
-                "certificate"
-            )
-        return None
+def _tls(table: TlsTable, folder: Path) -> TlsConfiguration:
     return TlsConfiguration(
-        TlsFiles(
-            certificate=folder / table.certificate,
-            key=folder / table.key if table.key else None,
-            client_authorities=folder / table.client_ca if table.client_ca else None,
-            client_revocations=folder / table.client_crl if table.client_crl else None,
-            client_certificate=table.client_certificate,
-            minimum_version=table.minimum_version,
-            ciphers=table.ciphers,
-        ),
+        certificate=folder / table.certificate if table.certificate else None,
+        key=folder / table.key if table.key else None,
+        client_authorities=folder / table.client_ca if table.client_ca else None,
+        client_revocations=folder / table.client_crl if table.client_crl else None,
+        client_certificate=table.client_certificate,
+        minimum_version=table.minimum_version,
+        ciphers=table.ciphers,
         port=table.port,
-        hosts=tuple(table.host),
+        hosts=tuple(host for host in table.host if host),
         login_from=table.login_from,
     )
 

@@ -32,6 +32,7 @@ from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.faults import FaultyPublishing
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.launch import Running, ServerConfiguration, start
+from penstock.server.tls_settings import TlsConfiguration
 from penstock.server.world.entropy import MachineEntropy
 from penstock.wire.amqp091.limits import Limits
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from penstock.node.node import Node
     from penstock.server.anonymous import Anonymous
-    from penstock.server.tls_settings import TlsConfiguration
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class Broker:
             http=HttpConfiguration(enabled=http, port=http_port, is_port_named=True),
             anonymous=anonymous,
             creates_queues=create_queues,
-            tls=tls,
+            tls=tls or TlsConfiguration(),
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -37,8 +37,9 @@ from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes, flood_bytes
 from penstock.server.reloading import Reloading
 from penstock.server.server import BACKLOG, STOP_SECONDS, Server
-from penstock.server.tls import Certificates
+from penstock.server.tls import Certificates, check_tls
 from penstock.server.tls_door import TlsDoor
+from penstock.server.tls_settings import TlsConfiguration
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
@@ -46,8 +47,6 @@ from penstock.wire.amqp091.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from penstock.server.tls_settings import TlsConfiguration
 
 log = structlog.get_logger()
 
@@ -67,7 +66,7 @@ class ServerConfiguration:
     hosts: tuple[str, ...] = (LOCALHOST,)
     port: int = 5672
     plain: bool = True  # False: clients must come with TLS
-    tls: TlsConfiguration | None = None  # a listener for AMQP over TLS
+    tls: TlsConfiguration = field(default_factory=TlsConfiguration)  # AMQP over TLS
     name: str = ""
     limits: Limits = field(default_factory=Limits)
     connections_max: int = CONNECTIONS_MAX
@@ -113,7 +112,8 @@ class Running:
         """HTTP is bound from now on and served from `start_http` on. Raises `CannotListen`, or
         `BadCertificate`.
         """
-        if configuration.tls is not None:
+        check_tls(configuration.tls, "tls.certificate")
+        if configuration.tls.is_enabled:
             # Before anybody is let in: who comes in the clear may ask for TLS as well.
             self._listen_with_tls(configuration.tls, configuration.hosts)
         if configuration.plain:
@@ -131,7 +131,7 @@ class Running:
             self.http = HttpListener(configuration.http, configuration.hosts, configuration.port)
 
     def _listen_with_tls(self, tls: TlsConfiguration, plain_hosts: tuple[str, ...]) -> None:
-        door = TlsDoor(self.server, Certificates(tls.files, "AMQP"), tls.login_from)
+        door = TlsDoor(self.server, Certificates(tls, "AMQP"), tls.login_from)
         try:
             sockets = bound(tls.hosts or plain_hosts, tls.port, BACKLOG)
         except CannotListen as error:
@@ -149,12 +149,11 @@ class Running:
         """Read the files of all TLS listeners again; connections keep what they have. Returns why
         that failed, for each listener that goes on with its previous files.
         """
-        listeners = []
+        failures = []
         if self.server.tls is not None:
-            listeners.append(self.server.tls.certificates)
+            failures.append(self.server.tls.reload())
         if self.http is not None and self.http.certificates is not None:
-            listeners.append(self.http.certificates)
-        failures = [certificates.reload() for certificates in listeners]
+            failures.append(self.http.certificates.reload())
         return [failure for failure in failures if failure]
 
     def start_http(self, data: Path | None) -> None:
@@ -283,7 +282,7 @@ def _make_node(
 def _hosts(configuration: ServerConfiguration) -> list[str]:
     """All that the server listens on."""
     hosts = list(configuration.hosts)
-    if configuration.tls is not None:
+    if configuration.tls.is_enabled:
         hosts += configuration.tls.hosts
     if configuration.http.enabled:
         hosts += configuration.http.hosts

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.dialects.connection import Connection
     from penstock.dialects.encryption import Encryption
     from penstock.node.node import Node
-    from penstock.server.tls_door import TlsDoor
+    from penstock.server.handshakes import Handshakes
     from penstock.world.clock import Clock
 
 log = structlog.get_logger()
@@ -63,7 +63,7 @@ class Server(SocketOwner):
         self._refusals = Refusals()
         self._lingering = Lingering()
         # None without TLS.
-        self.tls: TlsDoor | None = None
+        self.tls: Handshakes | None = None
         # Connections whose sockets linger; the node forgets them at the end of the tick.
         self._parting: list[Connection] = []
         self._flush_scheduled = False

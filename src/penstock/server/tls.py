@@ -15,7 +15,7 @@ import structlog
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.server.tls_settings import TlsFiles
+    from penstock.server.tls_settings import ListenerTls
 
 log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ class Certificates:
     thread than the one that takes `context`.
     """
 
-    def __init__(self, files: TlsFiles, purpose: str) -> None:
+    def __init__(self, files: ListenerTls, purpose: str) -> None:
         """`purpose` is for the log: "AMQP", "HTTP". Raises `BadCertificate`."""
         self._files = files
         self._purpose = purpose
@@ -59,8 +59,21 @@ class Certificates:
         return ""
 
 
-def make_context(files: TlsFiles, purpose: str) -> ssl.SSLContext:
+def check_tls(files: ListenerTls, certificate_key: str) -> None:
+    """Raises `BadCertificate` when something is set that needs a certificate, and there is none:
+    everybody would get in whom somebody meant to keep out.
+    """
+    if files.is_enabled:
+        return
+    if files.key or files.client_authorities or files.client_revocations:
+        raise BadCertificate(
+            f"a TLS key, client_ca or client_crl needs {certificate_key}, which is not set"
+        )
+
+
+def make_context(files: ListenerTls, purpose: str) -> ssl.SSLContext:
     """Raises `BadCertificate`, whose text names the file."""
+    assert files.certificate is not None, "TLS is enabled"
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _VERSIONS[files.minimum_version]
     # A client could make the broker compute keys again and again.

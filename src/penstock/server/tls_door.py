@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.server.handshakes import Handshakes
 from penstock.server.sockets import SocketProtocol, SocketTransport
 from penstock.server.tls_names import encryption_of
 from penstock.server.tls_sockets import TlsOwner, TlsProtocol
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from penstock.server.tls_settings import LoginFrom
 
 
-class TlsDoor(TlsOwner):
+class TlsDoor(TlsOwner, Handshakes):
     """Held by the server. Makes the protocols of a TLS listener, and TLS for plain sockets whose
     AMQP 1.0 clients ask for it.
     """
 
     def __init__(self, server: Server, certificates: Certificates, login_from: LoginFrom) -> None:
         self._server = server
-        self.certificates = certificates
+        self._certificates = certificates
         self._login_from = login_from
         # Until when each handshake may take, in the order of these times.
         self._handshakes: dict[TlsProtocol, int] = {}
@@ -38,20 +39,16 @@ class TlsDoor(TlsOwner):
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Handshakes that are under way."""
         return len(self._handshakes)
 
     def protocol(self) -> TlsProtocol:
         """For a socket that was accepted."""
-        return TlsProtocol(self, self.certificates.context)
+        return TlsProtocol(self, self._certificates.context)
 
     def upgrade(
         self, inner: SocketProtocol, raw: asyncio.Transport, first: bytes
     ) -> asyncio.Transport:
-        """TLS begins on a socket that `inner` has read in the clear so far; `first` is what was
-        read beyond that. Returns what `inner` writes to from now on.
-        """
-        protocol = TlsProtocol(self, self.certificates.context, inner)
+        protocol = TlsProtocol(self, self._certificates.context, inner)
         raw.set_protocol(protocol)
         protocol.connection_made(raw)
         if first:
@@ -66,7 +63,6 @@ class TlsDoor(TlsOwner):
             protocol.give_up(f"the handshake was not completed within {seconds:g} s")
 
     def cut_oldest(self) -> bool:
-        """Make room for somebody else. Whether there was one."""
         oldest = next(iter(self._handshakes), None)
         if oldest is None:
             return False
@@ -74,8 +70,10 @@ class TlsDoor(TlsOwner):
         oldest.raw.abort()
         return True
 
+    def reload(self) -> str:
+        return self._certificates.reload()
+
     def close(self) -> None:
-        """Nobody is let in any more."""
         self._is_closed = True
         for protocol in list(self._handshakes):
             del self._handshakes[protocol]

@@ -17,10 +17,10 @@ LoginFrom = Literal["common_name", "distinguished_name"]
 
 
 @dataclass(frozen=True, slots=True)
-class TlsFiles:
+class ListenerTls:
     """The files of one TLS listener, AMQP's or HTTP's, and what it accepts."""
 
-    certificate: Path
+    certificate: Path | None = None  # None: without TLS
     key: Path | None = None  # None: in the certificate's file
     # Who signs the certificates of clients; None asks for none.
     client_authorities: Path | None = None
@@ -30,12 +30,15 @@ class TlsFiles:
     minimum_version: MinimumVersion = "1.2"
     ciphers: str = ""  # OpenSSL's list for TLS 1.2; empty is Python's choice
 
+    @property
+    def is_enabled(self) -> bool:
+        return self.certificate is not None
+
 
 @dataclass(frozen=True, slots=True)
-class TlsConfiguration:
+class TlsConfiguration(ListenerTls):
     """AMQP over TLS. Held by the server's configuration."""
 
-    files: TlsFiles
     port: int = TLS_PORT
     hosts: tuple[str, ...] = ()  # empty is the plain listeners'
     login_from: LoginFrom = "common_name"

@@ -21,8 +21,8 @@ from penstock.server.http.health import HealthPages
 from penstock.server.http.line import BrokerLine
 from penstock.server.http.settings import BACKLOG, STOP_SECONDS, HttpConfiguration
 from penstock.server.listening import CannotListen, address_of, bound
-from penstock.server.tls import BadCertificate, Certificates
-from penstock.server.tls_settings import TlsFiles
+from penstock.server.tls import Certificates, check_tls
+from penstock.server.tls_settings import ListenerTls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,10 +128,8 @@ class HttpListener:
 
 
 def _certificates(configuration: HttpConfiguration) -> Certificates | None:
-    if configuration.certificate is None:
-        if configuration.client_authorities is not None:
-            # Else everybody would get in whom somebody meant to keep out.
-            raise BadCertificate("http.tls_client_ca needs http.tls_certificate, which is not set")
-        return None
-    files = TlsFiles(configuration.certificate, configuration.key, configuration.client_authorities)
-    return Certificates(files, "HTTP")
+    files = ListenerTls(
+        configuration.certificate, configuration.key, configuration.client_authorities
+    )
+    check_tls(files, "http.tls_certificate")
+    return Certificates(files, "HTTP") if files.is_enabled else None
