@@ -23,8 +23,6 @@ PUBLIC_FILES = {
     "src/penstock/client/asynchronous_reconnect.py": "a way to connect",
     "src/penstock/spark/bodies.py": "expressions for a user's `select`",
     "src/penstock/spark/jobs/ledger_reading.py": "sources for jobs of users",
-    "src/penstock/wire/amqp10/scram.py": "both sides of a mechanism that no login offers yet",
-    "src/penstock/wire/amqp091/amqplain.py": "both sides of a mechanism; our client uses PLAIN",
 }
 CALLED_BY_FRAMEWORKS = {
     *("emit", "eof_received", "main_loop", "render", "send_400_response"),

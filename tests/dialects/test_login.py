@@ -5,20 +5,22 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.access.login_delay import FIRST_DELAY_MS
-from penstock.broker.access.users import Verification
+from penstock.broker.access.users import DEFAULT_USER_HASH, Verification, scram_keys_of
 from penstock.broker.errors import AccessRefused, NotFound, Refusal, ResourceError
 from penstock.broker.events import EventKind
 from penstock.broker.state import BrokerState, put_defaults
-from penstock.broker.topology import AddVhost, DeclareQueue, SetVhostLimits
+from penstock.broker.topology import AddVhost, DeclareQueue, PutUser, SetVhostLimits
 from penstock.dialects.container import Container
+from penstock.dialects.encryption import Encryption
 from penstock.dialects.input_pause import InputPause
 from penstock.dialects.login import Login, LoginListener
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
-from penstock.dialects.mechanisms import Plain
+from penstock.dialects.mechanisms import Plain, ScramSha256
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.wire.outgoing import Outgoing
 from penstock.wire.sasl import plain_response
+from penstock.wire.scram import ScramClient
 from tests.broker.doubles import CountingEntropy
 from tests.dialects.amqp10.doubles import KeptTransport
 from tests.support.recorded_events import RecordedEvents
@@ -29,6 +31,11 @@ NOW = 1_000
 class NotedEnd(LoginListener):
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.challenge = b""
+
+    def login_challenged(self, challenge: bytes, now: int) -> None:
+        self.heard.append("challenged")
+        self.challenge = challenge
 
     def login_accepted(self, now: int) -> None:
         self.heard.append("accepted")
@@ -59,10 +66,12 @@ class LaterChecks(LoginChecker):
 class Door:
     """One login and everything around it."""
 
-    def __init__(self, is_loopback: bool = True) -> None:
+    def __init__(self, is_loopback: bool = True, state: BrokerState | None = None) -> None:
         entropy = CountingEntropy()
-        self.state = BrokerState(entropy)
-        put_defaults(self.state, NOW)
+        if state is None:
+            state = BrokerState(entropy)
+            put_defaults(state, NOW)
+        self.state = state
         self.checks = LaterChecks()
         self.container = Container(self.state, entropy, self.checks)
         self.events = RecordedEvents()
@@ -74,6 +83,10 @@ class Door:
         noting = Noting(self.events, "AMQP", self.peer)
         input_pause = InputPause(self.transport)
         self.login = Login(self.container, self.peer, noting, input_pause, self.end)
+
+    def again(self) -> Door:
+        """Another connection from the same host."""
+        return Door(self.peer.is_loopback, self.state)
 
     def knock(self) -> None:
         self.login.begin(Plain(), plain_response("guest", "guest"), NOW)
@@ -156,3 +169,159 @@ def test_a_virtual_host_that_is_refused_is_told_and_does_not_count(
         door.login.open_vhost(name, "client")
     assert door.events.of(EventKind.ACCESS_DENIED).facts == {"vhost": name}
     assert door.container.connection_counts == {}
+
+
+# SCRAM, whose proof the login judges without a checker.
+
+
+class Prover:
+    """A client that logs in with SCRAM-SHA-256. Held by a test."""
+
+    def __init__(self, door: Door, user: str = "guest", password: str = "guest") -> None:
+        self.door = door
+        self.client = ScramClient(user, password, "client-nonce")
+        mechanism = door.login.mechanism("SCRAM-SHA-256")
+        assert mechanism is not None
+        door.login.begin(mechanism, self.client.start(), NOW)
+        self.final = self.client.answer(door.end.challenge)
+
+    def prove(self, now: int = NOW) -> None:
+        self.door.login.respond(self.final, now)
+
+
+def test_a_scram_client_is_let_in_and_hears_that_the_broker_knows_its_password() -> None:
+    door = Door()
+    prover = Prover(door)
+    assert door.end.heard == ["challenged"]
+    prover.prove()
+    assert door.end.heard == ["challenged", "accepted"]
+    assert door.login.user == "guest"
+    assert prover.client.verify(door.login.server_final)
+    assert door.checks.waiting == []
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "reason"),
+    [
+        ("guest", "wrong", "wrong password"),
+        ("nobody", "guest", "the user is unknown, or has no SCRAM keys"),
+        ("keyless", "guest", "the user is unknown, or has no SCRAM keys"),
+    ],
+)
+def test_a_wrong_scram_proof_is_refused_after_the_delay(
+    user: str, password: str, reason: str
+) -> None:
+    door = Door()
+    door.state.apply(PutUser("keyless", DEFAULT_USER_HASH), NOW)
+    prover = Prover(door, user, password)
+    prover.prove()
+    assert door.end.heard == ["challenged"]
+    door.state.timers.fire_due(NOW + FIRST_DELAY_MS)
+    assert door.end.heard == ["challenged", "refused"]
+    assert door.login.server_final == b""
+    assert door.events.of(EventKind.LOGIN_REFUSED).reason == reason
+
+
+def test_a_challenge_does_not_tell_whether_a_user_exists() -> None:
+    door = Door()
+    challenges = []
+    for _ in range(2):
+        Prover(door, "nobody")
+        challenges.append(door.end.challenge.partition(b",s=")[2])
+    assert challenges[0] == challenges[1]
+    Prover(door)
+    known = door.end.challenge.partition(b",s=")[2]
+    assert len(known) == len(challenges[0])
+    assert known.rpartition(b",")[2] == challenges[0].rpartition(b",")[2]
+
+
+def test_a_replayed_scram_proof_is_worth_nothing() -> None:
+    first = Prover(Door())
+    first.prove()
+    door = Door()
+    mechanism = ScramSha256(door.state.users, "another nonce")
+    door.login.begin(mechanism, first.client.start(), NOW)
+    door.login.respond(first.final, NOW)
+    door.state.timers.fire_due(NOW + FIRST_DELAY_MS)
+    assert door.end.heard == ["challenged", "refused"]
+
+
+def test_a_password_that_is_changed_between_challenge_and_proof_opens_nothing() -> None:
+    door = Door()
+    prover = Prover(door)
+    keys = scram_keys_of(b"new", CountingEntropy())
+    door.state.apply(PutUser("guest", DEFAULT_USER_HASH, (), True, keys), NOW)
+    prover.prove()
+    assert door.end.heard == ["challenged"]
+    assert door.login.user == ""
+
+
+def test_while_a_failure_is_paid_for_one_proof_is_looked_at_and_the_others_wait() -> None:
+    door = Door()
+    Prover(door, password="wrong").prove()
+    due = door.state.login_delays.check_at("guest", door.peer.host)
+    assert due > NOW
+    # One look is free, as with passwords that are remembered.
+    second = door.again()
+    Prover(second, password="wrong").prove()
+    third = door.again()
+    Prover(third).prove()
+    assert third.end.heard == ["challenged"], "though its proof is good"
+    door.state.timers.fire_due(due)
+    assert second.end.heard == ["challenged"]
+    assert third.end.heard == ["challenged"], "the second one has failed meanwhile"
+    door.state.timers.fire_due(door.state.login_delays.check_at("guest", door.peer.host))
+    assert third.end.heard == ["challenged", "accepted"]
+
+
+def test_a_good_proof_is_not_held_up_by_another_clients_failure() -> None:
+    door = Door()
+    Prover(door, password="wrong").prove()
+    other = door.again()
+    Prover(other).prove()
+    assert other.end.heard == ["challenged", "accepted"]
+
+
+def test_the_default_user_logs_in_by_scram_from_this_machine_only() -> None:
+    door = Door(is_loopback=False)
+    Prover(door).prove()
+    door.state.timers.fire_due(NOW + FIRST_DELAY_MS)
+    assert door.end.heard == ["challenged", "refused"]
+
+
+# What a listener offers.
+
+
+def certified(name: str) -> Encryption:
+    return Encryption("TLSv1.3", "TLS_AES_256_GCM_SHA384", name)
+
+
+def test_external_is_offered_to_who_shows_a_certificate_and_logs_in_whom_it_names() -> None:
+    door = Door()
+    assert "EXTERNAL" not in door.login.offered()
+    assert door.login.mechanism("EXTERNAL") is None
+    door.peer.encryption = certified("guest")
+    mechanism = door.login.mechanism("EXTERNAL")
+    assert mechanism is not None
+    door.login.begin(mechanism, b"", NOW)
+    assert door.end.heard == ["accepted"]
+    assert door.login.user == "guest"
+
+
+def test_a_certificate_that_names_nobody_is_refused() -> None:
+    door = Door()
+    door.peer.encryption = certified("nobody")
+    mechanism = door.login.mechanism("EXTERNAL")
+    assert mechanism is not None
+    door.login.begin(mechanism, b"", NOW)
+    door.state.timers.fire_due(NOW + FIRST_DELAY_MS)
+    assert door.end.heard == ["refused"]
+    assert door.events.of(EventKind.LOGIN_REFUSED).reason == "unknown user"
+
+
+def test_a_listener_offers_what_it_is_told_in_its_order() -> None:
+    door = Door()
+    door.peer.mechanisms = ("SCRAM-SHA-256", "PLAIN")
+    assert door.login.offered() == ["SCRAM-SHA-256", "PLAIN"]
+    assert door.login.mechanism("AMQPLAIN") is None
+    assert not door.login.allows_anonymous()

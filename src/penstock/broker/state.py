@@ -12,6 +12,7 @@ from penstock.broker.access.users import (
     ADMINISTRATOR,
     DEFAULT_USER,
     DEFAULT_USER_HASH,
+    DEFAULT_USER_SCRAM_KEYS,
     Users,
     Verification,
 )
@@ -163,6 +164,9 @@ class BrokerState:
 def put_defaults(state: BrokerState, now: int) -> None:
     """What a broker that has never run before begins with."""
     state.apply(AddVhost(DEFAULT_VHOST), now)
-    state.apply(PutUser(DEFAULT_USER, DEFAULT_USER_HASH, (ADMINISTRATOR,), True), now)
+    guest = PutUser(
+        DEFAULT_USER, DEFAULT_USER_HASH, (ADMINISTRATOR,), True, DEFAULT_USER_SCRAM_KEYS
+    )
+    state.apply(guest, now)
     everything = SetPermissions(DEFAULT_USER, DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING)
     state.apply(everything, now)

@@ -183,6 +183,8 @@ class PutUser:
     password_hash: str
     tags: tuple[str, ...] = ()
     loopback_only: bool = False
+    # What SCRAM-SHA-256 checks a login with; empty when the user cannot log in that way.
+    scram_keys: str = ""
 
 
 @dataclass(frozen=True, slots=True)

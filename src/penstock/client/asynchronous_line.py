@@ -4,6 +4,7 @@ What is said during one turn of the event loop leaves in one write.
 """
 
 import asyncio
+import secrets
 import time
 from abc import ABC, abstractmethod
 from typing import Final, cast
@@ -11,6 +12,7 @@ from typing import Final, cast
 from penstock.client.conversation import Conversation
 from penstock.client.errors import ConnectFailed
 from penstock.client.events import Event
+from penstock.client.login import NONCE_OCTETS
 from penstock.client.tls import tls_context
 from penstock.client.uri import Address
 from penstock.wire.outgoing import Outgoing
@@ -89,7 +91,11 @@ class AsyncLine(asyncio.Protocol):
         self.transport = AsyncioTransport(transport)
         outgoing = Outgoing(self._flush_list, self.transport)
         self.conversation = Conversation(
-            self._address, outgoing, name=self._name, epoch=self._epoch
+            self._address,
+            outgoing,
+            name=self._name,
+            epoch=self._epoch,
+            nonce=secrets.token_hex(NONCE_OCTETS),
         )
         self._started = True
         self.conversation.start()

@@ -5,6 +5,7 @@ program that computes for longer than the heartbeat between calls should call `t
 then, or connect with `heartbeat=0`.
 """
 
+import secrets
 import time
 from typing import Final
 
@@ -13,6 +14,7 @@ from penstock.client.conversation import Conversation
 from penstock.client.errors import ConnectionClosedError, ReplyError, TimedOut
 from penstock.client.events import Blocked, ConnectionClosed, Delivered, Event, Opened, Unblocked
 from penstock.client.inbox import Inbox
+from penstock.client.login import NONCE_OCTETS
 from penstock.client.uri import Address
 from penstock.wire.outgoing import Outgoing
 
@@ -27,7 +29,12 @@ class Pump:
         line, self.address = open_line(addresses)
         self._line: Line = line
         self._flush_list: list[Outgoing] = []
-        self.conversation = Conversation(self.address, Outgoing(self._flush_list, line), name=name)
+        self.conversation = Conversation(
+            self.address,
+            Outgoing(self._flush_list, line),
+            name=name,
+            nonce=secrets.token_hex(NONCE_OCTETS),
+        )
         self.inboxes: dict[int, Inbox] = {}
         # The broker's reason while it does not read our publishes.
         self.blocked: str | None = None

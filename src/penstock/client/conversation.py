@@ -28,7 +28,7 @@ from penstock.client.events import (
     Returned,
     Unblocked,
 )
-from penstock.client.login import answer_start, answer_tune
+from penstock.client.login import ClientLogin
 from penstock.client.uri import Address
 from penstock.formats.amqp091_delivery import CONSUMER_TAG_AT, TAG_AND_FLAG_SIZE
 from penstock.wire.amqp091 import methods_generated as m
@@ -69,14 +69,22 @@ class Conversation(ConnectionListener):
     """Held by a skin, a peer link or the simulator; one for each connection that is made."""
 
     def __init__(
-        self, address: Address, outgoing: Outgoing, *, name: str = "", epoch: int = 0
+        self,
+        address: Address,
+        outgoing: Outgoing,
+        *,
+        name: str = "",
+        epoch: int = 0,
+        nonce: str = "",
     ) -> None:
+        """The nonce is drawn by the skin for this connection alone; SCRAM needs it."""
         limits = Limits(
             frame_max=address.frame_max,
             channel_max=address.channel_max,
             heartbeat_seconds=address.heartbeat_seconds,
         )
         self._address: Address = address
+        self._login: ClientLogin = ClientLogin(address, nonce)
         self._name: str = name
         # Tells deliveries of this connection from those of the ones before it.
         self.epoch: int = epoch
@@ -251,9 +259,11 @@ class Conversation(ConnectionListener):
     def _connection_method(self, method: m.Method) -> None:
         if isinstance(method, m.ConnectionStart):
             self._server_properties = method.server_properties
-            self._wire.send_method(0, answer_start(method, self._address, self._name))
+            self._wire.send_method(0, self._login.answer_start(method, self._name))
+        elif isinstance(method, m.ConnectionSecure):
+            self._wire.send_method(0, self._login.answer_secure(method))
         elif isinstance(method, m.ConnectionTune):
-            answer = answer_tune(method, self._address)
+            answer = self._login.answer_tune(method)
             self._wire.tuned(answer.channel_max, answer.frame_max, answer.heartbeat)
             self._wire.send_method(0, answer)
             self._wire.send_method(0, m.ConnectionOpen(self._address.vhost))

@@ -22,10 +22,13 @@ FRAME_SIZE_MAX: Final = 131_072
 HEARTBEAT_SECONDS: Final = 60
 CONNECT_TIMEOUT_MILLISECONDS: Final = 60_000
 
+# SASL mechanisms that the client has.
+MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "EXTERNAL", "ANONYMOUS")
+
 # Parameters that other clients know and this one has no use for; refusing them would only make
 # an address from a shared configuration unusable.
 IGNORED_PARAMETERS: Final = frozenset(
-    {"auth_mechanism", "blocked_connection_timeout", "connection_attempts", "depth"}
+    {"blocked_connection_timeout", "connection_attempts", "depth"}
     | {"fail_if_no_peer_cert", "locale", "name", "retry_delay", "socket_timeout"}
 )
 
@@ -55,6 +58,8 @@ class Address:
     heartbeat_seconds: int = HEARTBEAT_SECONDS
     connect_timeout_milliseconds: int = CONNECT_TIMEOUT_MILLISECONDS
     tls: Tls | None = None
+    # The SASL mechanism to log in with; empty lets the client choose.
+    mechanism: str = ""
 
     def __str__(self) -> str:
         """For people and logs: without the password."""
@@ -91,11 +96,12 @@ def decode_uri(uri: str) -> Address:
             options, "connection_timeout", CONNECT_TIMEOUT_MILLISECONDS, 0xFFFFFFFF
         ),
         tls=_tls(options) if secure else None,
+        mechanism=_mechanism(options),
     )
 
 
 def _options(query: str, secure: bool) -> dict[str, str]:
-    known = {"channel_max", "frame_max", "heartbeat", "connection_timeout"}
+    known = {"auth_mechanism", "channel_max", "frame_max", "heartbeat", "connection_timeout"}
     tls_only = {"cacertfile", "certfile", "keyfile", "verify", "server_name_indication"}
     options: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
@@ -115,6 +121,16 @@ def _number(options: dict[str, str], name: str, default: int, most: int) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= most):
         raise UriInvalid(f"the parameter {name!r} must be a number from 0 to {most}, not {text!r}")
     return int(text)
+
+
+def _mechanism(options: dict[str, str]) -> str:
+    """RabbitMQ's clients write it in lower case."""
+    name = options.get("auth_mechanism", "").upper()
+    if name and name not in MECHANISMS:
+        raise UriInvalid(
+            f"'auth_mechanism' must be one of {', '.join(MECHANISMS).lower()}, not {name.lower()!r}"
+        )
+    return name
 
 
 def _tls(options: dict[str, str]) -> Tls:

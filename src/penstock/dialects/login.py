@@ -1,9 +1,13 @@
 """How a client logs in, whatever it speaks: a claim, its check, and the answer.
 
-    the client's response -> `Mechanism.step` -> a claim -> the check of the password, elsewhere
-        good    `LoginListener.login_accepted`, then `Login.open_vhost`
-        wrong   a delay that grows with every failure (`LoginDelays`), then `login_refused`
-        not looked at, because too many wait        `login_postponed`
+    the client's response -> `Mechanism.step`
+        a challenge     `LoginListener.login_challenged`, then the client's next response
+        a claim         the check of the password, elsewhere
+        a verdict       the mechanism has checked it itself
+    and then
+        good            `login_accepted`, then `Login.open_vhost`
+        wrong           a delay that grows with every failure (`LoginDelays`), then `login_refused`
+        not looked at   because too many wait: `login_postponed`
 
 The dialects carry responses and answers in their frames. Checking a password takes tens of
 milliseconds, so it happens elsewhere: `LoginChecker` is the seam for that.
@@ -17,17 +21,38 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.access.users import Verification, may_connect_from, why_refused
+from penstock.broker.access.users import (
+    DEFAULT_USER,
+    Verification,
+    may_connect_from,
+    why_refused,
+)
 from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
 from penstock.broker.timers import Timer
 from penstock.dialects.container import Container
 from penstock.dialects.input_pause import LOGIN, InputPause
 from penstock.dialects.login_checker import LoginWaiter
-from penstock.dialects.mechanisms import ANONYMOUS_REFUSED, Mechanism
+from penstock.dialects.mechanisms import (
+    AMQPLAIN,
+    ANONYMOUS,
+    ANONYMOUS_REFUSED,
+    EXTERNAL,
+    NONCE_OCTETS,
+    PLAIN,
+    AmqPlain,
+    Anonymous,
+    Challenge,
+    External,
+    Mechanism,
+    MechanismVerdict,
+    Plain,
+    ScramSha256,
+)
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.principal import Principal
+from penstock.formats.scram_keys import SCRAM_SHA_256
 
 # What the log says of a login that was not looked at.
 TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked"
@@ -35,7 +60,11 @@ TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LoginListener:
-    """Tells a dialect's client how its login ended, in the dialect's frames."""
+    """Tells a dialect's client how its login goes and ends, in the dialect's frames."""
+
+    def login_challenged(self, challenge: bytes, now: int) -> None:
+        """The client has to answer; its response goes to `Login.respond`."""
+        raise NotImplementedError
 
     def login_accepted(self, now: int) -> None:
         raise NotImplementedError
@@ -66,9 +95,12 @@ class Login(LoginWaiter):
         self._input_pause: InputPause = input_pause
         self._listener: LoginListener = listener
         # What the client has chosen, and who it says to be.
-        self.mechanism: str = ""
+        self.mechanism_name: str = ""
         self._claimed: str = ""
         self._names_user: bool = True
+        self._stepping: Mechanism | None = None
+        # What proves to the client that we know its password too; empty for most mechanisms.
+        self.server_final: bytes = b""
         # Who it is; empty until the login is accepted.
         self.user: str = ""
         # What it may do; None until it has opened a virtual host.
@@ -79,22 +111,100 @@ class Login(LoginWaiter):
         """The client has chosen a mechanism. Raises `Malformed` for a response that is none of
         that mechanism.
         """
-        self.mechanism = mechanism.name
-        claim = mechanism.step(response)
-        self._claimed = claim.user
-        state = self._container.state
+        self.mechanism_name = mechanism.name
         self._names_user = mechanism.names_user
+        self._stepping = mechanism
+        self.respond(response, now)
+
+    def respond(self, response: bytes, now: int) -> None:
+        """The client has said its first word, or has answered a challenge."""
+        mechanism = self._stepping
+        assert mechanism is not None, "a login begins before it goes on"
+        result = mechanism.step(response)
+        self._claimed = result.user
+        if isinstance(result, Challenge):
+            self._listener.login_challenged(result.octets, now)
+            return
+        self._stepping = None
+        if isinstance(result, MechanismVerdict):
+            self.judge(result, now, now)
+            return
+        state = self._container.state
         if mechanism.names_user:
-            verification = state.begin_login(claim.user, claim.password, self._peer.host, now)
+            verification = state.begin_login(result.user, result.password, self._peer.host, now)
         else:
             # Nobody's guess: it must not delay those who log in as this user.
-            verification = state.users.verifier(claim.user, claim.password, True)
+            verification = state.users.verifier(result.user, result.password, True)
             verification.asked_at = now
         if verification.remembered:
             self.login_checked(verification, now)
             return
         self._input_pause.pause(LOGIN)
         self._container.login_checker.check(verification, self)
+
+    def judge(self, verdict: MechanismVerdict, asked_at: int, now: int) -> None:
+        """A mechanism has decided by itself. While the answer to a failure of the same user and host
+        waits, nothing is told, as with passwords: one that is right would be answered at once, so
+        silence would tell that a guess was wrong. As there, one look in a while is free.
+        """
+        if self._is_ended:
+            return
+        state = self._container.state
+        host = self._peer.host
+        delays = state.login_delays
+        user = state.users.find(verdict.user)
+        reason = verdict.reason or why_refused(user, True, self._peer.is_loopback)
+        due = delays.check_at(verdict.user, host)
+        if due > now:
+            is_free = delays.may_compare(verdict.user, host, now)
+            if is_free and reason:
+                delays.mismatched(verdict.user, host, now)
+            if reason or not is_free:
+                self._input_pause.pause(LOGIN)
+                state.timers.schedule(Judgement(self, verdict, asked_at), due)
+                return
+        if reason:
+            self._refuse_later(verdict.user, reason, asked_at, now)
+            return
+        self.server_final = verdict.server_final
+        self._accept(verdict.user, now)
+
+    def offered(self) -> list[str]:
+        """The mechanisms that this client can choose, in the listener's order."""
+        return [name for name in self._peer.mechanisms if self._is_offered(name)]
+
+    def _is_offered(self, name: str) -> bool:
+        if name == EXTERNAL:
+            return bool(self._peer.certificate_name)
+        if name == ANONYMOUS:
+            return self.allows_anonymous()
+        return True
+
+    def allows_anonymous(self) -> bool:
+        """Whether clients that name no user are the default user here."""
+        user = self._container.state.users.find(DEFAULT_USER)
+        return (
+            ANONYMOUS in self._peer.mechanisms
+            and user is not None
+            and may_connect_from(user, self._peer.is_loopback)
+            and user.password_hash != self._container.anonymous_refused_hash
+        )
+
+    def mechanism(self, name: str) -> Mechanism | None:
+        """The mechanism of that name, for this login; None for one that is not offered."""
+        if name not in self.offered():
+            return None
+        if name == PLAIN:
+            return Plain()
+        if name == AMQPLAIN:
+            return AmqPlain()
+        if name == EXTERNAL:
+            return External(self._peer.certificate_name)
+        if name == ANONYMOUS:
+            return Anonymous()
+        assert name == SCRAM_SHA_256, "every other mechanism was asked for above"
+        nonce = self._container.entropy.octets(NONCE_OCTETS).hex()
+        return ScramSha256(self._container.state.users, nonce)
 
     def open_vhost(self, name: str, client_name: str) -> Principal:
         """Whoever has logged in names its virtual host. Raises a refusal where it may not.
@@ -136,17 +246,26 @@ class Login(LoginWaiter):
             if not self._names_user:
                 self._refuse_anonymous(verification, now)
                 return
-            self._noting.login_refused(name, why_refused(user, good, peer.is_loopback))
-            waited = now - verification.asked_at
-            delay = state.login_delays.failed(name, peer.host, now, waited)
-            state.timers.schedule(LoginRefusal(self, peer.number), now + delay)
+            reason = why_refused(user, good, peer.is_loopback)
+            self._refuse_later(name, reason, verification.asked_at, now)
             return
+        self._accept(name, now)
+
+    def _accept(self, name: str, now: int) -> None:
         if self._names_user:
-            state.login_delays.succeeded(name, peer.host)
+            self._container.state.login_delays.succeeded(name, self._peer.host)
         self.user = name
-        self._noting.login_accepted(name, self.mechanism)
+        self._noting.login_accepted(name, self.mechanism_name)
         self._input_pause.resume(LOGIN)
         self._listener.login_accepted(now)
+
+    def _refuse_later(self, name: str, reason: str, asked_at: int, now: int) -> None:
+        """After the delay that failed logins of this user and host have come to."""
+        self._noting.login_refused(name, reason)
+        self._input_pause.pause(LOGIN)
+        state = self._container.state
+        delay = state.login_delays.failed(name, self._peer.host, now, now - asked_at)
+        state.timers.schedule(LoginRefusal(self, self._peer.number), now + delay)
 
     def _refuse_anonymous(self, verification: Verification, now: int) -> None:
         if not verification.good:
@@ -192,3 +311,17 @@ class LoginRefusal(Timer):
 
     def fire(self, now: int) -> None:
         self._login.refuse(now)
+
+
+class Judgement(Timer):
+    """A verdict that waits until failures of the same user and host allow it."""
+
+    def __init__(self, login: Login, verdict: MechanismVerdict, asked_at: int) -> None:
+        super().__init__()
+        self.connection = login.connection_number()
+        self._login: Login = login
+        self._verdict: MechanismVerdict = verdict
+        self._asked_at: int = asked_at
+
+    def fire(self, now: int) -> None:
+        self._login.judge(self._verdict, self._asked_at, now)

@@ -1,30 +1,44 @@
 """SASL mechanisms on the server's side, one small object per login.
 
-A mechanism is given the client's response and says who the client claims to be. It knows no frames:
-the dialect carries responses, `login.Login` checks the claim.
+A mechanism is given the client's responses and says who the client claims to be, asks for another
+response, or decides by itself. It knows no frames: the dialect carries challenges and responses,
+`login.Login` acts on the result.
 
-    mechanism       who                                                             offered by
-    PLAIN           users with their passwords                                      both dialects
-    AMQPLAIN        the same, as a field table (`amqp091.login`)                    AMQP 0-9-1
-    ANONYMOUS       the default user, as long as it has its default password        AMQP 1.0
+    mechanism       who                                                         result of the steps
+    PLAIN           users with their passwords                                  a claim
+    AMQPLAIN        the same, as a field table                                   a claim
+    SCRAM-SHA-256   users with SCRAM keys; the password is not sent             a challenge, a verdict
+    EXTERNAL        the user that the client certificate names                  a verdict
+    ANONYMOUS       the default user, as long as it has its default password    a claim
 
-SCRAM-SHA-256 needs keys derived from each password. Users have argon2id hashes, from which they
-cannot be derived, so it is not offered; EXTERNAL is not without TLS.
+Which of them a listener offers is its `Peer.mechanisms`, by the configuration. EXTERNAL is offered only to
+clients that showed a certificate, AMQPLAIN only in AMQP 0-9-1, ANONYMOUS only where the default user
+may log in.
 """
 
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.access.users import DEFAULT_USER
+from penstock.broker.access.users import DEFAULT_USER, Users
+from penstock.formats.scram_keys import SCRAM_SHA_256
+from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.sasl import parse_plain
+from penstock.wire.scram import ScramServer
 
 PLAIN: Final = "PLAIN"
+AMQPLAIN: Final = "AMQPLAIN"
+EXTERNAL: Final = "EXTERNAL"
 ANONYMOUS: Final = "ANONYMOUS"
 ANONYMOUS_REFUSED: Final = (
-    "anonymous login is refused: it needs the setting amqp10.anonymous, a client host from which "
+    "anonymous login is refused: it needs a listener that offers ANONYMOUS, a client host from which "
     f"'{DEFAULT_USER}' may log in, and the default password of '{DEFAULT_USER}'. Use SASL PLAIN"
 )
+# All there are, in the order in which a listener offers them unless it is told otherwise. Some
+# clients take the first one that they know.
+ALL_MECHANISMS: Final = (PLAIN, AMQPLAIN, SCRAM_SHA_256, EXTERNAL, ANONYMOUS)
+# Of the server's part of a SCRAM nonce, before it is written in hexadecimal.
+NONCE_OCTETS: Final = 18
 
 
 class Claim:
@@ -33,6 +47,25 @@ class Claim:
     def __init__(self, user: str, password: bytes) -> None:
         self.user: str = user
         self.password: bytes = password
+
+
+class Challenge:
+    """What the client has to answer before anything is decided."""
+
+    def __init__(self, user: str, octets: bytes) -> None:
+        self.user: str = user
+        self.octets: bytes = octets
+
+
+class MechanismVerdict:
+    """What the mechanism decided by itself, without a password that has to be checked elsewhere."""
+
+    def __init__(self, user: str, reason: str, server_final: bytes = b"") -> None:
+        self.user: str = user
+        # Why the login is refused, for the log alone; empty when it is good.
+        self.reason: str = reason
+        # The server's own proof, which the client checks.
+        self.server_final: bytes = server_final
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -45,8 +78,10 @@ class Mechanism:
         # False where the client names nobody: a refusal is then no guess at somebody's password.
         self.names_user: bool = True
 
-    def step(self, response: bytes) -> Claim:
-        """What the client's response claims. Raises `Malformed` when it claims nothing."""
+    def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
+        """What the client's response leads to. Raises `Malformed` when it is none of this
+        mechanism.
+        """
         raise NotImplementedError
 
 
@@ -56,8 +91,19 @@ class Plain(Mechanism):
     def __init__(self) -> None:
         super().__init__(PLAIN)
 
-    def step(self, response: bytes) -> Claim:
+    def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
         user, password = parse_plain(response)
+        return Claim(user, password.encode("utf-8", "surrogateescape"))
+
+
+class AmqPlain(Mechanism):
+    """User and password in a field table; older than PLAIN."""
+
+    def __init__(self) -> None:
+        super().__init__(AMQPLAIN)
+
+    def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
+        user, password = parse_amqplain(response)
         return Claim(user, password.encode("utf-8", "surrogateescape"))
 
 
@@ -68,6 +114,53 @@ class Anonymous(Mechanism):
         super().__init__(name)
         self.names_user = False
 
-    def step(self, response: bytes) -> Claim:
+    def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
         # Everybody knows this password. Who has changed it has also ended this way in.
         return Claim(DEFAULT_USER, DEFAULT_USER.encode())
+
+
+class External(Mechanism):
+    """The user that the client's certificate names; TLS has checked the certificate (RFC 4422)."""
+
+    def __init__(self, certificate_name: str) -> None:
+        super().__init__(EXTERNAL)
+        self._certificate_name: str = certificate_name
+
+    def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
+        wanted = response.decode("utf-8", "replace")
+        if wanted and wanted != self._certificate_name:
+            return MechanismVerdict(
+                self._certificate_name, f"the certificate does not name '{wanted}'"
+            )
+        return MechanismVerdict(self._certificate_name, "")
+
+
+class ScramSha256(Mechanism):
+    """A proof that the client knows the password, and one for the client that we do (RFC 7677).
+
+    A user without keys, and a name that nobody has, gets a challenge as everybody else does, the
+    same one each time, and no proof is good for it.
+    """
+
+    def __init__(self, users: Users, nonce: str) -> None:
+        super().__init__(SCRAM_SHA_256)
+        self._users: Users = users
+        self._server: ScramServer = ScramServer(nonce)
+        self._text: str = ""
+        self._is_challenged: bool = False
+
+    def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
+        server = self._server
+        if not self._is_challenged:
+            self._is_challenged = True
+            user = server.start(response)
+            self._text = self._users.scram_text(user)
+            return Challenge(user, server.challenge(self._users.scram_keys(user)))
+        final = server.finish(response)
+        if not self._text:
+            return MechanismVerdict(server.user, "the user is unknown, or has no SCRAM keys")
+        if final is None:
+            return MechanismVerdict(server.user, "wrong password")
+        if self._text != self._users.scram_text(server.user):
+            return MechanismVerdict(server.user, "the password was changed meanwhile")
+        return MechanismVerdict(server.user, "", final)

@@ -1,6 +1,7 @@
 """Who is at the other end of a connection."""
 
 from penstock.dialects.encryption import Encryption
+from penstock.dialects.mechanisms import ALL_MECHANISMS
 from penstock.wire.outgoing import Outgoing
 
 
@@ -20,6 +21,8 @@ class Peer:
         # None in the clear. An AMQP 1.0 client may begin TLS after it has connected, before it
         # logs in.
         self.encryption: Encryption | None = None
+        # What the listener that it came through offers.
+        self.mechanisms: tuple[str, ...] = ALL_MECHANISMS
 
     @property
     def certificate_name(self) -> str:

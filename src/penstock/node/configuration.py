@@ -5,6 +5,7 @@ from typing import Final
 
 from penstock.broker.store.limits import StoreLimits
 from penstock.dialects.amqp10.dialect import Amqp10Settings
+from penstock.dialects.mechanisms import ALL_MECHANISMS
 from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.limits import Limits as Amqp10Limits
@@ -27,4 +28,8 @@ class NodeConfiguration:
     commit_step_count: int = COMMIT_STEP_COUNT
     # Whether every queue's messages are written down for audits; needs a disk.
     ledger: bool = False
+    # Whether SCRAM keys are stored when a password is set.
+    makes_scram_keys: bool = True
+    # What listeners offer that do not say otherwise.
+    mechanisms: tuple[str, ...] = ALL_MECHANISMS
     amqp10: Amqp10Settings = field(default_factory=Amqp10Settings)

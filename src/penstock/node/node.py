@@ -115,8 +115,11 @@ class Node:
         now: int,
         peer_port: int = 0,
         encryption: Encryption | None = None,
+        mechanisms: tuple[str, ...] | None = None,
     ) -> Connection | None:
-        """A peer has connected; None when no more are taken. The port is for the log."""
+        """A peer has connected; None when no more are taken. The port is for the log. The mechanisms
+        are its listener's; None for those of the configuration.
+        """
         if self.is_stopping or len(self.connections) >= self.configuration.connections_max:
             return None
         self.connections_accepted += 1
@@ -124,6 +127,7 @@ class Node:
         outgoing = Outgoing(self.container.flush_list, transport)
         peer = Peer(number, peer_host, peer_port, peer_is_loopback, outgoing)
         peer.encryption = encryption
+        peer.mechanisms = self.configuration.mechanisms if mechanisms is None else mechanisms
         connection = Connection(self.amqp091, self.amqp10, peer, now)
         self.connections[number] = connection
         return connection

@@ -59,12 +59,12 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from penstock.node.configuration import CONNECTIONS_MAX
-from penstock.server.anonymous import Anonymous
 from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from penstock.server.launch import ServerConfiguration
 from penstock.server.listening import LOCALHOST
 from penstock.server.log_settings import LogConfiguration
+from penstock.server.offered_mechanisms import Anonymous, MechanismName
 from penstock.server.tls_settings import (
     TLS_PORT,
     ClientCertificate,
@@ -80,6 +80,8 @@ _PORT_MAX: Final = 65_535
 _ORIGINS_MAX: Final = 1_000
 # Every one is an address of this machine.
 _HOSTS_MAX: Final = 64
+# There are five.
+_MECHANISMS_MAX: Final = 5
 
 
 def _listed(host: object) -> object:
@@ -102,6 +104,7 @@ class ListenTable(_Table):
     host: _Hosts = Field(default=[LOCALHOST], min_length=1, max_length=_HOSTS_MAX)
     port: int = Field(default=5672, ge=0, le=_PORT_MAX)
     plain: bool = True
+    mechanisms: list[MechanismName] = Field(default=[], max_length=_MECHANISMS_MAX)
 
 
 class TlsTable(_Table):
@@ -115,6 +118,7 @@ class TlsTable(_Table):
     login_from: LoginFrom = "common_name"
     minimum_version: MinimumVersion = "1.2"
     ciphers: str = ""
+    mechanisms: list[MechanismName] = Field(default=[], max_length=_MECHANISMS_MAX)
 
 
 class LimitsTable(_Table):
@@ -136,8 +140,12 @@ class DataTable(_Table):
     ledger: bool = False
 
 
-class Amqp10Table(_Table):
+class LoginTable(_Table):
     anonymous: Anonymous = "loopback"
+    scram_keys: bool = True
+
+
+class Amqp10Table(_Table):
     create_queues: bool = True
 
 
@@ -159,6 +167,7 @@ class HttpTable(_Table):
     tls_client_ca: str = ""
     allowed_hosts: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
     websocket_origins: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
+    mechanisms: list[MechanismName] = Field(default=[], max_length=_MECHANISMS_MAX)
 
 
 class ConfigurationFile(_Table):
@@ -169,6 +178,7 @@ class ConfigurationFile(_Table):
     limits: LimitsTable = LimitsTable()
     memory: MemoryTable = MemoryTable()
     data: DataTable = DataTable()
+    login: LoginTable = LoginTable()
     amqp10: Amqp10Table = Amqp10Table()
     definitions: DefinitionsTable = DefinitionsTable()
     log: LogTable = LogTable()
@@ -223,7 +233,9 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         data=folder / read.data.directory if read.data.directory else None,
         disk_bytes_min=read.data.publishers_wait_below_bytes,
         ledger=read.data.ledger,
-        anonymous=read.amqp10.anonymous,
+        anonymous=read.login.anonymous,
+        mechanisms=tuple(read.listen.mechanisms),
+        stores_scram_keys=read.login.scram_keys,
         creates_queues=read.amqp10.create_queues,
         # A service does not know the folder it is started in.
         definitions=folder / definitions if definitions else None,
@@ -244,6 +256,7 @@ def _tls(table: TlsTable, folder: Path) -> TlsConfiguration:
         port=table.port,
         hosts=tuple(host for host in table.host if host),
         login_from=table.login_from,
+        mechanisms=tuple(table.mechanisms),
     )
 
 
@@ -259,5 +272,6 @@ def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
         client_authorities=folder / http.tls_client_ca if http.tls_client_ca else None,
         allowed_hosts=tuple(http.allowed_hosts),
         origins=tuple(http.websocket_origins),
+        mechanisms=tuple(http.mechanisms),
         is_port_named="port" in http.model_fields_set,
     )

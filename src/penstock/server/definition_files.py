@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.definitions.exporting import export, export_vhost
 from penstock.broker.definitions.importing import import_definitions
 from penstock.broker.definitions.parsing import Definitions, DefinitionsRefused, parse
@@ -33,9 +34,11 @@ def read_file(path: Path) -> object:
     raise DefinitionsRefused([mistake])
 
 
-def prepare(definitions: object, vhost: str | None = None) -> Definitions:
+def prepare(
+    definitions: object, vhost: str | None = None, makes_scram_keys: bool = True
+) -> Definitions:
     """Parse definitions. May take a while, and needs no node: on any thread."""
-    return parse(definitions, vhost, MachineEntropy())
+    return parse(definitions, vhost, NewPasswords(MachineEntropy(), makes_scram_keys))
 
 
 def import_into(node: Node, definitions: Definitions, now: int, origin: str = "") -> list[str]:

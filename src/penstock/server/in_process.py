@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import uvloop
 
-from penstock.broker.access.users import hash_password
+from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.topology import (
     AddVhost,
     ClearPolicy,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.node.node import Node
-    from penstock.server.anonymous import Anonymous
+    from penstock.server.offered_mechanisms import Anonymous
 
 T = TypeVar("T")
 
@@ -73,14 +73,15 @@ class Broker:
         http: bool = False,
         http_port: int = 0,
         anonymous: Anonymous = "loopback",
+        mechanisms: tuple[str, ...] = (),
         create_queues: bool = True,
         tls: TlsConfiguration | None = None,
     ) -> None:
         """`data` names a directory to keep durable things in; without it all is in memory. With
-        `http` it also serves HTTP: health, metrics, bulk reads, WebSockets. `anonymous` and
-        `create_queues` are for AMQP 1.0 clients: who may come without a login, and whether attaching
-        to a bare name creates a queue. With `tls` it also listens for AMQP over TLS,
-        see `tls_port`; port 0 chooses a free one.
+        `http` it also serves HTTP: health, metrics, bulk reads, WebSockets. `mechanisms` are the
+        SASL mechanisms that it offers, `anonymous` says who may come without a login, and
+        `create_queues` whether an AMQP 1.0 client that attaches to a bare name creates a queue.
+        With `tls` it also listens for AMQP over TLS, see `tls_port`; port 0 chooses a free one.
         """
         self._configuration = ServerConfiguration(
             hosts=(host,),
@@ -90,6 +91,7 @@ class Broker:
             data=None if data is None else Path(data),
             http=HttpConfiguration(enabled=http, port=http_port, is_port_named=True),
             anonymous=anonymous,
+            mechanisms=mechanisms,
             creates_queues=create_queues,
             tls=tls or TlsConfiguration(),
         )
@@ -293,8 +295,10 @@ class Broker:
 
     def add_user(self, name: str, password: str, tags: tuple[str, ...] = ()) -> None:
         """Add a user, or give one another password."""
-        password_hash = hash_password(password.encode(), MachineEntropy())
-        self._call(lambda node, now: node.apply(PutUser(name, password_hash, tags), now))
+        passwords = NewPasswords(MachineEntropy(), self._configuration.stores_scram_keys)
+        password_hash, keys = passwords.secrets_of(password.encode())
+        command = PutUser(name, password_hash, tags, scram_keys=keys)
+        self._call(lambda node, now: node.apply(command, now))
 
     def delete_user(self, name: str) -> None:
         self._call(lambda node, now: node.apply(DeleteUser(name), now))
@@ -329,7 +333,7 @@ class Broker:
         from penstock.server.definition_files import import_into, prepare, read_file
 
         whole = definitions if isinstance(definitions, dict) else read_file(Path(definitions))
-        prepared = prepare(whole, vhost)
+        prepared = prepare(whole, vhost, self._configuration.stores_scram_keys)
         return self._call(lambda node, now: import_into(node, prepared, now))
 
     def export_definitions(self, vhost: str | None = None) -> dict[str, object]:

@@ -22,7 +22,6 @@ from penstock.builds import build_mode, is_pure_by_accident
 from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
-from penstock.server.anonymous import Anonymous, allows_anonymous
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
 from penstock.server.descriptors import files_max, limit, sockets_below
 from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
@@ -35,6 +34,7 @@ from penstock.server.log_lines import configure
 from penstock.server.log_settings import LogConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes, flood_bytes
+from penstock.server.offered_mechanisms import Anonymous, offered_mechanisms
 from penstock.server.reloading import Reloading
 from penstock.server.server import BACKLOG, STOP_SECONDS, Server
 from penstock.server.tls import Certificates, check_tls
@@ -75,7 +75,9 @@ class ServerConfiguration:
     data: Path | None = None  # None keeps everything in memory
     disk_bytes_min: int = FREE_BYTES_MIN  # publishers wait when less is free
     ledger: bool = False  # every message is written down for audits; needs `data`
-    anonymous: Anonymous = "loopback"  # AMQP 1.0 clients that name no user
+    anonymous: Anonymous = "loopback"  # clients that name no user
+    mechanisms: tuple[str, ...] = ()  # SASL mechanisms of the AMQP port; empty is the default
+    stores_scram_keys: bool = True  # beside the hash, when a password is set
     creates_queues: bool = True  # AMQP 1.0: attaching to a bare name creates a queue
     http: HttpConfiguration = field(default_factory=HttpConfiguration)
     log: LogConfiguration = field(default_factory=LogConfiguration)
@@ -128,6 +130,7 @@ class Running:
             self.addresses = [address_of(listening) for listening in sockets]
             self.server.accept_on(sockets)
         if configuration.http.enabled:
+            self.server.websocket_mechanisms = configuration.http.mechanisms or None
             self.http = HttpListener(configuration.http, configuration.hosts, configuration.port)
 
     def _listen_with_tls(self, tls: TlsConfiguration, plain_hosts: tuple[str, ...]) -> None:
@@ -142,6 +145,7 @@ class Running:
             ) from error
         self.tls_addresses = [address_of(listening) for listening in sockets]
         self.server.tls = door
+        self.server.tls_mechanisms = tls.mechanisms or None
         self.server.watchers.append(door.sweep)
         self.server.accept_on(sockets, door.protocol)
 
@@ -248,8 +252,11 @@ def _make_node(
             min(configuration.connections_max, sockets_below()),
             StoreLimits(store_id=b"" if storage is None else storage.store_id),
             ledger=configuration.ledger,
+            makes_scram_keys=configuration.stores_scram_keys,
+            mechanisms=offered_mechanisms(
+                configuration.mechanisms, configuration.anonymous, _hosts(configuration)
+            ),
             amqp10=Amqp10Settings(
-                anonymous=allows_anonymous(configuration.anonymous, _hosts(configuration)),
                 creates_queues=configuration.creates_queues,
             ),
         ),
@@ -275,7 +282,7 @@ def _make_node(
             )
         log.info("recovered", messages=node.stored.recovered_count)
     if configuration.definitions is not None:
-        _import_definitions(node, configuration.definitions, clock.now())
+        _import_definitions(node, configuration, clock.now())
     return node
 
 
@@ -289,12 +296,15 @@ def _hosts(configuration: ServerConfiguration) -> list[str]:
     return hosts
 
 
-def _import_definitions(node: Node, path: Path, now: int) -> None:
+def _import_definitions(node: Node, configuration: ServerConfiguration, now: int) -> None:
     """Raises `DefinitionsRefused` with everything that is wrong; then nothing was applied."""
     # Imported only for a file, as most starts have none.
     from penstock.server.definition_files import import_into, prepare, read_file
 
-    for warning in import_into(node, prepare(read_file(path)), now, str(path)):
+    path = configuration.definitions
+    assert path is not None, "asked only when there is a file"
+    prepared = prepare(read_file(path), None, configuration.stores_scram_keys)
+    for warning in import_into(node, prepared, now, str(path)):
         log.warning("definitions", file=str(path), note=warning)
 
 

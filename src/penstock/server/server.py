@@ -56,6 +56,9 @@ class Server(SocketOwner):
     def __init__(self, node: Node, clock: Clock) -> None:
         self.node = node
         self.health = Health(clock)
+        # SASL mechanisms of the TLS listener and of WebSockets; None for those of the node.
+        self.tls_mechanisms: tuple[str, ...] | None = None
+        self.websocket_mechanisms: tuple[str, ...] | None = None
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._callback_failed)
@@ -149,8 +152,9 @@ class Server(SocketOwner):
             # Who has not completed a handshake yet gives way.
             self.tls.cut_oldest()
         try:
+            mechanisms = None if encryption is None else self.tls_mechanisms
             connection = self.node.connected(
-                transport, host, is_loopback(host), now, peer[1], encryption
+                transport, host, is_loopback(host), now, peer[1], encryption, mechanisms
             )
         except Exception:
             # It has no connection yet that could be ended with a reason.

@@ -42,3 +42,4 @@ class TlsConfiguration(ListenerTls):
     port: int = TLS_PORT
     hosts: tuple[str, ...] = ()  # empty is the plain listeners'
     login_from: LoginFrom = "common_name"
+    mechanisms: tuple[str, ...] = ()  # SASL mechanisms; empty is the default

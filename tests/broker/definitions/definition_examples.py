@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.definitions.importing import import_definitions
 from penstock.broker.definitions.parsing import DefinitionsRefused, parse
 from penstock.broker.state import BrokerState, put_defaults
@@ -25,7 +26,7 @@ def make_state() -> BrokerState:
 
 
 def apply(state: BrokerState, definitions: object, vhost: str | None = None) -> list[str]:
-    found = parse(definitions, vhost, CountingEntropy())
+    found = parse(definitions, vhost, NewPasswords(CountingEntropy()))
     import_definitions(state, found, 0)
     return found.warnings
 

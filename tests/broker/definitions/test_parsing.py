@@ -1,5 +1,6 @@
 """Parsing definitions changes nothing: it says what an import would do."""
 
+from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.definitions.parsing import Definitions, parse
 from penstock.broker.topology import SetPermissions
 from tests.broker.definitions.definition_examples import RABBITMQ
@@ -7,7 +8,7 @@ from tests.broker.doubles import CountingEntropy
 
 
 def test_commands_come_in_an_order_that_always_applies() -> None:
-    found: Definitions = parse(RABBITMQ, None, CountingEntropy())
+    found: Definitions = parse(RABBITMQ, None, NewPasswords(CountingEntropy()))
     kinds = [type(step.command).__name__ for step in found.steps]
     assert list(dict.fromkeys(kinds)) == [
         "AddVhost",

@@ -9,6 +9,7 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.topology import DeclareQueue
 from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
+from penstock.dialects.mechanisms import ALL_MECHANISMS
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.wire.amqp10.connection import Connection
@@ -24,9 +25,11 @@ from penstock.wire.amqp10.performatives_generated import (
     Header,
     Open,
     Properties,
+    SaslChallenge,
     SaslInit,
     SaslMechanisms,
     SaslOutcome,
+    SaslResponse,
     Source,
     Target,
 )
@@ -38,6 +41,7 @@ from penstock.wire.amqp10.states import Role
 from penstock.wire.amqp10.values import Composite
 from penstock.wire.outgoing import Outgoing
 from penstock.wire.sasl import plain_response
+from penstock.wire.scram import ScramClient
 from penstock.world.disk import Disk
 from penstock.world.network import Transport
 from tests.broker.doubles import CountingEntropy
@@ -210,6 +214,8 @@ class Peer(ConnectionListener):
         self.session_faults: list[str] = []
         self.connection_fault: str | None = None
         self.is_over = False
+        self.scram = ScramClient("guest", password, "client-nonce")
+        self.server_final = b""
         # Without a mechanism it comes without a SASL layer.
         self.wire.start(mechanism != "")
         self._says_open = mechanism == ""
@@ -220,10 +226,14 @@ class Peer(ConnectionListener):
         if isinstance(frame, SaslMechanisms):
             self.mechanisms = frame.sasl_server_mechanisms
             response = plain_response("guest", self.password)
-            self.wire.send_sasl(
-                SaslInit(self.mechanism, response if self.mechanism == "PLAIN" else None)
-            )
+            if self.mechanism == "SCRAM-SHA-256":
+                response = self.scram.start()
+            has_response = self.mechanism in {"PLAIN", "SCRAM-SHA-256"}
+            self.wire.send_sasl(SaslInit(self.mechanism, response if has_response else None))
+        elif isinstance(frame, SaslChallenge):
+            self.wire.send_sasl(SaslResponse(self.scram.answer(frame.challenge)))
         elif isinstance(frame, SaslOutcome) and frame.code == 0:
+            self.server_final = frame.additional_data or b""
             self._says_open = True
 
     def open_received(self, opened: Open) -> None:
@@ -393,11 +403,22 @@ class House:
     # Whether those who connect from now on come from this machine.
     is_on_loopback = True
 
-    def __init__(self, disk: Disk | None = None, settings: Amqp10Settings | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk | None = None,
+        settings: Amqp10Settings | None = None,
+        mechanisms: tuple[str, ...] = ALL_MECHANISMS,
+    ) -> None:
         self.now = 1
         self.logins = PromptLogins()
         self.node = Node(
-            NodeConfiguration("1.2.3", "a test", "house", amqp10=settings or Amqp10Settings()),
+            NodeConfiguration(
+                "1.2.3",
+                "a test",
+                "house",
+                amqp10=settings or Amqp10Settings(),
+                mechanisms=mechanisms,
+            ),
             CountingEntropy(),
             self.logins,
             self.now,

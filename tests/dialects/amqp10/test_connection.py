@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.access.login_delay import FIRST_DELAY_MS
 from penstock.broker.access.users import Verification, hash_password
 from penstock.broker.topology import (
     AddVhost,
@@ -12,7 +13,6 @@ from penstock.broker.topology import (
     SetPermissions,
     SetVhostLimits,
 )
-from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.states import ConnectionState
@@ -47,7 +47,7 @@ def test_a_client_with_the_smallest_frames_hears_an_open_that_fits(house: House)
 
 def test_anonymous_logs_in_as_the_default_user_from_this_machine(house: House) -> None:
     peer = house.connect(mechanism="ANONYMOUS")
-    assert peer.mechanisms == ["PLAIN", "ANONYMOUS"]
+    assert peer.mechanisms == ["PLAIN", "SCRAM-SHA-256", "ANONYMOUS"]
     assert peer.wire.state is ConnectionState.OPENED
 
 
@@ -57,7 +57,7 @@ def test_anonymous_is_refused_when_the_default_user_has_another_password(house: 
     house.node.apply(PutUser("guest", changed, (), True), house.now)
     peer = house.connect(mechanism="ANONYMOUS")
     assert peer.connection_fault == "amqp:unauthorized-access"
-    assert house.connect(mechanism="ANONYMOUS").mechanisms == ["PLAIN"]
+    assert house.connect(mechanism="ANONYMOUS").mechanisms == ["PLAIN", "SCRAM-SHA-256"]
     again = hash_password(b"guest", CountingEntropy())
     house.node.apply(PutUser("guest", again, (), True), house.now)
     assert house.connect(mechanism="ANONYMOUS").wire.state is ConnectionState.OPENED
@@ -120,7 +120,7 @@ def test_a_client_in_the_middle_of_a_delivery_is_read_again_when_the_server_stop
 
 @pytest.mark.parametrize("mechanism", ["", "ANONYMOUS"])
 def test_nobody_is_anonymous_where_the_operator_forbids_it(mechanism: str) -> None:
-    house = House(settings=Amqp10Settings(anonymous=False))
+    house = House(mechanisms=("PLAIN",))
     peer = house.connect(mechanism=mechanism)
     assert peer.is_over
     assert house.node.container.connection_counts == {}
@@ -243,3 +243,21 @@ def test_an_exclusive_queue_goes_with_its_connection(house: House) -> None:
     house.node.apply_to_vhost("/", declare, house.now)
     peer.lose()
     assert "own" not in house.node.state.vhost("/").queues
+
+
+def test_scram_proves_both_sides_to_one_another(house: House) -> None:
+    peer = house.connect(mechanism="SCRAM-SHA-256")
+    assert peer.opened is not None
+    assert peer.scram.verify(peer.server_final)
+
+
+def test_a_wrong_scram_proof_is_refused_after_its_delay(house: House) -> None:
+    peer = house.connect(mechanism="SCRAM-SHA-256", password="wrong")
+    heard_at_once = peer.is_over
+    house.pass_time(FIRST_DELAY_MS)
+    assert (heard_at_once, peer.is_over) == (False, True)
+    assert peer.opened is None
+
+
+def test_amqplain_is_not_offered_in_amqp10(house: House) -> None:
+    assert house.connect(mechanism="AMQPLAIN").is_over

@@ -14,6 +14,8 @@ from starlette.applications import Starlette
 
 from penstock.server.http.handover import Handover
 from penstock.server.http.serving import serve
+from penstock.server.tls import Certificates
+from penstock.server.tls_settings import ListenerTls
 from tests.support.certificates import authority, signed_by
 
 # The server waits for two seconds for what is under way; a busy machine for longer.
@@ -24,7 +26,7 @@ FRAME_MAX = 131_072
 class Door:
     """Gives sockets to an HTTP server with TLS, in a thread of its own. Held by a test."""
 
-    def __init__(self, tls: ssl.SSLContext) -> None:
+    def __init__(self, tls: Certificates) -> None:
         self._tls = tls
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._handover = Handover(self._begin)
@@ -55,9 +57,8 @@ class Door:
 def served_tls(folder: Path) -> Iterator[tuple[Door, ssl.SSLContext]]:
     ours = authority(folder, "ours")
     signed_by(ours, folder, "server")
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(folder / "server.pem", folder / "server.key")
-    door = Door(tls)
+    files = ListenerTls(folder / "server.pem", folder / "server.key")
+    door = Door(Certificates(files, "HTTP"))
     try:
         yield door, ssl.create_default_context(cafile=ours.file)
     finally:

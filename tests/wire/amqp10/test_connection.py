@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.formats.scram_keys import derive
 from penstock.wire.amqp10.connection import Connection
 from penstock.wire.amqp10.errors import ConnectionFault, LinkFault
 from penstock.wire.amqp10.framing import (
@@ -31,9 +32,9 @@ from penstock.wire.amqp10.performatives_generated import (
     Target,
     Transfer,
 )
-from penstock.wire.amqp10.scram import ScramClient, ScramServer, derive
 from penstock.wire.amqp10.states import ConnectionState, Role, SaslState
 from penstock.wire.amqp10.values import Composite
+from penstock.wire.scram import ScramClient, ScramServer
 from tests.wire.amqp10.doubles import (
     KeepingListener,
     Machine,

@@ -14,7 +14,7 @@ from penstock.broker.definitions.parsing import (
     MAX_CONNECTIONS,
     MAX_QUEUES,
 )
-from penstock.broker.definitions.users import exported_hash
+from penstock.broker.definitions.users import SCRAM_KEYS, exported_hash
 from penstock.broker.exchanges.exchange import Binding
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.names import RESERVED_PREFIX
@@ -81,15 +81,16 @@ def _users(state: BrokerState) -> list[_Row]:
     for name in sorted(by_name):
         user = by_name[name]
         password_hash, algorithm = exported_hash(user.password_hash)
-        rows.append(
-            {
-                "name": user.name,
-                "password_hash": password_hash,
-                "hashing_algorithm": algorithm,
-                "tags": list(user.tags),
-                "limits": {},
-            }
-        )
+        row: _Row = {
+            "name": user.name,
+            "password_hash": password_hash,
+            "hashing_algorithm": algorithm,
+            "tags": list(user.tags),
+            "limits": {},
+        }
+        if user.scram_keys:
+            row[SCRAM_KEYS] = user.scram_keys
+        rows.append(row)
     return rows
 
 

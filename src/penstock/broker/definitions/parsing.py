@@ -13,6 +13,7 @@ limit that was set later. `rehearsal` checks them against a broker's state, `imp
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.definitions.rows import Row, rows_of
 from penstock.broker.definitions.users import user_command
 from penstock.broker.errors import PreconditionFailed
@@ -30,7 +31,6 @@ from penstock.broker.topology import (
     SetVhostLimits,
     VhostCommand,
 )
-from penstock.world.entropy import Entropy
 
 # Parameters under which RabbitMQ keeps the limits of a virtual host.
 LIMITS_COMPONENT: Final = "vhost-limits"
@@ -104,7 +104,7 @@ class Definitions:
         self.faulty: set[Identity] = set()
 
 
-def parse(definitions: object, vhost: str | None, entropy: Entropy) -> Definitions:
+def parse(definitions: object, vhost: str | None, passwords: NewPasswords) -> Definitions:
     """Parse definitions of a whole broker, or of one virtual host into `vhost`.
 
     Never raises: look at `mistakes`. Passwords in plain text are hashed here, 20 ms each.
@@ -116,7 +116,7 @@ def parse(definitions: object, vhost: str | None, entropy: Entropy) -> Definitio
     _check_sections(definitions, vhost, found)
     if vhost is None:
         _read_vhosts(definitions, found)
-        _read_users(definitions, found, entropy)
+        _read_users(definitions, found, passwords)
         _read_permissions(definitions, found)
     _read_policies(definitions, vhost, found)
     _read_exchanges(definitions, vhost, found)
@@ -168,9 +168,11 @@ def _read_vhosts(definitions: dict[str, object], found: Definitions) -> None:
             found.steps.append(BrokerStep(row.path, AddVhost(name)))
 
 
-def _read_users(definitions: dict[str, object], found: Definitions, entropy: Entropy) -> None:
+def _read_users(
+    definitions: dict[str, object], found: Definitions, passwords: NewPasswords
+) -> None:
     for row in rows_of(definitions, "users", found.mistakes):
-        command = user_command(row, entropy)
+        command = user_command(row, passwords)
         if row.arguments("limits"):
             found.warnings.append(f"{row.path}.limits: user limits are not supported, ignored")
         if row.faulty:

@@ -4,31 +4,34 @@ import base64
 import binascii
 from typing import Final
 
+from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.access.users import (
     DEFAULT_USER,
     SHA256_PREFIX,
     SHA512_PREFIX,
     check_hash,
-    hash_password,
+    check_scram_keys,
 )
 from penstock.broker.definitions.rows import Row
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.topology import PutUser
-from penstock.world.entropy import Entropy
 
 ARGON2ID: Final = "penstock_argon2id"
 SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
+# Ours alone; RabbitMQ passes over keys that it does not know.
+SCRAM_KEYS: Final = "penstock_scram_keys"
 
 
-def user_command(row: Row, entropy: Entropy) -> PutUser:
+def user_command(row: Row, passwords: NewPasswords) -> PutUser:
     """Only of use when the row is not faulty afterwards."""
     name = row.name("name")
     if not row.faulty and (not name or name != name.encode(errors="replace").decode()):
         row.complain("name", "is empty or not a valid Unicode string")
     # What RabbitMQ keeps in its configuration as `loopback_users`: everybody knows this password.
     loopback_only = name == DEFAULT_USER
-    return PutUser(name, _password_hash(row, entropy), _tags(row), loopback_only)
+    password_hash, scram_keys = _secrets(row, passwords)
+    return PutUser(name, password_hash, _tags(row), loopback_only, scram_keys)
 
 
 def exported_hash(password_hash: str) -> tuple[str, str]:
@@ -54,9 +57,20 @@ def _tags(row: Row) -> tuple[str, ...]:
     return tuple([word for word in stripped if word])
 
 
-def _password_hash(row: Row, entropy: Entropy) -> str:
+def _secrets(row: Row, passwords: NewPasswords) -> tuple[str, str]:
+    """The hash and the SCRAM keys."""
     if "password" in row.table:
-        return _hash_of_password(row, entropy)
+        return _secrets_of_password(row, passwords)
+    keys = row.text_or(SCRAM_KEYS, "")
+    if keys:
+        try:
+            check_scram_keys(keys)
+        except PreconditionFailed as refusal:
+            row.complain(SCRAM_KEYS, refusal.text)
+    return _password_hash(row), keys
+
+
+def _password_hash(row: Row) -> str:
     given = row.text_or("password_hash", "")
     algorithm = row.text_or("hashing_algorithm", SHA256)
     if row.faulty or not given:
@@ -80,15 +94,15 @@ def _password_hash(row: Row, entropy: Entropy) -> str:
     return found
 
 
-def _hash_of_password(row: Row, entropy: Entropy) -> str:
+def _secrets_of_password(row: Row, passwords: NewPasswords) -> tuple[str, str]:
     password = row.text("password")
     if row.faulty:
-        return ""
+        return "", ""
     try:
-        return hash_password(password.encode(errors="surrogateescape"), entropy)
+        return passwords.secrets_of(password.encode(errors="surrogateescape"))
     except PreconditionFailed as refusal:
         row.complain("password", refusal.text)
-        return ""
+        return "", ""
 
 
 def _unwrapped(given: str) -> str:

@@ -170,7 +170,7 @@ def snapshot_of(state: BrokerState) -> list[Change]:
     for name in state.vhosts:
         changes.append(Change(None, AddVhost(name), 0))
     for user in state.users.listed():
-        put = PutUser(user.name, user.password_hash, user.tags, user.loopback_only)
+        put = PutUser(user.name, user.password_hash, user.tags, user.loopback_only, user.scram_keys)
         changes.append(Change(None, put, 0))
     for access in state.access.listed():
         granted = SetPermissions(

@@ -36,6 +36,8 @@ from penstock.wire.amqp091.methods_generated import (
     ConnectionBlocked,
     ConnectionOpen,
     ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
@@ -237,7 +239,7 @@ class Connection(ConnectionListener, ProtocolConnection):
     # What the wire says.
 
     def protocol_agreed(self) -> None:
-        self.wire.send_method(0, login.start(self._dialect.server_properties))
+        self.wire.send_method(0, login.start(self._dialect.server_properties, self.login.offered()))
 
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
         found = self._channels.get(channel)
@@ -320,6 +322,8 @@ class Connection(ConnectionListener, ProtocolConnection):
     def _connection_method(self, method: Method) -> None:
         if isinstance(method, ConnectionStartOk):
             self._log_in(method)
+        elif isinstance(method, ConnectionSecureOk):
+            self._respond(method.response)
         elif isinstance(method, ConnectionTuneOk):
             self.wire.tuned(method.channel_max, method.frame_max, method.heartbeat)
         elif isinstance(method, ConnectionOpen):
@@ -330,14 +334,36 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def _log_in(self, method: ConnectionStartOk) -> None:
         self.client_properties = method.client_properties
-        mechanism = login.mechanism_of(method.mechanism)
+        mechanism = self.login.mechanism(method.mechanism)
+        if mechanism is None:
+            raise login.not_offered(method.mechanism, self.login.offered())
         try:
             self.login.begin(mechanism, method.response, self._now)
         except Malformed as error:
             raise login.malformed(mechanism.name, error) from error
 
+    def _respond(self, response: bytes) -> None:
+        if self.login.user:
+            # The client has seen the last word of its mechanism.
+            self._tune()
+            return
+        try:
+            self.login.respond(response, self._now)
+        except Malformed as error:
+            raise login.malformed(self.login.mechanism_name, error) from error
+
+    def login_challenged(self, challenge: bytes, now: int) -> None:
+        self._now = now
+        self.wire.send_method(0, ConnectionSecure(challenge))
+
     def login_accepted(self, now: int) -> None:
         self._now = now
+        if self.login.server_final:
+            self.wire.send_method(0, ConnectionSecure(self.login.server_final))
+        else:
+            self._tune()
+
+    def _tune(self) -> None:
         limits = self._dialect.limits
         self.wire.send_method(
             0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
@@ -345,7 +371,7 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def login_refused(self, now: int) -> None:
         self._now = now
-        self._deny(login.refusal(self.login.mechanism))
+        self._deny(login.refusal(self.login.mechanism_name))
 
     def login_postponed(self, now: int) -> None:
         self._now = now
@@ -382,6 +408,9 @@ class ConnectionLogin(LoginListener):
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
+
+    def login_challenged(self, challenge: bytes, now: int) -> None:
+        self._connection.login_challenged(challenge, now)
 
     def login_accepted(self, now: int) -> None:
         self._connection.login_accepted(now)

@@ -2,20 +2,19 @@
 
     protocol header -> start -> start-ok -> (password checked) -> tune -> tune-ok, open -> open-ok
 
+A mechanism with challenges has `secure` and `secure-ok` behind start-ok, as often as it needs. The
+last word of SCRAM is a `secure` of its own, because tune has no room for it.
+
 What happens between start-ok and tune is the same for both dialects: `dialects.login`.
 """
 
 from typing import Final
 
-from penstock.dialects.mechanisms import PLAIN, Claim, Mechanism, Plain
 from penstock.formats.octets import Malformed
-from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.amqp091.errors import ConnectionFault
 from penstock.wire.amqp091.methods_generated import ConnectionStart
 from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_ERROR
 
-AMQPLAIN: Final = "AMQPLAIN"
-MECHANISMS: Final = b"AMQPLAIN PLAIN"
 LOCALES: Final = b"en_US"
 VERSION_MAJOR: Final = 0
 VERSION_MINOR: Final = 9
@@ -48,30 +47,15 @@ def server_properties(version: str, platform: str, cluster_name: str) -> dict[st
     }
 
 
-def start(properties: dict[str, object]) -> ConnectionStart:
-    return ConnectionStart(VERSION_MAJOR, VERSION_MINOR, properties, MECHANISMS, LOCALES)
+def start(properties: dict[str, object], mechanisms: list[str]) -> ConnectionStart:
+    offered = " ".join(mechanisms).encode()
+    return ConnectionStart(VERSION_MAJOR, VERSION_MINOR, properties, offered, LOCALES)
 
 
-class AmqPlain(Mechanism):
-    """User and password in a field table; older than PLAIN."""
-
-    def __init__(self) -> None:
-        super().__init__(AMQPLAIN)
-
-    def step(self, response: bytes) -> Claim:
-        user, password = parse_amqplain(response)
-        return Claim(user, password.encode("utf-8", "surrogateescape"))
-
-
-def mechanism_of(name: str) -> Mechanism:
-    """The mechanism that a client has chosen."""
-    if name == PLAIN:
-        return Plain()
-    if name == AMQPLAIN:
-        return AmqPlain()
-    raise ConnectionFault(
+def not_offered(name: str, offered: list[str]) -> ConnectionFault:
+    return ConnectionFault(
         NOT_ALLOWED,
-        f"unsupported authentication mechanism '{name}', use one of {MECHANISMS.decode()}",
+        f"unsupported authentication mechanism '{name}', use one of {' '.join(offered)}",
     )
 
 

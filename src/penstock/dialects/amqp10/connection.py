@@ -7,7 +7,6 @@ Invariants: a session is here exactly while it is mapped on the wire; when the c
 whatever means, all its links end or are suspended, then its exclusive queues go.
 """
 
-from penstock.broker.access.users import DEFAULT_USER, may_connect_from
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
@@ -21,7 +20,7 @@ from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
 from penstock.dialects.input_pause import ALARM, LOGIN
 from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
-from penstock.dialects.mechanisms import ANONYMOUS, ANONYMOUS_REFUSED, Anonymous
+from penstock.dialects.mechanisms import AMQPLAIN, ANONYMOUS, ANONYMOUS_REFUSED, Anonymous
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
@@ -41,9 +40,11 @@ from penstock.wire.amqp10.performatives_generated import (
     Attach,
     Begin,
     Open,
+    SaslChallenge,
     SaslInit,
     SaslMechanisms,
     SaslOutcome,
+    SaslResponse,
 )
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.states import Role
@@ -63,14 +64,13 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.number: int = peer.number
         self.noting: Noting = Noting(container.events, "AMQP 1.0", peer)
         peer.outgoing.listener = ConnectionDrain(self)
-        allows_anonymous = self._allows_anonymous()
         self.wire: WireConnection = WireConnection(
             Role.SERVER,
             self,
             peer.outgoing,
             dialect.limits,
             dialect.container_id,
-            not allows_anonymous,
+            True,
         )
         self._context: ConnectionContext = ConnectionContext(
             container, self.wire, peer.number, dialect.container_id, now
@@ -80,6 +80,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.login: Login = Login(
             container, peer, self.noting, self._context.input_pause, ConnectionLogin(self)
         )
+        self.wire.sasl_required = not self.login.allows_anonymous()
         self._sessions: dict[Session, SessionLinks] = {}
         # The open of a client without a SASL layer, while its login is checked.
         self._held_open: Open | None = None
@@ -214,11 +215,13 @@ class Connection(ConnectionListener, ProtocolConnection):
     # What the wire says.
 
     def sasl_began(self) -> None:
-        self.wire.send_sasl(SaslMechanisms(login.mechanisms(self._allows_anonymous())))
+        self.wire.send_sasl(SaslMechanisms(login.mechanisms(self.login.offered())))
 
     def sasl_received(self, frame: Composite) -> None:
         if isinstance(frame, SaslInit):
             self._log_in(frame)
+        elif isinstance(frame, SaslResponse):
+            self._respond(frame.response)
 
     def open_received(self, opened: Open) -> None:
         if self.login.user:
@@ -282,19 +285,10 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     # The handshake.
 
-    def _allows_anonymous(self) -> bool:
-        user = self.container.state.users.find(DEFAULT_USER)
-        return (
-            self._dialect.settings.anonymous
-            and user is not None
-            and may_connect_from(user, self.peer.is_loopback)
-            and user.password_hash != self.container.anonymous_refused_hash
-        )
-
     def _log_in(self, init: SaslInit) -> None:
         name = init.mechanism
-        mechanism = login.mechanism_of(name, self._allows_anonymous())
-        if mechanism is None:
+        mechanism = self.login.mechanism(name)
+        if mechanism is None or name == AMQPLAIN:
             is_anonymous = name == ANONYMOUS
             self._refuse_unchecked(
                 ANONYMOUS_REFUSED if is_anonymous else f"mechanism {name} is not offered"
@@ -305,6 +299,17 @@ class Connection(ConnectionListener, ProtocolConnection):
         except Malformed as error:
             self._refuse_unchecked(f"malformed {name} response: {error}")
 
+    def _respond(self, response: bytes) -> None:
+        try:
+            self.login.respond(response, self._context.now)
+        except Malformed as error:
+            name = self.login.mechanism_name
+            self._refuse_unchecked(f"malformed {name} response: {error}")
+
+    def login_challenged(self, challenge: bytes, now: int) -> None:
+        self._context.now = now
+        self.wire.send_sasl(SaslChallenge(challenge))
+
     def _refuse_unchecked(self, reason: str) -> None:
         """Nobody is named whose password could be checked, so nobody is made to wait."""
         self.noting.login_refused("", reason)
@@ -314,7 +319,8 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._context.now = now
         opened = self._held_open
         if opened is None:
-            self.wire.send_sasl(SaslOutcome(login.LOGGED_IN))
+            final = self.login.server_final
+            self.wire.send_sasl(SaslOutcome(login.LOGGED_IN, final or None))
             return
         self._held_open = None
         try:
@@ -368,6 +374,9 @@ class ConnectionLogin(LoginListener):
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
+
+    def login_challenged(self, challenge: bytes, now: int) -> None:
+        self._connection.login_challenged(challenge, now)
 
     def login_accepted(self, now: int) -> None:
         self._connection.login_accepted(now)

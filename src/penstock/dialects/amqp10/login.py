@@ -8,7 +8,7 @@ offered.
 from typing import Final
 
 from penstock.broker.state import DEFAULT_VHOST
-from penstock.dialects.mechanisms import ANONYMOUS, PLAIN, Anonymous, Mechanism, Plain
+from penstock.dialects.mechanisms import AMQPLAIN
 
 # What the log calls the login of a client without a SASL layer.
 NO_SASL: Final = "none"
@@ -35,17 +35,9 @@ def open_properties(server_properties: dict[str, object]) -> dict[str, object]:
     return {name: server_properties[name] for name in _PROPERTIES if name in server_properties}
 
 
-def mechanisms(allows_anonymous: bool) -> list[str]:
-    return [PLAIN, ANONYMOUS] if allows_anonymous else [PLAIN]
-
-
-def mechanism_of(name: str, allows_anonymous: bool) -> Mechanism | None:
-    """The mechanism that a client has chosen; None for one that is not offered."""
-    if name == PLAIN:
-        return Plain()
-    if name == ANONYMOUS and allows_anonymous:
-        return Anonymous()
-    return None
+def mechanisms(offered: list[str]) -> list[str]:
+    """AMQPLAIN is a field table of AMQP 0-9-1, which nobody else can read."""
+    return [name for name in offered if name != AMQPLAIN]
 
 
 def vhost_of(hostname: str | None) -> str:

@@ -72,7 +72,8 @@ class WebSocketBridge(Transport):
 
     def connect(self, node: Node, host: str, is_local: bool, now: int, port: int = 0) -> bool:
         """False when the broker takes no more connections."""
-        self._connection = node.connected(self, host, is_local, now, port)
+        mechanisms = self._line.server.websocket_mechanisms
+        self._connection = node.connected(self, host, is_local, now, port, mechanisms=mechanisms)
         self._line.server.schedule_flush()
         return self._connection is not None
 

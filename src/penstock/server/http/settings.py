@@ -64,6 +64,7 @@ class HttpConfiguration:
     allowed_hosts: tuple[str, ...] = ()
     # Pages of these origins may open WebSockets, beside those that come from this server itself.
     origins: tuple[str, ...] = ()
+    mechanisms: tuple[str, ...] = ()  # SASL mechanisms over WebSockets; empty is the default
     # Whether somebody chose the port, so that another AMQP port does not change it.
     is_port_named: bool = field(default=False, compare=False)
 

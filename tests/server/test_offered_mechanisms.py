@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from penstock import Broker
-from penstock.server.anonymous import Anonymous, allows_anonymous
+from penstock.server.offered_mechanisms import Anonymous, allows_anonymous
 
 PATIENCE_SECONDS = 20.0
 # Of AMQP 1.0 itself, and of its SASL layer.

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.formats.octets import Malformed
-from penstock.wire.amqp10.scram import Credentials, ScramClient, ScramServer, derive
+from penstock.formats.scram_keys import ScramKeys, derive
+from penstock.wire.scram import ScramClient, ScramServer
 
 # RFC 7677, section 3.
 CLIENT_FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
@@ -23,7 +24,7 @@ SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 
 
-def credentials() -> Credentials:
+def credentials() -> ScramKeys:
     return derive("pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="), 4096)
 
 

@@ -1,6 +1,6 @@
 """SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, without channel binding.
 
-The password never crosses the wire, and a server keeps only what `derive` makes of it. No dice
+The password never crosses the wire, and a server keeps only its keys (`formats.scram_keys`). No dice
 here: nonces and salts are given by the caller.
 
     client-first    n,,n=user,r=client-nonce
@@ -15,35 +15,20 @@ in constant time.
 import hmac
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from hashlib import pbkdf2_hmac, sha256
+from hashlib import sha256
 from typing import Final
 from unicodedata import normalize
 
 from penstock.formats.octets import Malformed
-
-MECHANISM: Final = "SCRAM-SHA-256"
-# RFC 7677's floor. A server may ask for more; we refuse to compute for longer than a login lasts.
-ITERATIONS_MIN: Final = 4_096
-ITERATIONS_MAX: Final = 1_000_000
+from penstock.formats.scram_keys import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    ScramKeys,
+    salted_password,
+    sign,
+)
 
 _NO_BINDING: Final = "n,,"
-_DIGEST: Final = "sha256"
-
-
-class Credentials:
-    """What a server keeps of a password."""
-
-    def __init__(self, salt: bytes, iterations: int, stored_key: bytes, server_key: bytes) -> None:
-        self.salt: bytes = salt
-        self.iterations: int = iterations
-        self.stored_key: bytes = stored_key
-        self.server_key: bytes = server_key
-
-
-def derive(password: str, salt: bytes, iterations: int) -> Credentials:
-    salted = _salted(password, salt, iterations)
-    stored_key = sha256(_sign(salted, b"Client Key")).digest()
-    return Credentials(salt, iterations, stored_key, _sign(salted, b"Server Key"))
 
 
 class ScramServer:
@@ -54,7 +39,7 @@ class ScramServer:
         self._header: str = ""
         self._client_first: str = ""
         self._server_first: str = ""
-        self._credentials: Credentials | None = None
+        self._keys: ScramKeys | None = None
         self.user: str = ""
 
     def start(self, message: bytes) -> str:
@@ -73,27 +58,27 @@ class ScramServer:
         self._header = f"{parts[0]},{parts[1]},"
         return self.user
 
-    def challenge(self, credentials: Credentials) -> bytes:
-        self._credentials = credentials
-        salt = b64encode(credentials.salt).decode()
-        self._server_first = f"r={self._nonce},s={salt},i={credentials.iterations}"
+    def challenge(self, keys: ScramKeys) -> bytes:
+        self._keys = keys
+        salt = b64encode(keys.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={keys.iterations}"
         return self._server_first.encode()
 
     def finish(self, message: bytes) -> bytes | None:
         """The server-final message, or None when the password was wrong."""
-        credentials = self._credentials
-        assert credentials is not None, "finish comes after challenge"
+        keys = self._keys
+        assert keys is not None, "finish comes after challenge"
         text = _text(message)
         without_proof, _, _ = text.rpartition(",p=")
         binding, nonce, proof = _fields(text, "crp")
         if _octets(binding) != self._header.encode() or nonce != self._nonce:
             return None
         spoken = f"{self._client_first},{self._server_first},{without_proof}".encode()
-        signature = _sign(credentials.stored_key, spoken)
+        signature = sign(keys.stored_key, spoken)
         client_key = _xor(_octets(proof), signature)
-        if not hmac.compare_digest(sha256(client_key).digest(), credentials.stored_key):
+        if not hmac.compare_digest(sha256(client_key).digest(), keys.stored_key):
             return None
-        return b"v=" + b64encode(_sign(credentials.server_key, spoken))
+        return b"v=" + b64encode(sign(keys.server_key, spoken))
 
 
 class ScramClient:
@@ -116,27 +101,18 @@ class ScramClient:
             raise Malformed("the server's SCRAM nonce does not begin with ours")
         if not count.isdecimal() or not ITERATIONS_MIN <= int(count) <= ITERATIONS_MAX:
             raise Malformed(f"invalid number of SCRAM iterations, {count}")
-        salted = _salted(self._password, _octets(salt), int(count))
-        client_key = _sign(salted, b"Client Key")
+        salted = salted_password(self._password, _octets(salt), int(count))
+        client_key = sign(salted, b"Client Key")
         without_proof = f"c={b64encode(_NO_BINDING.encode()).decode()},r={nonce}"
         spoken = f"{self._client_first},{server_first},{without_proof}".encode()
-        proof = _xor(client_key, _sign(sha256(client_key).digest(), spoken))
-        self._signature = _sign(_sign(salted, b"Server Key"), spoken)
+        proof = _xor(client_key, sign(sha256(client_key).digest(), spoken))
+        self._signature = sign(sign(salted, b"Server Key"), spoken)
         return f"{without_proof},p={b64encode(proof).decode()}".encode()
 
     def verify(self, message: bytes) -> bool:
         """Whether the server knew the password as well."""
         fields = _fields(_text(message), "v")
         return bool(self._signature) and hmac.compare_digest(_octets(fields[0]), self._signature)
-
-
-def _salted(password: str, salt: bytes, iterations: int) -> bytes:
-    # SASLprep without its tables of forbidden characters: both sides would have to refuse them.
-    return pbkdf2_hmac(_DIGEST, normalize("NFKC", password).encode(), salt, iterations)
-
-
-def _sign(key: bytes, message: bytes) -> bytes:
-    return hmac.digest(key, message, _DIGEST)
 
 
 def _xor(left: bytes, right: bytes) -> bytes:
