@@ -44,7 +44,7 @@ def test_of_two_alarms_both_are_told() -> None:
     assert events.events[-1].facts == {"source": "memory", "publishers": "low on disk"}
 
 
-def test_what_an_operator_changes_is_logged_and_a_queue_is_not() -> None:
+def test_what_an_operator_changes_is_told() -> None:
     house = House()
     events = told(house)
     node = house.node

@@ -33,6 +33,17 @@ class EventKind(Enum):
     VHOST_ADDED = "virtual host added"
     VHOST_DELETED = "virtual host deleted"
     DEFINITIONS_IMPORTED = "definitions imported"
+    TOPIC_PERMISSIONS_SET = "topic permissions set"
+    TOPIC_PERMISSIONS_CLEARED = "topic permissions cleared"
+    USER_LIMITS_SET = "user limits set"
+    GLOBAL_PARAMETER_SET = "global parameter set"
+    GLOBAL_PARAMETER_CLEARED = "global parameter cleared"
+    OPERATOR_POLICY_SET = "operator policy set"
+    OPERATOR_POLICY_CLEARED = "operator policy cleared"
+    PARAMETER_SET = "parameter set"
+    PARAMETER_CLEARED = "parameter cleared"
+    TOPOLOGY_CHANGED = "topology changed"
+    CONNECTION_CLOSE_REQUESTED = "connection close requested"
 
 
 class Severity(Enum):
@@ -76,6 +87,7 @@ class Event:
         party: Party,
         reason: str,
         facts: dict[str, object],
+        is_audit: bool = False,
     ) -> None:
         self.kind: EventKind = kind
         self.severity: Severity = severity
@@ -83,6 +95,8 @@ class Event:
         self.reason: str = reason
         # Further texts and numbers, by the names that the log has for them.
         self.facts: dict[str, object] = facts
+        # Whether it says what an operator changed, of which no line may be left out.
+        self.is_audit: bool = is_audit
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

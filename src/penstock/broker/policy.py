@@ -17,7 +17,7 @@ from penstock.broker.arguments import (
     Overflow,
 )
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.topology import SetPolicy
+from penstock.broker.topology import SetOperatorPolicy, SetPolicy
 
 
 class ApplyTo(Enum):
@@ -69,7 +69,7 @@ _KEPT_PREFIXES: Final = ("ha-", "federation-")
 class Policy:
     """One policy, checked and compiled. Held by `Policies`."""
 
-    def __init__(self, command: SetPolicy) -> None:
+    def __init__(self, command: SetPolicy | SetOperatorPolicy) -> None:
         check_definition(command.definition)
         self.name: str = command.name
         self.definition: dict[str, object] = command.definition

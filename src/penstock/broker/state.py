@@ -8,6 +8,8 @@ from typing import Final
 
 from penstock.broker.access.login_delay import LoginDelays
 from penstock.broker.access.permissions import Access, AccessTable
+from penstock.broker.access.topic_permissions import TopicAccessTable
+from penstock.broker.access.user_limits import UserLimits
 from penstock.broker.access.users import (
     ADMINISTRATOR,
     DEFAULT_USER,
@@ -20,6 +22,7 @@ from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError
 from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.broker.parameters import change_global_parameter
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.shared_services import QueueWatcher, SharedServices, Totals
 from penstock.broker.stream_store import StreamStore
@@ -28,12 +31,17 @@ from penstock.broker.topology import (
     DONE,
     AddVhost,
     BrokerCommand,
+    ClearGlobalParameter,
     ClearPermissions,
+    ClearTopicPermissions,
     DeleteUser,
     DeleteVhost,
     PutUser,
     Result,
+    SetGlobalParameter,
     SetPermissions,
+    SetTopicPermissions,
+    SetUserLimits,
 )
 from penstock.broker.vhost import VirtualHost
 from penstock.world.entropy import Entropy
@@ -59,6 +67,9 @@ class BrokerState:
         self.vhosts: dict[str, VirtualHost] = {}
         self.users: Users = Users(entropy)
         self.access: AccessTable = AccessTable()
+        self.topic_access: TopicAccessTable = TopicAccessTable()
+        self.user_limits: UserLimits = UserLimits()
+        self.global_parameters: dict[str, object] = {}
         self.login_delays: LoginDelays = LoginDelays()
 
     @property
@@ -72,45 +83,70 @@ class BrokerState:
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
         if isinstance(command, AddVhost):
-            self._add_vhost(command.name)
+            self._add_vhost(command)
         elif isinstance(command, DeleteVhost):
-            self.vhost(command.name).remove_everything(now)
-            del self.vhosts[command.name]
-            self.access.revoke_vhost(command.name)
+            self._delete_vhost(command.name, now)
         elif isinstance(command, PutUser):
             self.users.put(command)
         elif isinstance(command, DeleteUser):
-            self.users.remove(command.name)
-            self.access.revoke_user(command.name)
-            for vhost in self.vhosts.values():
-                vhost.routing.changed()
-        elif isinstance(command, SetPermissions):
-            vhost = self._vhost_of(command.user, command.vhost)
-            self.access.grant(command)
-            # A dialect keeps a route together with the permission to use it.
-            vhost.routing.changed()
-        elif isinstance(command, ClearPermissions):
-            vhost = self._vhost_of(command.user, command.vhost)
-            self.access.revoke(command.user, command.vhost)
-            vhost.routing.changed()
+            self._delete_user(command.name)
+        elif isinstance(command, SetUserLimits):
+            self._check_user(command.user)
+            self.user_limits.put(command)
+        elif isinstance(command, (SetGlobalParameter, ClearGlobalParameter)):
+            change_global_parameter(self.global_parameters, command)
+        else:
+            self._change_permissions(command)
         self.definitions.broker_changed(command)
         return DONE
 
-    def _add_vhost(self, name: str) -> None:
-        """Adding one that is there changes nothing, as in RabbitMQ's HTTP API."""
-        if name in self.vhosts:
-            return
-        if not name or len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-            raise PreconditionFailed(f"a vhost name must have 1 to {NAME_OCTETS_MAX} bytes")
-        if len(self.vhosts) >= VHOSTS_MAX:
-            raise PreconditionFailed(f"limit of {VHOSTS_MAX} vhosts is reached")
-        self.vhosts[name] = VirtualHost(name, self.shared)
+    def _change_permissions(
+        self,
+        command: SetPermissions | ClearPermissions | SetTopicPermissions | ClearTopicPermissions,
+    ) -> None:
+        self._check_user(command.user)
+        vhost = self.vhost(command.vhost)
+        if isinstance(command, SetPermissions):
+            self.access.grant(command)
+        elif isinstance(command, ClearPermissions):
+            self.access.revoke(command.user, command.vhost)
+        elif isinstance(command, SetTopicPermissions):
+            self.topic_access.grant(command)
+        else:
+            self.topic_access.revoke(command.user, command.vhost, command.exchange)
+        # A dialect keeps a route together with the permission to use it.
+        vhost.routing.changed()
 
-    def _vhost_of(self, user: str, vhost: str) -> VirtualHost:
-        """Both must exist before permissions are spoken of."""
-        if self.users.find(user) is None:
-            raise NotFound(f"no user '{user}'")
-        return self.vhost(vhost)
+    def _add_vhost(self, command: AddVhost) -> None:
+        """One that is there keeps what is in it, and is described anew."""
+        name = command.name
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            if not name or len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
+                raise PreconditionFailed(f"a vhost name must have 1 to {NAME_OCTETS_MAX} bytes")
+            if len(self.vhosts) >= VHOSTS_MAX:
+                raise PreconditionFailed(f"limit of {VHOSTS_MAX} vhosts is reached")
+            vhost = VirtualHost(name, self.shared)
+        vhost.describe(command)
+        self.vhosts[name] = vhost
+
+    def _delete_vhost(self, name: str, now: int) -> None:
+        self.vhost(name).remove_everything(now)
+        del self.vhosts[name]
+        self.access.revoke_vhost(name)
+        self.topic_access.revoke_vhost(name)
+
+    def _delete_user(self, name: str) -> None:
+        self.users.remove(name)
+        self.access.revoke_user(name)
+        self.topic_access.revoke_user(name)
+        self.user_limits.forget(name)
+        for vhost in self.vhosts.values():
+            vhost.routing.changed()
+
+    def _check_user(self, name: str) -> None:
+        if self.users.find(name) is None:
+            raise NotFound(f"no user '{name}'")
 
     def vhost(self, name: str) -> VirtualHost:
         found = self.vhosts.get(name)

@@ -105,6 +105,37 @@ class ClearPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class SetOperatorPolicy:
+    """Limits that users of the virtual host cannot raise with policies and arguments of theirs."""
+
+    name: str
+    pattern: str
+    definition: dict[str, object]
+    apply_to: str = "all"
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClearOperatorPolicy:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetParameter:
+    """A JSON value under the name of a component; RabbitMQ calls it a runtime parameter."""
+
+    component: str
+    name: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class ClearParameter:
+    component: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenDelayLine:
     """The first durable delayed exchange holds a message back; made by the broker itself."""
 
@@ -158,6 +189,10 @@ VhostCommand = (
     | SetPolicy
     | ClearPolicy
     | SetVhostLimits
+    | SetOperatorPolicy
+    | ClearOperatorPolicy
+    | SetParameter
+    | ClearParameter
     | OpenDelayLine
     | OpenSink
     | AdvanceSink
@@ -167,7 +202,13 @@ VhostCommand = (
 
 @dataclass(frozen=True, slots=True)
 class AddVhost:
+    """Add a virtual host, or replace what is said about one."""
+
     name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    # Of queues that are declared without `x-queue-type`; empty is classic.
+    default_queue_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +248,68 @@ class ClearPermissions:
     vhost: str
 
 
-BrokerCommand = AddVhost | DeleteVhost | PutUser | DeleteUser | SetPermissions | ClearPermissions
+@dataclass(frozen=True, slots=True)
+class SetTopicPermissions:
+    """Which routing keys of a topic exchange a user may publish and bind with."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClearTopicPermissions:
+    user: str
+    vhost: str
+    # Empty: of all exchanges.
+    exchange: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetUserLimits:
+    """-1 is no limit."""
+
+    user: str
+    max_connections: int = -1
+    max_channels: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SetGlobalParameter:
+    """A JSON value that belongs to no virtual host."""
+
+    name: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class ClearGlobalParameter:
+    name: str
+
+
+BrokerCommand = (
+    AddVhost
+    | DeleteVhost
+    | PutUser
+    | DeleteUser
+    | SetPermissions
+    | ClearPermissions
+    | SetTopicPermissions
+    | ClearTopicPermissions
+    | SetUserLimits
+    | SetGlobalParameter
+    | ClearGlobalParameter
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseConnection:
+    """An operator ends a connection; nothing that must outlive the process is changed."""
+
+    number: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

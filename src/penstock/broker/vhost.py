@@ -13,7 +13,6 @@ from array import array
 
 from penstock.broker.arguments import (
     STREAM,
-    QueueType,
     check_queue_arguments,
     settings_of,
     type_of,
@@ -22,16 +21,17 @@ from penstock.broker.binding import Bindings
 from penstock.broker.bound_exchanges import BoundExchanges, check_not_default
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
+from penstock.broker.effective_policy import EffectivePolicies
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
 from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
-from penstock.broker.internal_queues import is_internal
 from penstock.broker.names import check_length, check_not_reserved, described
+from penstock.broker.parameters import ParameterKey, change_parameter, known_form
 from penstock.broker.partitions import PartitionedStream, bindings_of, declarations_of
-from penstock.broker.policy import Policies, Policy, definition_of
+from penstock.broker.policy import Policies
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import PublishWhenDue
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
@@ -43,9 +43,12 @@ from penstock.broker.stream_store import StreamStore
 from penstock.broker.topology import (
     DONE,
     NO_CONNECTION,
+    AddVhost,
     AdvanceSink,
     BindExchange,
     BindQueue,
+    ClearOperatorPolicy,
+    ClearParameter,
     ClearPolicy,
     CommitSink,
     DeclareExchange,
@@ -58,6 +61,8 @@ from penstock.broker.topology import (
     PurgeQueue,
     QueueDeclared,
     Result,
+    SetOperatorPolicy,
+    SetParameter,
     SetPolicy,
     SetVhostLimits,
     UnbindExchange,
@@ -73,9 +78,17 @@ class VirtualHost(QueueOwner):
         super().__init__(name, shared.timers, shared.touched, shared.discarded)
         self.shared: SharedServices = shared
         self.routing: RoutingTable = RoutingTable(name, shared)
-        self.policies: Policies = Policies()
+        self.effective: EffectivePolicies = EffectivePolicies(name)
+        self.policies: Policies = self.effective.policies
+        self.operator_policies: Policies = self.effective.operator_policies
         self.bound: BoundExchanges = BoundExchanges(self.routing, self.policies)
         self.sink_table: SinkTable = SinkTable()
+        # What the operator says about it, and keeps with it.
+        self.description: str = ""
+        self.tags: tuple[str, ...] = ()
+        # Of queues that are declared without a type; empty is classic.
+        self.default_queue_type: str = ""
+        self.parameters: dict[ParameterKey, object] = {}
         # -1 is no limit; the operator sets them.
         self.max_queues: int = -1
         self.max_connections: int = -1
@@ -125,15 +138,12 @@ class VirtualHost(QueueOwner):
             return self.bound.bind_exchange(command)
         if isinstance(command, UnbindExchange):
             return self.bound.unbind_exchange(command)
-        if isinstance(command, SetPolicy):
-            self.policies.put(Policy(command))
+        if isinstance(command, (SetPolicy, ClearPolicy, SetOperatorPolicy, ClearOperatorPolicy)):
+            self.effective.change(command)
             self.definitions.vhost_changed(self.name, command)
             return self._policies_changed(now)
-        if isinstance(command, ClearPolicy):
-            if not self.policies.remove(command.name):
-                raise NotFound(f"no policy '{command.name}' in vhost '{self.name}'")
-            self.definitions.vhost_changed(self.name, command)
-            return self._policies_changed(now)
+        if isinstance(command, (SetParameter, ClearParameter)):
+            return self._change_parameter(command, now)
         if isinstance(command, (OpenSink, AdvanceSink, CommitSink)):
             self.definitions.vhost_changed(self.name, command)
             self.sink_table.change(command)
@@ -142,6 +152,24 @@ class VirtualHost(QueueOwner):
         assert isinstance(command, SetVhostLimits), "every other command was asked for above"
         self.max_queues = command.max_queues
         self.max_connections = command.max_connections
+        self.definitions.vhost_changed(self.name, command)
+        return DONE
+
+    def describe(self, command: AddVhost) -> None:
+        """What the operator says about it; what is in it stays."""
+        if command.default_queue_type and command.default_queue_type not in self.shared.kinds.types:
+            raise PreconditionFailed(
+                f"'{command.default_queue_type}' is not a valid default queue type"
+            )
+        self.description = command.description
+        self.tags = command.tags
+        self.default_queue_type = command.default_queue_type
+
+    def _change_parameter(self, command: SetParameter | ClearParameter, now: int) -> Result:
+        known = known_form(command)
+        if known is not command:
+            return self.apply(known, now)
+        change_parameter(self.parameters, command, self.name)
         self.definitions.vhost_changed(self.name, command)
         return DONE
 
@@ -204,7 +232,7 @@ class VirtualHost(QueueOwner):
 
     def _create_queue(self, command: DeclareQueue, now: int) -> MessageQueue:
         queue_type = type_of(command.arguments, self.shared.kinds.types)
-        policy = self._policy_of(command.name, command.arguments, queue_type)
+        policy = self.effective.of_queue(command.name, command.arguments, queue_type)
         owner = command.connection if command.exclusive else NO_CONNECTION
         assert not command.exclusive or owner != NO_CONNECTION, "an exclusive queue has an owner"
         queue = self.shared.kinds.maker(queue_type).make(
@@ -214,7 +242,7 @@ class VirtualHost(QueueOwner):
             command.durable and not command.exclusive,
             owner,
             command.auto_delete,
-            settings_of(command.arguments, definition_of(policy), self.shared.kinds.types),
+            settings_of(command.arguments, policy, self.shared.kinds.types),
             command.arguments,
             now,
         )
@@ -407,20 +435,13 @@ class VirtualHost(QueueOwner):
 
     # Policies.
 
-    def _policy_of(
-        self, name: str, arguments: dict[str, object], queue_type: QueueType
-    ) -> Policy | None:
-        if is_internal(name, arguments):
-            return None
-        return self.policies.of_queue(name, queue_type.value)
-
     def _policies_changed(self, now: int) -> Result:
         for exchange in self.exchanges.values():
             self.bound.set_alternate(exchange)
         # A copy: smaller limits drop messages, whose dead letters may reach anything.
         for queue in list(self.queues.values()):
-            policy = self._policy_of(queue.name, queue.arguments, queue.queue_type)
+            policy = self.effective.of_queue(queue.name, queue.arguments, queue.queue_type)
             types = self.shared.kinds.types
-            queue.apply_settings(settings_of(queue.arguments, definition_of(policy), types), now)
+            queue.apply_settings(settings_of(queue.arguments, policy, types), now)
         self.routing.changed()
         return DONE

@@ -64,6 +64,10 @@ class ProtocolConnection:
         """The virtual host it has opened; empty before."""
         raise NotImplementedError
 
+    def user_name(self) -> str:
+        """Who has logged in; empty before."""
+        raise NotImplementedError
+
     def channel_count(self) -> int:
         """Open channels; 0 for a protocol that has none."""
         raise NotImplementedError

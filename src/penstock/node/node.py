@@ -9,7 +9,8 @@ be blamed for is told to the `FailureListener`, and everything else of the tick 
 
 from typing import Final
 
-from penstock.broker.command_events import event_of, vhost_event_of
+from penstock.broker.access.actor import NOBODY, Actor
+from penstock.broker.definitions.parsing import Definitions
 from penstock.broker.entry import QueueEntry
 from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
 from penstock.broker.ledger.ledger import Ledger
@@ -17,7 +18,7 @@ from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.timers import Timers
-from penstock.broker.topology import BrokerCommand, DeleteVhost, Result, VhostCommand
+from penstock.broker.topology import BrokerCommand, CloseConnection, Result, VhostCommand
 from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.login import server_properties
 from penstock.dialects.amqp10.dialect import Dialect10
@@ -28,6 +29,7 @@ from penstock.dialects.encryption import Encryption
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer
 from penstock.dialects.translate import DialectTranslator
+from penstock.node.administration import Administration
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
@@ -102,6 +104,7 @@ class Node:
         # What `held_bytes` found last.
         self.last_held_bytes: int = 0
         self.connections: dict[int, Connection] = {}
+        self._administration: Administration = Administration(self.container, self.connections)
         self.connections_accepted: int = 0
         self.is_stopping: bool = False
 
@@ -404,29 +407,23 @@ class Node:
 
     # Operations.
 
-    def apply(self, command: BrokerCommand, now: int) -> Result:
-        """Users, permissions and virtual hosts. What connections have resolved is forgotten."""
-        result = self.state.apply(command, now)
-        self.container.events.record(event_of(command))
-        self.forget_targets()
-        if isinstance(command, DeleteVhost):
-            for connection in list(self.connections.values()):
-                if connection.protocol.vhost_name() == command.name:
-                    connection.stop(f"vhost '{command.name}' is deleted", now)
-        return result
+    def apply(
+        self, command: BrokerCommand | CloseConnection, now: int, actor: Actor = NOBODY
+    ) -> Result:
+        """What an operator changes: users, permissions, virtual hosts, limits, parameters."""
+        return self._administration.apply(command, now, actor)
 
-    def forget_targets(self) -> None:
-        """Users or permissions have changed: what connections have resolved is resolved again."""
-        for principal in self.container.principals.values():
-            principal.targets.clear()
+    def apply_to_vhost(
+        self, vhost: str, command: VhostCommand, now: int, actor: Actor = NOBODY
+    ) -> Result:
+        """Topology, policies and parameters, on behalf of an operator."""
+        return self._administration.apply_to_vhost(vhost, command, now, actor)
 
-    def apply_to_vhost(self, vhost: str, command: VhostCommand, now: int) -> Result:
-        """Topology and policies, on behalf of an operator."""
-        result = self.state.vhost(vhost).apply(command, now)
-        event = vhost_event_of(vhost, command)
-        if event is not None:
-            self.container.events.record(event)
-        return result
+    def import_definitions(
+        self, definitions: Definitions, now: int, actor: Actor, origin: str
+    ) -> None:
+        """All of them, or none; `origin` is where they came from. Raises `DefinitionsRefused`."""
+        self._administration.import_definitions(definitions, now, actor, origin)
 
     def set_alarm(
         self, source: str, reason: str, now: int, figures: dict[str, object] | None = None

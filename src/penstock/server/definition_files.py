@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from penstock.broker.access.actor import NOBODY, Actor
 from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.definitions.exporting import export, export_vhost
-from penstock.broker.definitions.importing import import_definitions
 from penstock.broker.definitions.parsing import Definitions, DefinitionsRefused, parse
-from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.server.world.entropy import MachineEntropy
 
 if TYPE_CHECKING:
@@ -41,16 +40,13 @@ def prepare(
     return parse(definitions, vhost, NewPasswords(MachineEntropy(), makes_scram_keys))
 
 
-def import_into(node: Node, definitions: Definitions, now: int, origin: str = "") -> list[str]:
+def import_into(
+    node: Node, definitions: Definitions, now: int, actor: Actor = NOBODY, origin: str = ""
+) -> list[str]:
     """Import all of it, or raise `DefinitionsRefused` with nothing changed. Returns warnings. The
     log has one line for all of it; `origin` is where it came from.
     """
-    count = import_definitions(node.state, definitions, now)
-    node.forget_targets()
-    facts: dict[str, object] = {"file": origin, "definitions": count}
-    node.container.events.record(
-        Event(EventKind.DEFINITIONS_IMPORTED, Severity.INFO, Party(), "", facts)
-    )
+    node.import_definitions(definitions, now, actor, origin)
     return definitions.warnings
 
 

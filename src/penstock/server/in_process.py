@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import uvloop
 
+from penstock.broker.access.actor import IN_PROCESS, Actor
 from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.topology import (
     AddVhost,
@@ -51,6 +52,10 @@ START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 120.0
 # For clients that hear of the end. Mostly a blocking one lives in the thread that waits for it.
 ANSWER_SECONDS: Final = 0.25
+
+
+# Who asks for what is called on a `Broker`.
+THE_PROGRAM = Actor(door=IN_PROCESS)
 
 
 class BrokerFailed(RuntimeError):
@@ -288,26 +293,26 @@ class Broker:
     # What an operator does.
 
     def add_vhost(self, name: str) -> None:
-        self._call(lambda node, now: node.apply(AddVhost(name), now))
+        self._call(lambda node, now: node.apply(AddVhost(name), now, THE_PROGRAM))
 
     def delete_vhost(self, name: str) -> None:
-        self._call(lambda node, now: node.apply(DeleteVhost(name), now))
+        self._call(lambda node, now: node.apply(DeleteVhost(name), now, THE_PROGRAM))
 
     def add_user(self, name: str, password: str, tags: tuple[str, ...] = ()) -> None:
         """Add a user, or give one another password."""
         passwords = NewPasswords(MachineEntropy(), self._configuration.stores_scram_keys)
         password_hash, keys = passwords.secrets_of(password.encode())
         command = PutUser(name, password_hash, tags, scram_keys=keys)
-        self._call(lambda node, now: node.apply(command, now))
+        self._call(lambda node, now: node.apply(command, now, THE_PROGRAM))
 
     def delete_user(self, name: str) -> None:
-        self._call(lambda node, now: node.apply(DeleteUser(name), now))
+        self._call(lambda node, now: node.apply(DeleteUser(name), now, THE_PROGRAM))
 
     def set_permissions(
         self, user: str, vhost: str, configure: str = ".*", write: str = ".*", read: str = ".*"
     ) -> None:
         command = SetPermissions(user, vhost, configure, write, read)
-        self._call(lambda node, now: node.apply(command, now))
+        self._call(lambda node, now: node.apply(command, now, THE_PROGRAM))
 
     def set_policy(
         self,
@@ -319,10 +324,12 @@ class Broker:
         apply_to: str = "all",
     ) -> None:
         command = SetPolicy(name, pattern, definition, apply_to, priority)
-        self._call(lambda node, now: node.apply_to_vhost(vhost, command, now))
+        self._call(lambda node, now: node.apply_to_vhost(vhost, command, now, THE_PROGRAM))
 
     def clear_policy(self, vhost: str, name: str) -> None:
-        self._call(lambda node, now: node.apply_to_vhost(vhost, ClearPolicy(name), now))
+        self._call(
+            lambda node, now: node.apply_to_vhost(vhost, ClearPolicy(name), now, THE_PROGRAM)
+        )
 
     def import_definitions(
         self, definitions: dict[str, object] | str | Path, vhost: str | None = None
@@ -334,7 +341,7 @@ class Broker:
 
         whole = definitions if isinstance(definitions, dict) else read_file(Path(definitions))
         prepared = prepare(whole, vhost, self._configuration.stores_scram_keys)
-        return self._call(lambda node, now: import_into(node, prepared, now))
+        return self._call(lambda node, now: import_into(node, prepared, now, THE_PROGRAM))
 
     def export_definitions(self, vhost: str | None = None) -> dict[str, object]:
         """In RabbitMQ's JSON form: the whole broker, or one virtual host."""

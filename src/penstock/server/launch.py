@@ -299,12 +299,14 @@ def _hosts(configuration: ServerConfiguration) -> list[str]:
 def _import_definitions(node: Node, configuration: ServerConfiguration, now: int) -> None:
     """Raises `DefinitionsRefused` with everything that is wrong; then nothing was applied."""
     # Imported only for a file, as most starts have none.
+    from penstock.broker.access.actor import STARTUP, Actor
     from penstock.server.definition_files import import_into, prepare, read_file
 
     path = configuration.definitions
     assert path is not None, "asked only when there is a file"
+    actor = Actor(door=STARTUP)
     prepared = prepare(read_file(path), None, configuration.stores_scram_keys)
-    for warning in import_into(node, prepared, now, str(path)):
+    for warning in import_into(node, prepared, now, actor, str(path)):
         log.warning("definitions", file=str(path), note=warning)
 
 

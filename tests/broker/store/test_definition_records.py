@@ -1,6 +1,7 @@
 """Definitions as JSON: every command and every value comes back as it was."""
 
 import dataclasses
+import json
 from decimal import Decimal
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.broker.access.users import DEFAULT_USER_HASH
+from penstock.broker.arguments import CLASSIC
 from penstock.broker.header_values import Timestamp
 from penstock.broker.store.definition_records import (
     Change,
@@ -22,8 +24,12 @@ from penstock.broker.topology import (
     BindExchange,
     BindQueue,
     BrokerCommand,
+    ClearGlobalParameter,
+    ClearOperatorPolicy,
+    ClearParameter,
     ClearPermissions,
     ClearPolicy,
+    ClearTopicPermissions,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
@@ -32,8 +38,13 @@ from penstock.broker.topology import (
     DeleteVhost,
     OpenDelayLine,
     PutUser,
+    SetGlobalParameter,
+    SetOperatorPolicy,
+    SetParameter,
     SetPermissions,
     SetPolicy,
+    SetTopicPermissions,
+    SetUserLimits,
     SetVhostLimits,
     UnbindExchange,
     UnbindQueue,
@@ -74,6 +85,17 @@ COMMANDS: list[VhostCommand | BrokerCommand] = [
     SetPolicy("p", "^q", {"max-length": 3, "dead-letter-exchange": "d"}, "queues", 5),
     ClearPolicy("p"),
     SetVhostLimits(10, -1),
+    AddVhost("v", "of orders", ("a", "b"), "quorum"),
+    PutUser("u", "", (), scram_keys="SCRAM-SHA-256$4096:c2FsdA"),
+    SetTopicPermissions("u", "v", "e", "^{username}", ""),
+    ClearTopicPermissions("u", "v", "e"),
+    SetUserLimits("u", 3, -1),
+    SetGlobalParameter("g", {"a": [1, None, {"b": 0.5}]}),
+    ClearGlobalParameter("g"),
+    SetOperatorPolicy("p", "^q", {"max-length": 3}, "queues", 5),
+    ClearOperatorPolicy("p"),
+    SetParameter("c", "n", ["a", {"$table": 1}]),
+    ClearParameter("c", "n"),
     OpenDelayLine(),
 ]
 
@@ -86,6 +108,13 @@ def test_every_command_is_read_back_as_it_was(command: VhostCommand | BrokerComm
     assert change.command == command
     for field in dataclasses.fields(command):
         assert repr(getattr(change.command, field.name)) == repr(getattr(command, field.name))
+
+
+@pytest.mark.parametrize("command", [AddVhost("v"), PutUser("u", "hash", ("management",))])
+def test_an_earlier_release_reads_commands_that_use_nothing_new(command: BrokerCommand) -> None:
+    fields = json.loads(encode_change(Change(None, command, 0)))["fields"]
+    known = {"name", "password_hash", "tags", "loopback_only"}
+    assert set(fields) == ({"name"} if isinstance(command, AddVhost) else known)
 
 
 def test_a_command_of_the_broker_names_no_virtual_host() -> None:
@@ -213,3 +242,38 @@ def test_a_binding_with_a_timestamp_matches_and_is_found_after_a_restart() -> No
         assert routed(restarted.vhost, "amq.headers", "", properties) == expected
     restarted.apply(UnbindQueue("q", "amq.headers", arguments={"at": WireTimestamp(5)}))
     assert restarted.vhost.bindings.listed() == []
+
+
+def test_a_snapshot_makes_what_the_operator_set_again() -> None:
+    broker = Broker(limits=ROOMY)
+    broker.declare("old")
+    for command in (
+        AddVhost("/", "of orders", ("a", "b"), "quorum"),
+        PutUser("u", DEFAULT_USER_HASH, (), scram_keys="keys"),
+        SetUserLimits("u", 3, 4),
+        SetTopicPermissions("u", "/", "amq.topic", "^{username}", "r"),
+        SetGlobalParameter("cluster_name", "orders"),
+    ):
+        broker.state.apply(command, 0)
+    broker.apply(SetOperatorPolicy("o", "^o", {"max-length": 2}, "queues", 5))
+    broker.apply(SetParameter("federation-upstream", "f", {"uri": ["amqp://"]}))
+    other = remade(broker)
+    vhost = other.vhost
+    assert (vhost.description, vhost.tags, vhost.default_queue_type) == (
+        "of orders",
+        ("a", "b"),
+        "quorum",
+    )
+    # Declared before the default was set, it is what it was.
+    assert vhost.queues["old"].queue_type is CLASSIC
+    assert vhost.queues["old"].settings.max_length == 2
+    assert [policy.name for policy in vhost.operator_policies.listed()] == ["o"]
+    assert vhost.parameters == {("federation-upstream", "f"): {"uri": ["amqp://"]}}
+    user = other.state.users.find("u")
+    assert user is not None
+    assert user.scram_keys == "keys"
+    assert other.state.user_limits.of("u") == SetUserLimits("u", 3, 4)
+    topic = other.state.topic_access.find("u", "/", "amq.topic")
+    assert topic is not None
+    assert (topic.write, topic.read) == ("^{username}", "r")
+    assert other.state.global_parameters == {"cluster_name": "orders"}

@@ -76,9 +76,9 @@ class Access:
 
     def grant(self, configure: str, write: str, read: str) -> None:
         patterns = {
-            Permission.CONFIGURE: _compiled(configure),
-            Permission.WRITE: _compiled(write),
-            Permission.READ: _compiled(read),
+            Permission.CONFIGURE: compiled_pattern(configure),
+            Permission.WRITE: compiled_pattern(write),
+            Permission.READ: compiled_pattern(read),
         }
         self.configure = configure
         self.write = write
@@ -210,7 +210,7 @@ def _declare_needs(
     return wanted
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def compiled_pattern(pattern: str) -> re.Pattern[str]:
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise PreconditionFailed(f"the pattern is longer than {PATTERN_LENGTH_MAX} characters")
     try:

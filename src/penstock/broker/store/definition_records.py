@@ -14,8 +14,12 @@ from penstock.broker.topology import (
     BindExchange,
     BindQueue,
     BrokerCommand,
+    ClearGlobalParameter,
+    ClearOperatorPolicy,
+    ClearParameter,
     ClearPermissions,
     ClearPolicy,
+    ClearTopicPermissions,
     CommitSink,
     DeclareExchange,
     DeclareQueue,
@@ -26,8 +30,13 @@ from penstock.broker.topology import (
     OpenDelayLine,
     OpenSink,
     PutUser,
+    SetGlobalParameter,
+    SetOperatorPolicy,
+    SetParameter,
     SetPermissions,
     SetPolicy,
+    SetTopicPermissions,
+    SetUserLimits,
     SetVhostLimits,
     UnbindExchange,
     UnbindQueue,
@@ -42,8 +51,12 @@ _COMMANDS = {
         AdvanceSink,
         BindExchange,
         BindQueue,
+        ClearGlobalParameter,
+        ClearOperatorPolicy,
+        ClearParameter,
         ClearPermissions,
         ClearPolicy,
+        ClearTopicPermissions,
         CommitSink,
         DeclareExchange,
         DeclareQueue,
@@ -54,13 +67,28 @@ _COMMANDS = {
         OpenDelayLine,
         OpenSink,
         PutUser,
+        SetGlobalParameter,
+        SetOperatorPolicy,
+        SetParameter,
         SetPermissions,
         SetPolicy,
+        SetTopicPermissions,
+        SetUserLimits,
         SetVhostLimits,
         UnbindExchange,
         UnbindQueue,
     )
 }
+
+# Fields that commands got when stores with the others existed already.
+_LATER_FIELDS = frozenset(
+    {
+        ("AddVhost", "default_queue_type"),
+        ("AddVhost", "description"),
+        ("AddVhost", "tags"),
+        ("PutUser", "scram_keys"),
+    }
+)
 
 
 class Change:
@@ -98,7 +126,11 @@ def _plain(change: Change) -> dict[str, object]:
     command = change.command
     fields: dict[str, object] = {}
     for field in dataclasses.fields(command):
-        fields[field.name] = _encodable(getattr(command, field.name))
+        value = getattr(command, field.name)
+        # An earlier release can read what says nothing that it does not know.
+        later = (type(command).__name__, field.name) in _LATER_FIELDS
+        if not later or value != field.default:
+            fields[field.name] = _encodable(value)
     return {
         "vhost": change.vhost,
         "command": type(command).__name__,
@@ -172,11 +204,17 @@ def snapshot_of(state: BrokerState) -> list[Change]:
     for user in state.users.listed():
         put = PutUser(user.name, user.password_hash, user.tags, user.loopback_only, user.scram_keys)
         changes.append(Change(None, put, 0))
+    for limits in state.user_limits.listed():
+        changes.append(Change(None, limits, 0))
     for access in state.access.listed():
         granted = SetPermissions(
             access.user, access.vhost, access.configure, access.write, access.read
         )
         changes.append(Change(None, granted, 0))
+    for topic in state.topic_access.listed():
+        changes.append(Change(None, topic.command(), 0))
+    for name, value in state.global_parameters.items():
+        changes.append(Change(None, SetGlobalParameter(name, value), 0))
     for vhost in state.vhosts.values():
         _add_vhost(changes, vhost)
     return changes
@@ -188,6 +226,13 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
             policy.name, policy.pattern, policy.definition, policy.apply_to.value, policy.priority
         )
         changes.append(Change(vhost.name, said, 0))
+    for policy in vhost.operator_policies.listed():
+        limiting = SetOperatorPolicy(
+            policy.name, policy.pattern, policy.definition, policy.apply_to.value, policy.priority
+        )
+        changes.append(Change(vhost.name, limiting, 0))
+    for (component, name), value in vhost.parameters.items():
+        changes.append(Change(vhost.name, SetParameter(component, name, value), 0))
     for exchange in vhost.exchanges.values():
         if exchange.durable and exchange.name and not exchange.name.startswith(RESERVED_PREFIX):
             declared = DeclareExchange(
@@ -230,3 +275,7 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
     # Last: a limit below what is there already would refuse it.
     limits = SetVhostLimits(vhost.max_queues, vhost.max_connections)
     changes.append(Change(vhost.name, limits, 0))
+    # And after the queues: the default type must not become that of one declared before it was set.
+    if vhost.description or vhost.tags or vhost.default_queue_type:
+        described = AddVhost(vhost.name, vhost.description, vhost.tags, vhost.default_queue_type)
+        changes.append(Change(None, described, 0))

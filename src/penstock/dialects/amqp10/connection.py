@@ -192,6 +192,9 @@ class Connection(ConnectionListener, ProtocolConnection):
         principal = self.login.principal
         return "" if principal is None else principal.vhost.name
 
+    def user_name(self) -> str:
+        return self.login.user
+
     def channel_count(self) -> int:
         return 0
 
