@@ -12,6 +12,8 @@ from penstock.broker.entry import BROKER_ITSELF, QueueEntry
 
 # Credit of a consumer without a prefetch limit: never reached by counting down.
 UNLIMITED: Final = 1 << 60
+# Of consumers that came without any; never changed.
+NO_ARGUMENTS: Final[dict[str, object]] = {}
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -28,6 +30,9 @@ class Consumer:
         self.selective: bool = False
         # Whom the queue notes as the holder of what it takes; the dialects say which.
         self.holder: int = BROKER_ITSELF
+        # What its client asked for, for whoever looks at it.
+        self.prefetch_count: int = 0
+        self.arguments: dict[str, object] = NO_ARGUMENTS
 
     def can_take(self) -> bool:
         """Whether credit, and room in the peer's buffer, allow one more message now."""

@@ -28,9 +28,16 @@ class Connection:
         # What came while it was too little to tell the protocol.
         self._first: bytes = b""
         self._is_decided: bool = False
+        # When it was accepted.
+        self.began: int = now
+        # Reads, and octets that came with them.
+        self.received_count: int = 0
+        self.received_bytes: int = 0
         self.protocol: ProtocolConnection = Connection091(amqp091, peer, now)
 
     def received(self, data: bytes, now: int) -> None:
+        self.received_count += 1
+        self.received_bytes += len(data)
         if self._is_decided:
             self.protocol.received(data, now)
             return

@@ -85,6 +85,13 @@ class Container:
         self.anonymous_refused_hash: str = ""
         # Since the process started.
         self.channels_opened: int = 0
+        # Of the same time: messages that were confirmed on channels that have ended, returned to
+        # their publishers, and asked for one by one (acknowledged later, at once, or not there).
+        self.confirmed_on_ended: int = 0
+        self.returned_total: int = 0
+        self.got_total: int = 0
+        self.got_unowned_total: int = 0
+        self.got_empty_total: int = 0
         self.events: EventLog = EventLog()
         self.translator: Translator = Translator()
         # What this tick has spent on costly things, and who waits for the next one.

@@ -18,6 +18,9 @@ class Peer:
         self.port: int = port
         self.is_loopback: bool = is_loopback
         self.outgoing: Outgoing = outgoing
+        # Where it has connected to; empty and 0 where that is not an address.
+        self.local_host: str = ""
+        self.local_port: int = 0
         # None in the clear. An AMQP 1.0 client may begin TLS after it has connected, before it
         # logs in.
         self.encryption: Encryption | None = None

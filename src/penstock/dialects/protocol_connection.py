@@ -4,6 +4,7 @@ from mypy_extensions import trait
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.dialects.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
 
 
 @trait
@@ -70,6 +71,17 @@ class ProtocolConnection:
 
     def channel_count(self) -> int:
         """Open channels; 0 for a protocol that has none."""
+        raise NotImplementedError
+
+    # For whoever operates the broker.
+
+    def facts(self) -> ConnectionFacts:
+        raise NotImplementedError
+
+    def channel_facts(self) -> list[ChannelFacts]:
+        raise NotImplementedError
+
+    def consumer_facts(self) -> list[ConsumerFacts]:
         raise NotImplementedError
 
     def held_bytes(self, message_bytes: int) -> int:

@@ -163,6 +163,9 @@ class Server(SocketOwner):
         else:
             if connection is None and not self.node.is_stopping:
                 self.refuse_for_limit()
+            elif connection is not None:
+                own = transport.local_address()
+                connection.peer.local_host, connection.peer.local_port = own
         self.schedule_flush()
         return connection
 

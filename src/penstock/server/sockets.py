@@ -107,6 +107,11 @@ class SocketTransport(Transport):
         if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
             transport.abort()
 
+    def local_address(self) -> tuple[str, int]:
+        """Where the peer has connected to; empty and 0 for a socket without an address."""
+        name = self._transport.get_extra_info("sockname")
+        return (str(name[0]), int(name[1])) if isinstance(name, tuple) and name else ("", 0)
+
     def unsent_bytes(self) -> int:
         return self._transport.get_write_buffer_size()
 

@@ -43,6 +43,9 @@ class Outgoing:
         self.closing: bool = False
         # A journal position that must be durable before anything leaves; see the node.
         self.durable_at: int = 0
+        # Writes, and octets that left with them.
+        self.sent_count: int = 0
+        self.sent_bytes: int = 0
 
     def push(self, piece: bytes) -> None:
         if not self.pieces:
@@ -63,6 +66,8 @@ class Outgoing:
         joined = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self.pieces = []
         self.size = 0
+        self.sent_count += 1
+        self.sent_bytes += len(joined)
         return joined
 
     def flush(self) -> None:

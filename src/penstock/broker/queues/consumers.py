@@ -134,6 +134,10 @@ class Consumers:
                     return consumer
         return None
 
+    def is_active(self, consumer: Consumer) -> bool:
+        """Whether messages may go to it now, as far as the others matter."""
+        return not self._single_active or consumer is self.active
+
     def alone(self) -> bool:
         """Whether whoever is available can only be one consumer, so that it may take a batch."""
         return self.count == 1 or self._single_active

@@ -104,6 +104,7 @@ def _reject(deliveries: Deliveries, begin: int, end: int, now: int) -> None:
         consumer = unacknowledged.consumer_at(slot)
         if entry is not None and consumer is not None:
             unacknowledged.settle(slot)
+            deliveries.returned += 1
             consumer.queue.reject(entry, now, deliveries.holder)
             consumer.settled(1)
     unacknowledged.trim()
@@ -121,6 +122,7 @@ def _requeue(
             if kept is not None and kept.holds(unacknowledged.tag_of(slot)):
                 continue
             unacknowledged.settle(slot)
+            deliveries.returned += 1
             consumer.settled(1)
             entries = returned.get(consumer.queue)
             if entries is None:

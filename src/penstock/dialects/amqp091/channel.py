@@ -14,6 +14,7 @@ from penstock.dialects.amqp091.properties import MessageProperties, is_single, r
 from penstock.dialects.amqp091.reply_to import ReplyConsumer
 from penstock.dialects.amqp091.staged import Transaction
 from penstock.dialects.container import Container
+from penstock.dialects.facts import ChannelFacts, ConsumerFacts
 from penstock.dialects.principal import Principal
 from penstock.dialects.turn import ConnectionTurn
 from penstock.wire.amqp091.connection import Connection as WireConnection
@@ -63,6 +64,8 @@ class Channel(CancelListener):
         # and nobody intercepts it.
         self.is_plain: bool = True
         self.has_ended: bool = False
+        # Messages that reached no queue and went back to their publisher.
+        self.returned: int = 0
         # Of the last publish. The wire gives the same header again for a content like the last.
         self._header: bytes = b""
         self._properties: MessageProperties = dialect.no_properties
@@ -101,6 +104,46 @@ class Channel(CancelListener):
         if self._client_hears_cancels:
             self.wire.send_method(self.number, BasicCancel(tag, True))
 
+    def facts(self) -> ChannelFacts:
+        facts = ChannelFacts(self.number)
+        facts.consumer_count = len(self.consumers)
+        facts.prefetch_count = self.consumer_prefetch
+        deliveries = self.deliveries
+        facts.unacknowledged = deliveries.unacknowledged.count
+        if deliveries.has_limit:
+            facts.global_prefetch_count = deliveries.credit + facts.unacknowledged
+        facts.returned = self.returned
+        confirms = self.confirms
+        if confirms is not None:
+            facts.is_confirming = True
+            facts.published = confirms.sequence
+            facts.confirmed = confirms.answered()
+            facts.unconfirmed = facts.published - facts.confirmed
+        transaction = self.transaction
+        if transaction is not None:
+            facts.is_transactional = True
+            facts.uncommitted = len(transaction.publishes)
+            facts.acks_uncommitted = len(transaction.settlements)
+        facts.delivered = deliveries.tag
+        facts.delivered_unowned = deliveries.delivered_unowned()
+        facts.redelivered = deliveries.redelivered
+        facts.acknowledged = deliveries.acknowledged()
+        facts.got = deliveries.got
+        facts.got_unowned = deliveries.got_unowned
+        facts.got_empty = deliveries.got_empty
+        return facts
+
+    def add_consumers(self, found: list[ConsumerFacts]) -> None:
+        """Append what is known of each consumer."""
+        for tag, consumer in self.consumers.items():
+            facts = ConsumerFacts(self.number, tag, consumer.queue.name)
+            facts.acknowledges = not consumer.takes_ownership
+            facts.is_exclusive = consumer.exclusive
+            facts.is_active = consumer.queue.consumers.is_active(consumer)
+            facts.prefetch_count = consumer.prefetch_count
+            facts.arguments = consumer.arguments
+            found.append(facts)
+
     def touch_queues(self) -> None:
         """There is room again for deliveries of every consumer here."""
         for consumer in self.consumers.values():
@@ -111,6 +154,7 @@ class Channel(CancelListener):
         self.has_ended = True
         if self.confirms is not None:
             self.confirms.closed = True
+            self.container.confirmed_on_ended += self.confirms.answered()
         if self.transaction is not None:
             self.transaction.roll_back(self.container.state.discarded)
         if self.reply_consumer is not None:

@@ -7,6 +7,8 @@ Invariants: a channel exists here exactly while it is open on the wire; when the
 whatever means, all its channels end, then its exclusive queues go.
 """
 
+from typing import Final
+
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
 from penstock.broker.queues.message_queue import MessageQueue
@@ -19,6 +21,7 @@ from penstock.dialects.amqp091.faults import fault_of, kind_of
 from penstock.dialects.amqp091.publish import publish
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
 from penstock.dialects.container import Container
+from penstock.dialects.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
 from penstock.dialects.input_pause import ALARM, LOGIN, InputPause
 from penstock.dialects.login import Login, LoginListener
 from penstock.dialects.noting import Noting
@@ -51,8 +54,18 @@ from penstock.wire.amqp091.reply_codes_generated import (
     INTERNAL_ERROR,
     RESOURCE_ERROR,
 )
-from penstock.wire.amqp091.states import Role
+from penstock.wire.amqp091.states import ConnectionState, Role
 from penstock.wire.outgoing import DrainListener, Outgoing
+
+# RabbitMQ's words for the states of a connection; all others are its `starting`.
+_STATES: Final = {
+    ConnectionState.AWAITING_TUNE_OK: "tuning",
+    ConnectionState.AWAITING_OPEN: "opening",
+    ConnectionState.OPENING: "opening",
+    ConnectionState.OPEN: "running",
+    ConnectionState.CLOSING: "closing",
+    ConnectionState.ENDED: "closed",
+}
 
 
 class Connection(ConnectionListener, ProtocolConnection):
@@ -220,6 +233,30 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def channel_count(self) -> int:
         return len(self._channels)
+
+    def facts(self) -> ConnectionFacts:
+        facts = ConnectionFacts("AMQP 0-9-1")
+        wire = self.wire
+        facts.state = "blocked" if self._blocked else _STATES.get(wire.state, "starting")
+        facts.user = self.login.user
+        facts.vhost = self.vhost_name()
+        facts.mechanism = self.login.mechanism_name
+        facts.frame_max = wire.frame_max
+        facts.channel_max = wire.channel_max
+        facts.heartbeat_seconds = wire.heartbeat_seconds
+        facts.client_properties = self.client_properties
+        facts.client_name = login.connection_name(self.client_properties)
+        facts.channel_count = len(self._channels)
+        return facts
+
+    def channel_facts(self) -> list[ChannelFacts]:
+        return [channel.facts() for channel in self._channels.values()]
+
+    def consumer_facts(self) -> list[ConsumerFacts]:
+        found: list[ConsumerFacts] = []
+        for channel in self._channels.values():
+            channel.add_consumers(found)
+        return found
 
     def held_bytes(self, message_bytes: int) -> int:
         octets = self.wire.buffered()

@@ -241,6 +241,7 @@ class ChannelConsumer(Receiver):
 
     def _write_again(self, entry: QueueEntry, tag: int) -> None:
         """A redelivery: flagged, and counted for queues that count deliveries."""
+        self._deliveries.redelivered += 1
         message = self._deliveries.translator.for_amqp091(entry.message)
         properties = properties_of(message)
         if self.queue.counts_deliveries and entry.delivery_count:

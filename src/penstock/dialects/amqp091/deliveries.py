@@ -7,6 +7,7 @@ from typing import Final
 from penstock.broker.consumer import UNLIMITED
 from penstock.broker.entry import BROKER_ITSELF
 from penstock.dialects.amqp091.unacknowledged import Receiver, Unacknowledged
+from penstock.dialects.facts import UNKNOWN
 from penstock.dialects.translator import Translator
 from penstock.formats.amqp091_frames import FRAME_OVERHEAD
 from penstock.wire.amqp091.connection import Connection as WireConnection
@@ -36,6 +37,16 @@ class Deliveries:
         self.body_size_max: int = wire.frame_max - FRAME_OVERHEAD
         # The last delivery tag given out.
         self.tag: int = 0
+        # Of these, what went to basic.get, what was acknowledged there at once, what was sent once
+        # more, and what came back.
+        self.got: int = 0
+        self.got_unowned: int = 0
+        self.got_empty: int = 0
+        self.redelivered: int = 0
+        self.returned: int = 0
+        # Whether it ever had consumers that acknowledge, and others.
+        self.has_had_owners: bool = False
+        self.has_had_unowned: bool = False
         # All but the last octet of the tag that was last asked for, as a number and as octets.
         self._upper: int = 0
         self._upper_octets: bytes = b"\0\0\0\0\0\0\0"
@@ -46,6 +57,22 @@ class Deliveries:
         # Consumers that found the channel's credit used up; their queues are asked again when
         # some of it comes back, whoever gave it.
         self._starved: list[Receiver] = []
+
+    def delivered_unowned(self) -> int:
+        """Deliveries to consumers that do not acknowledge; UNKNOWN where there were others too, for
+        nobody counts them one by one.
+        """
+        if not self.has_had_unowned:
+            return 0
+        return UNKNOWN if self.has_had_owners else self.tag - self.got - self.got_unowned
+
+    def acknowledged(self) -> int:
+        """What is neither out nor has come back; UNKNOWN in the same case."""
+        unowned = self.delivered_unowned()
+        if unowned == UNKNOWN:
+            return UNKNOWN
+        settled = self.tag - self.got_unowned - unowned - self.unacknowledged.count
+        return max(settled - self.returned, 0)
 
     def close(self) -> None:
         """The channel has ended: its consumers take nothing more, whatever is given back."""

@@ -145,6 +145,8 @@ def return_unrouted(channel: Channel, target: Target, message: Message, outcome:
 
 
 def _return(channel: Channel, message: Message, code: int, text: str) -> None:
+    channel.returned += 1
+    channel.container.returned_total += 1
     address = message.address
     method = BasicReturn(code, text, address.exchange, address.routing_key)
     channel.wire.send_content(

@@ -40,6 +40,10 @@ def consume_stream(
     consumer = StreamConsumer(
         channel, channel.deliveries, stream, tag, method.exclusive, channel.consumer_prefetch
     )
+    channel.deliveries.has_had_owners = True
+    consumer.prefetch_count = channel.consumer_prefetch
+    if arguments:
+        consumer.arguments = arguments
     stream.subscribe(consumer, Reading(start, cursor, wanted), now)
     channel.consumers[tag] = consumer
     if cursor:

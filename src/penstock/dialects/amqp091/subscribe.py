@@ -93,8 +93,15 @@ def _consume_queue(channel: Channel, method: BasicConsume, queue: MessageQueue, 
         method.exclusive,
         method.no_ack,
     )
+    if method.no_ack:
+        channel.deliveries.has_had_unowned = True
+    else:
+        channel.deliveries.has_had_owners = True
     if channel.consumer_prefetch and not method.no_ack:
         consumer.credit = channel.consumer_prefetch
+    consumer.prefetch_count = channel.consumer_prefetch
+    if method.arguments:
+        consumer.arguments = method.arguments
     if method.no_local:
         consumer.selective = True
         consumer.no_local_origin = channel.connection_number
@@ -122,6 +129,7 @@ def _consume_replies(channel: Channel, method: BasicConsume, tag: str) -> None:
     consumer = ChannelConsumer(
         channel, channel.deliveries, channel.dialect.reply_queue, tag, 0, False, True
     )
+    channel.deliveries.has_had_unowned = True
     channel.reply_consumer = ReplyConsumer(token, consumer)
     channel.dialect.reply_consumers.add(channel.reply_consumer)
     if not method.no_wait:
@@ -146,10 +154,12 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
     channel.principal.check_read_queue(name)
     queue = channel.vhost.accessible_queue(name, channel.connection_number)
     entry = queue.get(now, channel.deliveries.holder)
+    deliveries = channel.deliveries
     if entry is None:
+        deliveries.got_empty += 1
+        channel.container.got_empty_total += 1
         channel.wire.send_method(channel.number, BasicGetEmpty())
         return
-    deliveries = channel.deliveries
     deliveries.tag += 1
     message = channel.container.translator.for_amqp091(entry.message)
     properties = properties_of(message)
@@ -164,8 +174,12 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
     )
     channel.wire.send_content(channel.number, said.encode(), properties.header, message.body)
     if method.no_ack:
+        deliveries.got_unowned += 1
+        channel.container.got_unowned_total += 1
         queue.acknowledge(entry, deliveries.holder)
     else:
+        deliveries.got += 1
+        channel.container.got_total += 1
         getter = Getter(channel, deliveries, queue, "", 0, False, False)
         deliveries.unacknowledged.add(deliveries.tag, entry, getter)
         deliveries.credit -= 1

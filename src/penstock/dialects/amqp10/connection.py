@@ -18,6 +18,7 @@ from penstock.dialects.amqp10.faults import condition_of, kind_of, link_fault_of
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
 from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
+from penstock.dialects.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
 from penstock.dialects.input_pause import ALARM, LOGIN
 from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
 from penstock.dialects.mechanisms import AMQPLAIN, ANONYMOUS, ANONYMOUS_REFUSED, Anonymous
@@ -197,6 +198,36 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def channel_count(self) -> int:
         return 0
+
+    def facts(self) -> ConnectionFacts:
+        facts = ConnectionFacts("AMQP 1.0")
+        facts.state = "blocked" if self._context.input_pause.is_paused_for(ALARM) else self._state()
+        facts.user = self.login.user
+        facts.vhost = self.vhost_name()
+        facts.mechanism = self.login.mechanism_name
+        facts.frame_max = self.wire.outgoing_frame_max
+        facts.channel_max = self.wire.outgoing_channel_max
+        opened = self.wire.remote
+        if opened is not None:
+            facts.heartbeat_seconds = (opened.idle_time_out or 0) // 1000
+            facts.client_properties = opened.properties or {}
+        facts.client_name = self._context.container_id
+        facts.channel_count = len(self._sessions)
+        return facts
+
+    def _state(self) -> str:
+        if self.ended:
+            return "closing"
+        return "starting" if self.login.principal is None else "running"
+
+    def channel_facts(self) -> list[ChannelFacts]:
+        return [links.facts() for links in self._sessions.values()]
+
+    def consumer_facts(self) -> list[ConsumerFacts]:
+        found: list[ConsumerFacts] = []
+        for links in self._sessions.values():
+            links.add_consumers(found)
+        return found
 
     def held_bytes(self, message_bytes: int) -> int:
         octets = self.wire.buffered() + self._context.transactions.octets

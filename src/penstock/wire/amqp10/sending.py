@@ -95,6 +95,8 @@ class SendingLink(Link):
         # Of a tag, beyond the delivery-count: a link that resumes counts its deliveries anew,
         # because some clients take every count to begin at 0, and its tags onwards.
         self.first_tag: int = 0
+        # Credit that was used up for nothing, of which the delivery-count says nothing else.
+        self.drained_count: int = 0
 
         # The kept parts of the last transfer, see above.
         self._handle_octets: bytes = b""
@@ -112,6 +114,11 @@ class SendingLink(Link):
         self._rest_first: Transfer | None = None
         self._rest_id: int = -1
         self._is_aborting: bool = False
+
+    def sent_count(self) -> int:
+        """Deliveries of this attachment, modulo what a delivery-count can count."""
+        sent = difference(self.delivery_count, self.initial_delivery_count)
+        return (sent - self.drained_count) & MASK
 
     def said(self, attach: Attach) -> None:
         super().said(attach)
@@ -307,6 +314,7 @@ class SendingLink(Link):
         """There is no more to send: the credit that is left is used up at once."""
         if not self.is_draining or not self.is_attached or self._rest_id >= 0:
             return
+        self.drained_count += max(self.credit, 0)
         self.delivery_count = advance(self.delivery_count, max(self.credit, 0))
         self.credit = 0
         # It says `drain`: some clients know the answer by that alone.

@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
+from penstock.dialects.facts import ChannelFacts, ConsumerFacts
 from penstock.wire.amqp10.conditions_generated import LINK_STOLEN
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import Link
@@ -75,6 +76,13 @@ class LinkEnd:
 
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with its consumer."""
+
+    def add_to(self, facts: ChannelFacts) -> None:
+        """Add what came and went over it to the facts of its session."""
+
+    def consumer_facts(self) -> ConsumerFacts | None:
+        """None for a link that takes nothing from a queue."""
+        return None
 
     def steal(self, now: int) -> None:
         """The same link attaches elsewhere: this attachment ends, and leaves what is unsettled."""

@@ -25,6 +25,7 @@ from penstock.dialects.amqp10.links.suspended_links import (
     may_suspend,
 )
 from penstock.dialects.amqp10.nodes.nodes import Ending, SourceNode, release_source
+from penstock.dialects.facts import ChannelFacts, ConsumerFacts
 from penstock.wire.amqp10.sending import SendingLink
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
@@ -93,6 +94,19 @@ class SourceEnd(LinkEnd):
                 found.append((self._queue, resumption.entry))
         for entry in self.consumer.waiting():
             found.append((self._queue, entry))
+
+    def add_to(self, facts: ChannelFacts) -> None:
+        facts.consumer_count += 1
+        facts.delivered += self._link.sent_count()
+        facts.unacknowledged += len(self._link.unsettled)
+
+    def consumer_facts(self) -> ConsumerFacts | None:
+        facts = ConsumerFacts(self.session.channel, self._link.name, self._queue.name)
+        facts.acknowledges = not self.consumer.settles
+        facts.is_active = self._queue.consumers.is_active(self.consumer)
+        # Credit is what a prefetch limit is in AMQP 0-9-1.
+        facts.prefetch_count = max(self._link.credit, 0)
+        return facts
 
     def ended(self, parting: Parting, now: int) -> None:
         self._links.detached(self)

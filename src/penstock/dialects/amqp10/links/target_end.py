@@ -10,7 +10,9 @@ from penstock.dialects.amqp10.links.suspended_links import (
 from penstock.dialects.amqp10.links.target_link import TargetLink
 from penstock.dialects.amqp10.links.target_outcomes import TargetOutcomes
 from penstock.dialects.amqp10.nodes.nodes import Ending, TargetNode, release_target
+from penstock.dialects.facts import ChannelFacts
 from penstock.wire.amqp10.receiving import ReceivingLink
+from penstock.wire.amqp10.serial import difference
 from penstock.wire.amqp10.session import Session
 
 
@@ -31,6 +33,11 @@ class TargetEnd(LinkEnd):
         self._node: TargetNode = node
         self._answers: TargetOutcomes = answers
         self.listener: TargetLink = TargetLink(context, node.address, answers)
+
+    def add_to(self, facts: ChannelFacts) -> None:
+        link = self.wire_link
+        began = 0 if link.remote is None else link.remote.initial_delivery_count or 0
+        facts.published = max(facts.published, 0) + difference(link.delivery_count, began)
 
     def alarm_changed(self) -> None:
         self._answers.give_credit()
