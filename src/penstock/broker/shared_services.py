@@ -26,6 +26,7 @@ class Totals:
         self.delivered: int = 0
         self.acknowledged: int = 0
         self.redelivered: int = 0
+        self.got: int = 0
         # Queues and streams since the process started; those that were recovered count too.
         self.queues_declared: int = 0
         self.queues_deleted: int = 0
@@ -41,6 +42,7 @@ class Totals:
         self.delivered += queue.delivered_total
         self.acknowledged += queue.acknowledged_total
         self.redelivered += queue.redelivered_total
+        self.got += queue.got_total
 
 
 class RouteCount:

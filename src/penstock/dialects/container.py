@@ -85,6 +85,7 @@ class Container:
         self.anonymous_refused_hash: str = ""
         # Since the process started.
         self.channels_opened: int = 0
+        self.channels_ended: int = 0
         # Of the same time: messages that were confirmed on channels that have ended, returned to
         # their publishers, and asked for one by one (acknowledged later, at once, or not there).
         self.confirmed_on_ended: int = 0

@@ -99,7 +99,7 @@ class Node:
         self.ledger: Ledger | None = None
         if disk is not None and configuration.ledger:
             self.ledger = Ledger(self.state, disk, wall)
-        self._alarms: dict[str, str] = {}
+        self.alarms: dict[str, str] = {}
         self._unfinished: UnfinishedMessages = UnfinishedMessages()
         # What `held_bytes` found last.
         self.last_held_bytes: int = 0
@@ -391,7 +391,7 @@ class Node:
             except Exception as error:
                 self.connection_failed(connection, "checking its time-outs", error, now)
         try:
-            is_low = bool(self._alarms.get(MEMORY, ""))
+            is_low = bool(self.alarms.get(MEMORY, ""))
             self._unfinished.sweep(self.connections, is_low, self.last_held_bytes, now)
         except Exception as defect:
             self.failed("unblocking a client so that it completes its message", defect)
@@ -431,10 +431,10 @@ class Node:
         """Block publishers for this reason of this source (memory, disk); an empty reason takes it
         back, and they go on when no source has one. The figures are for the log.
         """
-        if self._alarms.get(source, "") == reason:
+        if self.alarms.get(source, "") == reason:
             return
-        self._alarms[source] = reason
-        alarm = ", ".join([reason for reason in self._alarms.values() if reason])
+        self.alarms[source] = reason
+        alarm = ", ".join([reason for reason in self.alarms.values() if reason])
         if alarm == self.container.alarm:
             return
         self.container.alarm = alarm

@@ -215,12 +215,14 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
         memory_bytes_max = configuration.memory_bytes_max or default_limit_bytes()
         memory = MemoryWatcher(node, memory_bytes_max)
         server.watchers.append(memory)
+        server.memory_bytes_max = memory_bytes_max
         server.flood_bytes = flood_bytes(memory_bytes_max)
         server.when_flooded = memory
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
         storage.disk.when_it_fails = server.disk_failed
         server.health.flushing_since = storage.disk.flushing_since
+        server.disk_bytes_min = configuration.disk_bytes_min
         server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
     running = Running(node, server, logins, storage)
     running.events = events

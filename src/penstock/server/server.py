@@ -78,6 +78,12 @@ class Server(SocketOwner):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = NEVER
         self._sweeper = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        # For whoever looks at it: since when it runs, where it listens, and the limits of its alarms
+        # (0 where none is watched).
+        self.began = clock.now()
+        self.listening: list[tuple[str, int]] = []
+        self.memory_bytes_max = 0
+        self.disk_bytes_min = 0
         # Called with every sweep; memory and disk watchers attach here.
         self.watchers: list[Callable[[int], None]] = []
         # And, beside the sweeps, `when_flooded` whenever so many bytes were received.
@@ -115,6 +121,7 @@ class Server(SocketOwner):
     ) -> None:
         """Take connections from sockets that listen."""
         for listening in sockets:
+            self.listening.append(address_of(listening))
             self._acceptors.append(
                 Acceptor(
                     listening, make_protocol or self._protocol, self._refusals, self._make_room

@@ -125,6 +125,8 @@ class MessageQueue:
         self.delivered_total: int = 0
         self.acknowledged_total: int = 0
         self.redelivered_total: int = 0
+        # Those of the delivered that somebody asked for one by one.
+        self.got_total: int = 0
 
     # Facts.
 

@@ -299,6 +299,7 @@ class Queue(MessageQueue):
         entry = self.ready.pop_first()
         self.ready_bytes -= len(entry.message.body)
         self.delivered_total += 1
+        self.got_total += 1
         self.unacked_count += 1
         entry.holder = holder
         for observer in self.observers:

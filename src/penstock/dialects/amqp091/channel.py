@@ -152,6 +152,7 @@ class Channel(CancelListener):
     def ended(self, now: int) -> None:
         """Closed, by whomever: consumers leave, and what they have not settled goes back."""
         self.has_ended = True
+        self.container.channels_ended += 1
         if self.confirms is not None:
             self.confirms.closed = True
             self.container.confirmed_on_ended += self.confirms.answered()

@@ -123,6 +123,24 @@ class BrokerLine:
         return await heard(answer)
 
 
+    def run_in_steps(
+        self, steps: Generator[None, None, None], ended: Callable[[Exception | None], None]
+    ) -> None:
+        """On the broker's loop already: one step per turn of the loop, while nobody waits for it."""
+
+        def step() -> None:
+            try:
+                next(steps)
+            except StopIteration:
+                ended(None)
+            except Exception as error:
+                ended(error)
+            else:
+                self._loop.call_soon(step)
+
+        step()
+
+
 async def heard(answer: Future[T], seconds: float = ANSWER_SECONDS) -> T:
     """Wait for an answer of the broker's loop. Raises `BrokerNotResponding`."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -10,10 +11,11 @@ from penstock.server.http.login import LISTERS, WATCHERS
 from penstock.server.http.request_parts import named
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Sequence
 
     from starlette.requests import Request
 
+    from penstock.server.http.api.listing import Record
     from penstock.server.http.login import Caller
 
 # Who may ask, by RabbitMQ's tags.
@@ -42,6 +44,9 @@ class ApiRequest:
         return self.request.query_params.get(key, default)
 
 
+Page = Callable[[ApiRequest], Awaitable[object]]
+
+
 @dataclass(frozen=True, slots=True)
 class Created:
     """An answer with 201 (the thing is new) or 204 (it was there). Returned by pages that put."""
@@ -65,6 +70,13 @@ class RowList:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordList:
+    """The same of records, whose rows are made when they are shown."""
+
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A parameter behind the question mark."""
 
@@ -76,13 +88,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A page returns JSON's values, `RowList`, `Created`, `NO_CONTENT` or a Starlette response, and
-    raises a `Problem` or a broker's `Refusal`.
+    """A page returns JSON's values, `RowList`, `RecordList`, `Created`, `NO_CONTENT` or a Starlette
+    response, and raises a `Problem` or a broker's `Refusal`.
     """
 
     method: str
     path: str
-    page: Callable[[ApiRequest], Awaitable[object]]
+    page: Page
     summary: str
     # Groups the operations in the document.
     topic: str
@@ -93,7 +105,7 @@ class Operation:
     # Of a list: the schema of one row.
     answer: Schema = field(default_factory=lambda: ANYTHING)
     queries: tuple[Query, ...] = ()
-    # Whether the answer is `RowList`.
+    # Whether the answer is `RowList` or `RecordList`.
     is_list: bool = False
     # Statuses besides 200, 201, 204 and those that every operation has (400, 401, 403, 404, ...).
     statuses: tuple[int, ...] = ()

@@ -9,8 +9,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.server.http.api.listing import arranged, with_columns
-from penstock.server.http.api.operation import ApiRequest, Created, NoContent, Operation, RowList
+from penstock.server.http.api.listing import arranged, arranged_records, with_columns
+from penstock.server.http.api.operation import (
+    ApiRequest,
+    Created,
+    NoContent,
+    Operation,
+    RecordList,
+    RowList,
+)
+from penstock.server.http.api.pace import Pace, encoded, json_response
 from penstock.server.http.api.schema import check
 from penstock.server.http.problems import JsonAnswer
 from penstock.server.http.request_parts import body_of, object_in
@@ -68,13 +76,18 @@ class Served:
             headers = {"Location": result.location} if result.location else {}
             return Response(status_code=201 if result.is_new else 204, headers=headers)
         query = dict(parse_qsl(request.url.query, keep_blank_values=True))
-        if isinstance(result, RowList):
-            # Sorting thousands of rows must not hold up other requests.
-            return await run_in_threadpool(_listed, result.rows, query)
+        if isinstance(result, (RowList, RecordList)):
+            # Thousands of rows must hold up neither other requests nor the broker.
+            return await run_in_threadpool(_listed, result, query)
         if isinstance(result, dict):
             result = with_columns(result, query)
         return JsonAnswer(result)
 
 
-def _listed(rows: list[dict[str, object]], query: dict[str, str]) -> JsonAnswer:
-    return JsonAnswer(arranged(rows, query))
+def _listed(result: RowList | RecordList, query: dict[str, str]) -> Response:
+    pace = Pace()
+    if isinstance(result, RowList):
+        answer = arranged(result.rows, query)
+    else:
+        answer = arranged_records(result.records, query, pace)
+    return json_response(encoded(answer, pace))
