@@ -88,7 +88,7 @@ def _routes(line: BrokerLine, door: Doorkeeper, data: Path | None) -> list[BaseR
     metrics = MetricsPages(line, door)
     streams = StreamPages(line, door, data)
     sockets = WebSocketDoor(line)
-    operations = all_operations(line)
+    operations = all_operations(line, data)
     description = JsonAnswer(document(operations))
     return [
         Route("/", _front),

@@ -122,7 +122,6 @@ class BrokerLine:
         self.tell(step)
         return await heard(answer)
 
-
     def run_in_steps(
         self, steps: Generator[None, None, None], ended: Callable[[Exception | None], None]
     ) -> None:

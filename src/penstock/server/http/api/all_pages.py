@@ -4,14 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.server.http.api.binding_pages import BindingPages
+from penstock.server.http.api.connection_pages import ConnectionPages
+from penstock.server.http.api.exchange_pages import ExchangePages
+from penstock.server.http.api.nodes import NodePages
+from penstock.server.http.api.overview import OverviewPages
+from penstock.server.http.api.queue_pages import QueuePages
+from penstock.server.http.api.sampler import Sampler
+from penstock.server.http.api.vhost_pages import VhostPages
 from penstock.server.http.api.whoami import WhoAmI
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock.server.http.api.operation import Operation
     from penstock.server.http.line import BrokerLine
 
 
-def all_operations(line: BrokerLine) -> list[Operation]:
+def all_operations(line: BrokerLine, data: Path | None) -> list[Operation]:
     """In the order in which paths are tried: a fixed word before a name at the same place."""
-    del line
-    return [*WhoAmI().operations()]
+    sampler = Sampler(line)
+    return [
+        *WhoAmI().operations(),
+        *OverviewPages(line, sampler).operations(),
+        *NodePages(line, sampler, data).operations(),
+        *ConnectionPages(line, sampler).operations(),
+        *BindingPages(line).operations(),
+        *QueuePages(line, sampler).operations(),
+        *ExchangePages(line).operations(),
+        *VhostPages(line, sampler).operations(),
+    ]

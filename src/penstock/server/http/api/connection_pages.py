@@ -72,7 +72,9 @@ class ConnectionPages:
                 CHANNEL_SCHEMA,
                 "The channels of one connection",
             ),
-            self._show("/api/connections/{name}", self.connection, CONNECTION_SCHEMA, "A connection"),
+            self._show(
+                "/api/connections/{name}", self.connection, CONNECTION_SCHEMA, "A connection"
+            ),
             self._list("/api/channels", self.channels, CHANNEL_SCHEMA, "All channels and sessions"),
             self._list(
                 "/api/vhosts/{vhost}/channels",
@@ -80,7 +82,9 @@ class ConnectionPages:
                 CHANNEL_SCHEMA,
                 "The channels of one virtual host",
             ),
-            self._show("/api/channels/{channel}", self.channel, _CHANNEL_WITH_CONSUMERS, "A channel"),
+            self._show(
+                "/api/channels/{channel}", self.channel, _CHANNEL_WITH_CONSUMERS, "A channel"
+            ),
             Operation(
                 "GET",
                 "/api/consumers",
@@ -122,7 +126,9 @@ class ConnectionPages:
         self._sampler.begin()
         spans = spans_of(call)
         wanted = Wanted(call.caller, _vhost_in(call))
-        return RecordList(await self._line.walk(lambda node: self._connections(node, wanted, spans)))
+        return RecordList(
+            await self._line.walk(lambda node: self._connections(node, wanted, spans))
+        )
 
     async def of_user(self, call: ApiRequest) -> object:
         user = call.named("user")
@@ -195,9 +201,7 @@ class ConnectionPages:
         resting_at = STEP_COUNT
         for connection, owner in wanted.among(node):
             for facts in connection.protocol.channel_facts():
-                found.append(
-                    ChannelRecord(node, connection, owner, facts, self._sampler, spans)
-                )
+                found.append(ChannelRecord(node, connection, owner, facts, self._sampler, spans))
             if len(found) >= resting_at:
                 resting_at = len(found) + STEP_COUNT
                 yield

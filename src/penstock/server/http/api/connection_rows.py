@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.definitions.exporting import exported_table
-from penstock.server.http.api.samples import DATA_RATES, MESSAGE_RATES
 from penstock.server.http.api.sampler import (
     CHANNEL,
     CONNECTION,
     channel_numbers,
     connection_numbers,
 )
+from penstock.server.http.api.samples import DATA_RATES, MESSAGE_RATES
 from penstock.server.http.api.schema import BOOLEAN, COUNT, INTEGER, TABLE, TEXT, object_of
 from penstock.server.http.api.stats import (
     NULLABLE_TEXT,
@@ -121,7 +121,17 @@ def _end(host: str, port: int) -> str:
 class ConnectionRecord:
     """One connection, read on the broker's loop."""
 
-    __slots__ = ("_began", "_counts", "_facts", "_history", "_node", "_numbers", "_peer", "_spans", "name")
+    __slots__ = (
+        "_began",
+        "_counts",
+        "_facts",
+        "_history",
+        "_node",
+        "_numbers",
+        "_peer",
+        "_spans",
+        "name",
+    )
 
     def __init__(
         self,
@@ -175,9 +185,7 @@ class ConnectionRecord:
         }
         row.update(_encryption(peer))
         span = self._spans.of(DATA_RATES)
-        put_details(
-            row, CONNECTION, self._numbers, self._history, span, 0, len(CONNECTION)
-        )
+        put_details(row, CONNECTION, self._numbers, self._history, span, 0, len(CONNECTION))
         return row
 
     def short_row(self) -> Row:
@@ -213,7 +221,17 @@ def _encryption(peer: Peer) -> Row:
 class ChannelRecord:
     """One channel or session, read on the broker's loop."""
 
-    __slots__ = ("_connection", "_facts", "_history", "_node", "_numbers", "_owner", "_peer", "_spans", "name")
+    __slots__ = (
+        "_connection",
+        "_facts",
+        "_history",
+        "_node",
+        "_numbers",
+        "_owner",
+        "_peer",
+        "_spans",
+        "name",
+    )
 
     def __init__(
         self,
@@ -281,6 +299,9 @@ class ConsumerRecord:
         self._user = owner.user
         self._vhost = owner.vhost
         self._facts = facts
+
+    def is_of_queue(self, name: str) -> bool:
+        return self._facts.queue == name
 
     def row(self) -> Row:
         facts, peer = self._facts, self._peer

@@ -139,7 +139,9 @@ class Sampler:
         total = self._total.get("")
         if total is None:
             total = self._total[""] = Series(len(TOTAL), TOTAL_ROWS_MAX)
-        lengths = [sum(numbers[column] for numbers in sums.values()) for column in range(len(QUEUE))]
+        lengths = [
+            sum(numbers[column] for numbers in sums.values()) for column in range(len(QUEUE))
+        ]
         total.add(at, total_numbers(node, lengths, confirmed))
 
     def _sample_queues(
@@ -207,9 +209,7 @@ class Sampler:
         return _taken(self._total.get(""), is_whole)
 
 
-def _kept(
-    known: dict[Key, Series], key: Key, kept: dict[Key, Series], width: int
-) -> Series:
+def _kept(known: dict[Key, Series], key: Key, kept: dict[Key, Series], width: int) -> Series:
     """The series of an object that is still there, or a new one."""
     series = known.get(key)
     if series is None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from penstock.dialects.facts import UNKNOWN
 from penstock.server.http.api.operation import Query
-from penstock.server.http.api.samples import KINDS, LENGTHS, MESSAGE_RATES, Spans
 from penstock.server.http.api.sampler import LENGTH_COUNT
+from penstock.server.http.api.samples import KINDS, LENGTHS, MESSAGE_RATES, Spans
 from penstock.server.http.api.schema import COUNT, NUMBER, TEXT, Schema, list_of, object_of
 
 if TYPE_CHECKING:

@@ -37,9 +37,7 @@ def visible_vhosts(node: Node, caller: Caller, name: str = "") -> list[VirtualHo
     if name:
         return [visible_vhost(node, caller, name)]
     return [
-        vhost
-        for vhost in list(node.state.vhosts.values())
-        if sees_vhost(node, caller, vhost.name)
+        vhost for vhost in list(node.state.vhosts.values()) if sees_vhost(node, caller, vhost.name)
     ]
 
 
