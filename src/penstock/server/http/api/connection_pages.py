@@ -14,7 +14,7 @@ from penstock.server.http.api.connection_rows import (
     connection_name,
 )
 from penstock.server.http.api.operation import Operation, RecordList, RowList
-from penstock.server.http.api.schema import TEXT, list_of
+from penstock.server.http.api.schema import TABLE, TEXT, list_of
 from penstock.server.http.api.stats import SPAN_QUERIES, row_schema, spans_of
 from penstock.server.http.api.visibility import not_found, sees_connection, visible_vhost
 
@@ -37,7 +37,12 @@ STEP_COUNT: Final = 50
 
 _SHORT = row_schema({"name": TEXT, "node": TEXT, "user": TEXT, "vhost": TEXT})
 _CHANNEL_WITH_CONSUMERS = row_schema(
-    {**CHANNEL_SCHEMA["properties"], "consumer_details": list_of(CONSUMER_SCHEMA)}  # type: ignore[dict-item]
+    {
+        **CHANNEL_SCHEMA["properties"],
+        "consumer_details": list_of(CONSUMER_SCHEMA),
+        "deliveries": list_of(TABLE),
+        "publishes": list_of(TABLE),
+    }  # type: ignore[dict-item]
 )
 
 
@@ -175,6 +180,8 @@ class ConnectionPages:
                 rows = [consumer.row() for consumer in consumers]
                 row = record.row()
                 row["consumer_details"] = [own for own in rows if _is_of(own, name)]
+                # RabbitMQ has these figures in another mode only, and its clients read the lists.
+                row.update({"deliveries": [], "publishes": []})
                 return row
         raise not_found("channel", name)
 

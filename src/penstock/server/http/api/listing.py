@@ -10,11 +10,11 @@ import re
 from heapq import merge
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.server.http.api.pace import ITEMS, SORTED_AT_ONCE, Pace
+from penstock.server.http.api.pace import SORTED_AT_ONCE, Pace, encoded
 from penstock.server.http.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 Row = dict[str, object]
 Rank = tuple[int, float, str]
@@ -25,6 +25,8 @@ PAGE_SIZE_MAX: Final = 500
 # Of a filter. A regular expression is the caller's own and runs in the HTTP server's thread, so its
 # length bounds what it may cost only roughly; callers have logged in.
 FILTER_LENGTH_MAX: Final = 1000
+# Of an answer that is sent piece by piece: copying tens of megabytes at once takes milliseconds.
+PIECE_BYTES: Final = 128 * 1024
 _TRUE: Final = "true"
 
 
@@ -37,6 +39,9 @@ class Record(Protocol):
     def name(self) -> str: ...
 
     def row(self) -> Row: ...
+
+
+Ranked = tuple[Rank, Record]
 
 
 class MadeRow:
@@ -55,32 +60,15 @@ class MadeRow:
         return self._row
 
 
-def arranged(rows: list[Row], query: Mapping[str, str]) -> object:
-    """The answer to a list. Raises a `Problem` for a query that makes no sense."""
-    return arranged_records([MadeRow(row) for row in rows], query, Pace())
+def listed(records: Sequence[Record], query: Mapping[str, str], pace: Pace) -> list[bytes]:
+    """The answer to a list, in pieces of JSON. Raises a `Problem` for a query that makes no sense.
 
-
-def arranged_records(records: Sequence[Record], query: Mapping[str, str], pace: Pace) -> object:
-    """As `arranged`."""
-    filtered = _filtered(records, query)
-    column = query.get("sort", "")
-    if column == "name":
-        # Known without the rows.
-        ordered = _merged(filtered, lambda record: record.name, query, pace)
-        return _answer(ordered, len(records), query, pace)
-    if column:
-        path = column.split(".")
-        made = [MadeRow(row) for row in _rows(filtered, pace)]
-        ordered = _merged(made, lambda record: _rank(_value_at(record.row(), path)), query, pace)
-        return _answer(ordered, len(records), query, pace)
-    return _answer(filtered, len(records), query, pace)
-
-
-def _answer(
-    ordered: Sequence[Record], total_count: int, query: Mapping[str, str], pace: Pace
-) -> object:
+    A row is made, encoded and forgotten before the next one is made: thousands of them at once would
+    have the interpreter look through all of them for garbage, and nobody else runs meanwhile.
+    """
+    ordered = _sorted(_filtered(records, query), query, pace)
     if "page" not in query and query.get("pagination") != _TRUE:
-        return _with_columns(_rows(ordered, pace), query)
+        return _encoded(b"[", ordered, b"]", query, pace)
     size = _number(query, "page_size", PAGE_SIZE)
     page = _number(query, "page", 1)
     if not 1 <= size <= PAGE_SIZE_MAX:
@@ -88,18 +76,38 @@ def _answer(
     page_count = max(1, -(-len(ordered) // size))
     if not 1 <= page <= page_count:
         raise Problem(
-            400, f"page {page} is out of range: there are {page_count} pages of {size} items"
+            400,
+            f"page {page} is out of range: there are {page_count} pages of {size} items",
+            # RabbitMQ's word for it.
+            facts={"error": "page_out_of_range"},
         )
-    items = _rows(ordered[(page - 1) * size : page * size], pace)
-    return {
-        "total_count": total_count,
+    items = ordered[(page - 1) * size : page * size]
+    counts = {
+        "total_count": len(records),
         "filtered_count": len(ordered),
         "item_count": len(items),
         "page": page,
         "page_count": page_count,
         "page_size": size,
-        "items": _with_columns(items, query),
     }
+    return _encoded(b'%b,"items":[' % encoded(counts)[:-1], items, b"]}", query, pace)
+
+
+def _encoded(
+    head: bytes, records: Sequence[Record], tail: bytes, query: Mapping[str, str], pace: Pace
+) -> list[bytes]:
+    pieces: list[bytes] = []
+    piece = bytearray(head)
+    for index, record in enumerate(records):
+        if index:
+            piece += b","
+        piece += encoded(with_columns(record.row(), query))
+        if len(piece) >= PIECE_BYTES:
+            pieces.append(bytes(piece))
+            piece.clear()
+        pace.rest_if_due()
+    piece += tail
+    return [*pieces, bytes(piece)]
 
 
 def with_columns(row: Row, query: Mapping[str, str]) -> Row:
@@ -113,12 +121,6 @@ def with_columns(row: Row, query: Mapping[str, str]) -> Row:
     return chosen
 
 
-def _with_columns(rows: list[Row], query: Mapping[str, str]) -> list[Row]:
-    if not query.get("columns"):
-        return rows
-    return [with_columns(row, query) for row in rows]
-
-
 def _choose(row: Row, chosen: Row, path: list[str]) -> None:
     name = path[0]
     if name not in row:
@@ -130,15 +132,6 @@ def _choose(row: Row, chosen: Row, path: list[str]) -> None:
         inner = chosen.setdefault(name, {})
         if isinstance(inner, dict):
             _choose(value, inner, path[1:])
-
-
-def _rows(records: Sequence[Record], pace: Pace) -> list[Row]:
-    rows: list[Row] = []
-    for index, record in enumerate(records):
-        rows.append(record.row())
-        if index % ITEMS == 0:
-            pace.rest_if_due()
-    return rows
 
 
 def _filtered(records: Sequence[Record], query: Mapping[str, str]) -> Sequence[Record]:
@@ -159,24 +152,31 @@ def _filtered(records: Sequence[Record], query: Mapping[str, str]) -> Sequence[R
     return [record for record in records if pattern.search(record.name)]
 
 
-def _merged(
-    records: Sequence[Record],
-    rank: Callable[[Record], str | Rank],
-    query: Mapping[str, str],
-    pace: Pace,
-) -> list[Record]:
+def _sorted(records: Sequence[Record], query: Mapping[str, str], pace: Pace) -> Sequence[Record]:
+    """In parts that are merged: a sort is one call, which cannot rest."""
+    column = query.get("sort", "")
+    if not column:
+        return records
     is_reverse = query.get("sort_reverse") == _TRUE
-    parts: list[list[Record]] = []
+    path = column.split(".")
+    parts: list[list[Ranked]] = []
     for begin in range(0, len(records), SORTED_AT_ONCE):
-        part = records[begin : begin + SORTED_AT_ONCE]
-        parts.append(sorted(part, key=rank, reverse=is_reverse))
-        pace.rest_if_due()
-    ordered: list[Record] = []
-    for index, record in enumerate(merge(*parts, key=rank, reverse=is_reverse)):
-        ordered.append(record)
-        if index % ITEMS == 0:
+        part: list[Ranked] = []
+        for record in records[begin : begin + SORTED_AT_ONCE]:
+            # A name is known without the row.
+            value = record.name if column == "name" else _value_at(record.row(), path)
+            part.append((_rank(value), record))
             pace.rest_if_due()
+        parts.append(sorted(part, key=_first, reverse=is_reverse))
+    ordered: list[Record] = []
+    for _, record in merge(*parts, key=_first, reverse=is_reverse):
+        ordered.append(record)
+        pace.rest_if_due()
     return ordered
+
+
+def _first(ranked: Ranked) -> Rank:
+    return ranked[0]
 
 
 def _value_at(row: Row, path: list[str]) -> object:

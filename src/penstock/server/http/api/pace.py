@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Final
-
-from starlette.responses import Response
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final
 
 # How long it works before it stops, and for how long it stops: a thread that waits for the
 # interpreter wakes up within a few tens of microseconds.
 WORK_SECONDS: Final = 0.001
 REST_SECONDS: Final = 0.000_1
-# Items between two looks at the clock.
-ITEMS: Final = 8
-# Sorting is one call that cannot stop, so lists are sorted in parts of this length and merged.
+# Sorting is one call that cannot rest, so lists are sorted in parts of this length and merged.
 SORTED_AT_ONCE: Final = 1_000
 
 
@@ -38,34 +31,10 @@ class Pace:
             self._rest_at = time.perf_counter() + WORK_SECONDS
 
 
-def encoded(value: object, pace: Pace) -> bytes:
-    """JSON. The members of a list, or of a page of one, are encoded one by one: encoding is a single
-    call that cannot stop.
-    """
-    if isinstance(value, list):
-        return b"[%b]" % _members(value, pace)
-    if isinstance(value, dict) and isinstance(value.get("items"), list):
-        head = _dumps({key: value[key] for key in value if key != "items"})
-        return b'%b,"items":[%b]}' % (head[:-1], _members(value["items"], pace))
-    return _dumps(value)
-
-
-def _members(values: Sequence[object], pace: Pace) -> bytes:
-    pieces: list[bytes] = []
-    for index, value in enumerate(values):
-        pieces.append(_dumps(value))
-        if index % ITEMS == 0:
-            pace.rest_if_due()
-    return b",".join(pieces)
-
-
-def _dumps(value: object) -> bytes:
+def encoded(value: object) -> bytes:
+    """JSON. Not for long lists: it is one call, which cannot rest."""
     return _ENCODER.encode(value).encode("ascii")
 
 
 # As `JsonAnswer`: names may have octets that are not UTF-8, which JSON's escapes carry.
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
-
-
-def json_response(body: bytes) -> Response:
-    return Response(body, media_type="application/json")

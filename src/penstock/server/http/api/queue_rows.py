@@ -46,17 +46,23 @@ _PROPERTIES = {
     "members": list_of(TEXT),
     "memory": COUNT,
     "message_bytes": COUNT,
+    "message_bytes_paged_out": COUNT,
+    "message_bytes_ram": COUNT,
     "message_bytes_ready": COUNT,
     "message_stats": object_of({}, with_details(QUEUE[LENGTH_COUNT:])),
     **with_details(QUEUE[:LENGTH_COUNT]),
     "messages_paged_out": COUNT,
     "messages_ram": COUNT,
+    "messages_ready_ram": COUNT,
+    "messages_unacknowledged_ram": COUNT,
     "name": TEXT,
     "node": TEXT,
     "online": list_of(TEXT),
     "operator_policy": NULLABLE_TEXT,
     "owner_pid_details": object_of({}, {"name": TEXT, "peer_host": TEXT, "peer_port": COUNT}),
     "policy": NULLABLE_TEXT,
+    "readers": TABLE,
+    "single_active_consumer_ctag": NULLABLE_TEXT,
     "single_active_consumer_tag": NULLABLE_TEXT,
     "state": TEXT,
     "type": TEXT,
@@ -170,19 +176,29 @@ class QueueRecord:
                 "peer_port": self._owner.port,
             }
         put_queue_numbers(row, QUEUE, self._numbers, self._history, self._spans)
-        messages = self._numbers[0]
         row["memory"] = self._memory
         queue_type = self._queue.queue_type
         if queue_type is not STREAM:
             row["head_message_timestamp"] = None
             row["message_bytes"] = self._ready_bytes
             row["message_bytes_ready"] = self._ready_bytes
-            row["messages_ram"] = messages - self._paged_out
+            ready, unacknowledged = self._numbers[1], self._numbers[2]
+            in_memory = ready - self._paged_out
+            bytes_in_memory = self._ready_bytes * in_memory // ready if ready else 0
+            row["message_bytes_ram"] = bytes_in_memory
+            row["message_bytes_paged_out"] = self._ready_bytes - bytes_in_memory
+            row["messages_ram"] = in_memory + unacknowledged
+            row["messages_ready_ram"] = in_memory
+            row["messages_unacknowledged_ram"] = unacknowledged
             row["messages_paged_out"] = self._paged_out
         if queue_type is QUORUM or queue_type is STREAM:
             row["leader"] = self._node
             row["members"] = [self._node]
             row["online"] = [self._node]
+        if queue_type is QUORUM:
+            row["single_active_consumer_ctag"] = self._active_tag
+        if queue_type is STREAM:
+            row["readers"] = {self._node: self._consumers}
         return row
 
     def short_row(self) -> Row:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.server.http.api.listing import arranged, arranged_records, with_columns
+from penstock.server.http.api.listing import MadeRow, listed, with_columns
 from penstock.server.http.api.operation import (
     ApiRequest,
     Created,
@@ -18,14 +18,14 @@ from penstock.server.http.api.operation import (
     RecordList,
     RowList,
 )
-from penstock.server.http.api.pace import Pace, encoded, json_response
+from penstock.server.http.api.pace import Pace
 from penstock.server.http.api.schema import check
 from penstock.server.http.problems import JsonAnswer
 from penstock.server.http.request_parts import body_of, object_in
 from penstock.server.http.settings import BODY_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
@@ -85,9 +85,19 @@ class Served:
 
 
 def _listed(result: RowList | RecordList, query: dict[str, str]) -> Response:
-    pace = Pace()
-    if isinstance(result, RowList):
-        answer = arranged(result.rows, query)
+    if isinstance(result, RecordList):
+        records = result.records
     else:
-        answer = arranged_records(result.records, query, pace)
-    return json_response(encoded(answer, pace))
+        records = [MadeRow(row) for row in result.rows]
+    pieces = listed(records, query, Pace())
+    if len(pieces) == 1:
+        return Response(pieces[0], media_type="application/json")
+    size = sum(len(piece) for piece in pieces)
+    return StreamingResponse(
+        _sent(pieces), media_type="application/json", headers={"Content-Length": str(size)}
+    )
+
+
+async def _sent(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
