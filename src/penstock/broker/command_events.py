@@ -11,6 +11,7 @@ from penstock.broker.topology import (
     BindExchange,
     BindQueue,
     BrokerCommand,
+    ChangeQueueArguments,
     ClearGlobalParameter,
     ClearOperatorPolicy,
     ClearParameter,
@@ -113,6 +114,12 @@ def vhost_event_of(vhost: str, command: VhostCommand, actor: Actor) -> Event | N
         is_policy = isinstance(command, ClearPolicy)
         kind = EventKind.POLICY_CLEARED if is_policy else EventKind.OPERATOR_POLICY_CLEARED
         return _event(kind, "", vhost, {"policy": command.name}, actor)
+    if isinstance(command, ChangeQueueArguments):
+        changed: _Facts = {
+            "queue": command.name,
+            "arguments": " ".join(sorted(command.arguments)),
+        }
+        return _event(EventKind.ARGUMENTS_CHANGED, "", vhost, changed, actor)
     if isinstance(command, SetVhostLimits):
         limits: _Facts = {
             "max_queues": command.max_queues,

@@ -25,6 +25,7 @@ class EventKind(Enum):
     ALARM_CLEARED = "alarm cleared"
     POLICY_SET = "policy set"
     POLICY_CLEARED = "policy cleared"
+    ARGUMENTS_CHANGED = "queue arguments changed"
     LIMITS_SET = "virtual host limits set"
     USER_SET = "user set"
     USER_DELETED = "user deleted"

@@ -91,6 +91,15 @@ class PurgeQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeQueueArguments:
+    """Set some arguments of a queue that is there; None removes one. See `changed_arguments`."""
+
+    name: str
+    arguments: dict[str, object]
+    connection: int = NO_CONNECTION
+
+
+@dataclass(frozen=True, slots=True)
 class SetPolicy:
     name: str
     pattern: str
@@ -186,6 +195,7 @@ VhostCommand = (
     | BindQueue
     | UnbindQueue
     | PurgeQueue
+    | ChangeQueueArguments
     | SetPolicy
     | ClearPolicy
     | SetVhostLimits

@@ -19,6 +19,7 @@ from penstock.broker.arguments import (
 )
 from penstock.broker.binding import Bindings
 from penstock.broker.bound_exchanges import BoundExchanges, check_not_default
+from penstock.broker.changed_arguments import changed_arguments
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.effective_policy import EffectivePolicies
@@ -47,6 +48,7 @@ from penstock.broker.topology import (
     AdvanceSink,
     BindExchange,
     BindQueue,
+    ChangeQueueArguments,
     ClearOperatorPolicy,
     ClearParameter,
     ClearPolicy,
@@ -130,6 +132,8 @@ class VirtualHost(QueueOwner):
         if isinstance(command, PurgeQueue):
             queue = self.accessible_queue(command.name, command.connection)
             return Purged(queue.purge(now))
+        if isinstance(command, ChangeQueueArguments):
+            return self._change_arguments(command, now)
         if isinstance(command, DeclareExchange):
             return self._declare_exchange(command, now)
         if isinstance(command, DeleteExchange):
@@ -267,6 +271,21 @@ class VirtualHost(QueueOwner):
         if known.exclusive_owner != owner:
             raise self._locked(known)
         check_same_queue(described("queue", known.name, self.name), known, command)
+
+    def _change_arguments(self, command: ChangeQueueArguments, now: int) -> Result:
+        """Equal to a declaration with the new arguments, for the messages that are there too."""
+        queue = self.accessible_queue(command.name, command.connection)
+        arguments = changed_arguments(
+            described("queue", queue.name, self.name),
+            queue,
+            command.arguments,
+            self.shared.kinds.types,
+        )
+        queue.arguments = arguments
+        if queue.durable:
+            self.definitions.vhost_changed(self.name, command)
+        self._apply_settings(queue, now)
+        return DONE
 
     def _delete_queue(self, command: DeleteQueue, now: int) -> Result:
         if command.name not in self.queues:
@@ -440,8 +459,11 @@ class VirtualHost(QueueOwner):
             self.bound.set_alternate(exchange)
         # A copy: smaller limits drop messages, whose dead letters may reach anything.
         for queue in list(self.queues.values()):
-            policy = self.effective.of_queue(queue.name, queue.arguments, queue.queue_type)
-            types = self.shared.kinds.types
-            queue.apply_settings(settings_of(queue.arguments, policy, types), now)
+            self._apply_settings(queue, now)
         self.routing.changed()
         return DONE
+
+    def _apply_settings(self, queue: MessageQueue, now: int) -> None:
+        policy = self.effective.of_queue(queue.name, queue.arguments, queue.queue_type)
+        types = self.shared.kinds.types
+        queue.apply_settings(settings_of(queue.arguments, policy, types), now)

@@ -24,6 +24,7 @@ from penstock.broker.topology import (
     BindExchange,
     BindQueue,
     BrokerCommand,
+    ChangeQueueArguments,
     ClearGlobalParameter,
     ClearOperatorPolicy,
     ClearParameter,
@@ -68,6 +69,7 @@ TABLE: dict[str, object] = {
 }
 
 COMMANDS: list[VhostCommand | BrokerCommand] = [
+    ChangeQueueArguments(ODD, {"x-max-length": 5, "x-message-ttl": None}),
     AddVhost(ODD),
     DeleteVhost("v"),
     PutUser("u", "$argon2id$...", ("administrator", "monitoring"), True),

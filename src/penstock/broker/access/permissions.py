@@ -16,6 +16,7 @@ from penstock.broker.names import described
 from penstock.broker.topology import (
     BindExchange,
     BindQueue,
+    ChangeQueueArguments,
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
@@ -191,6 +192,9 @@ def needs(command: VhostCommand, creates: bool) -> list[Need]:
         return [Need(Permission.CONFIGURE, ResourceKind.QUEUE, command.name)]
     if isinstance(command, DeleteExchange):
         return [Need(Permission.CONFIGURE, ResourceKind.EXCHANGE, command.name)]
+    if isinstance(command, ChangeQueueArguments):
+        further = command.arguments.get("x-dead-letter-exchange")
+        return _declare_needs(ResourceKind.QUEUE, command.name, False, further)
     if isinstance(command, PurgeQueue):
         return [Need(Permission.READ, ResourceKind.QUEUE, command.name)]
     # Policies and limits are the operator's, who is asked for a tag and not for patterns.

@@ -9,6 +9,7 @@ from penstock.server.http.api.connection_pages import ConnectionPages
 from penstock.server.http.api.exchange_pages import ExchangePages
 from penstock.server.http.api.nodes import NodePages
 from penstock.server.http.api.overview import OverviewPages
+from penstock.server.http.api.queue_changes import QueueChanges
 from penstock.server.http.api.queue_pages import QueuePages
 from penstock.server.http.api.sampler import Sampler
 from penstock.server.http.api.vhost_pages import VhostPages
@@ -30,6 +31,7 @@ def all_operations(line: BrokerLine, data: Path | None) -> list[Operation]:
         *NodePages(line, sampler, data).operations(),
         *ConnectionPages(line, sampler).operations(),
         *BindingPages(line).operations(),
+        *QueueChanges(line).operations(),
         *QueuePages(line, sampler).operations(),
         *ExchangePages(line).operations(),
         *VhostPages(line, sampler).operations(),

@@ -38,11 +38,11 @@ STEP_COUNT: Final = 50
 _SHORT = row_schema({"name": TEXT, "node": TEXT, "user": TEXT, "vhost": TEXT})
 _CHANNEL_WITH_CONSUMERS = row_schema(
     {
-        **CHANNEL_SCHEMA["properties"],
+        **CHANNEL_SCHEMA["properties"],  # type: ignore[dict-item]
         "consumer_details": list_of(CONSUMER_SCHEMA),
         "deliveries": list_of(TABLE),
         "publishes": list_of(TABLE),
-    }  # type: ignore[dict-item]
+    }
 )
 
 

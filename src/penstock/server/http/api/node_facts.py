@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.exchanges.kinds import KINDS
-from penstock.dialects.amqp091.login import MECHANISMS
+from penstock.dialects.mechanisms import ALL_MECHANISMS
 
 if TYPE_CHECKING:
     from penstock.server.http.api.listing import Row
@@ -24,6 +24,7 @@ _MECHANISMS: Final = {
     "AMQPLAIN": "User and password in a table",
     "EXTERNAL": "Name of the user from the client's certificate",
     "SCRAM-SHA-256": "SASL SCRAM-SHA-256 authentication mechanism",
+    "ANONYMOUS": "Clients that name no user",
 }
 
 
@@ -37,7 +38,7 @@ def exchange_types() -> list[Row]:
 def mechanisms() -> list[Row]:
     return [
         {"name": name, "description": _MECHANISMS.get(name, ""), "enabled": True}
-        for name in MECHANISMS.decode().split()
+        for name in ALL_MECHANISMS
     ]
 
 

@@ -100,7 +100,7 @@ def _query(name: str, summary: str, schema: Schema, required: bool) -> dict[str,
 
 def _responses(operation: Operation) -> dict[str, object]:
     responses: dict[str, object] = {}
-    if operation.method in {"PUT", "DELETE"}:
+    if operation.method in {"PUT", "PATCH", "DELETE"}:
         responses["201"] = {"description": "It was created."}
         responses["204"] = {"description": "It is done."}
     if operation.method in {"GET", "POST"}:
