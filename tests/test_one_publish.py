@@ -61,7 +61,7 @@ def test_the_interceptor_is_asked_in_one_place() -> None:
     ("line", "pattern"),
     [
         ("    queue.enqueue(message, now)", ENQUEUEING),
-        ("    queue.enqueue_run(entries, octets)", ENQUEUEING),
+        ("    queue.enqueue_run(entries, octets, now)", ENQUEUEING),
         ("    stream.append_rows(rows, now)", ENQUEUEING),
         ("from penstock.broker.publishing.routing import resolve", ROUTING),
         ("    if not interceptor.admits(message, queues, now):", ROUTING),

@@ -196,9 +196,9 @@ def test_a_run_that_was_overtaken_is_corrected_when_it_is_enqueued() -> None:
     stored = Stored()
     one, other = runs_of(stored, b"one", b"other")
     assert not one.is_overtaken()
-    other.enqueue()
+    other.enqueue(0)
     assert one.is_overtaken()
-    one.enqueue()
+    one.enqueue(0)
     stored.finish()
     expected = [b"other%d" % number for number in range(6)] + [b"one%d" % n for n in range(6)]
     assert stored.bodies() == expected
@@ -212,7 +212,7 @@ def test_a_run_is_not_overtaken_by_some_messages() -> None:
     for number in range(100):
         assert queue.enqueue(message(b"m%d" % number), NOW)
     assert not run.is_overtaken()
-    run.enqueue()
+    run.enqueue(0)
     assert queue.enqueue(message(b"last"), NOW)
     stored.finish()
     expected = [b"m%d" % number for number in range(100)]

@@ -65,7 +65,7 @@ class PreparedRun:
         if self._records is not None:
             self._records.forget()
 
-    def enqueue(self) -> None:
+    def enqueue(self, now: int) -> None:
         queue = self._queue
         shift = max(queue.run_start() - self._start, 0)
         if shift:
@@ -73,7 +73,7 @@ class PreparedRun:
                 entry.position += shift
         if self._records is not None:
             self._records.arrived(shift != 0)
-        queue.enqueue_run(self._entries, self._octets)
+        queue.enqueue_run(self._entries, self._octets, now)
         for observer in queue.observers:
             for entry in self._entries:
                 observer.enqueued(entry)
@@ -144,8 +144,8 @@ class PreparedRuns:
     def can_be_published(self) -> bool:
         return all([run.can_be_enqueued() for run in self._runs.values()])
 
-    def publish(self) -> None:
+    def publish(self, now: int) -> None:
         for run in self._runs.values():
-            run.enqueue()
+            run.enqueue(now)
         for count, added in self._counts.items():
             count.count += added

@@ -13,6 +13,7 @@ Invariants
 
 from array import array
 from enum import Enum
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -23,6 +24,7 @@ from penstock.broker.entry import BROKER_ITSELF, QueueEntry
 from penstock.broker.errors import AccessRefused
 from penstock.broker.message import Message
 from penstock.broker.observers import QueueObserver
+from penstock.broker.queues.ages import TimeInQueue
 from penstock.broker.queues.consumers import Consumers
 from penstock.broker.queues.priority import PriorityReadyList
 from penstock.broker.queues.queue_journal import JournalledMessages, QueueJournal
@@ -30,6 +32,9 @@ from penstock.broker.queues.reading import Reading, ReadPosition
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk
 from penstock.broker.timers import Timers
+
+# In place of an age: nothing is there that could have one.
+NO_AGE: Final = -1
 
 
 class DeathReason(Enum):
@@ -153,6 +158,16 @@ class MessageQueue:
         """Memory that its messages take; `message_bytes` is what one costs beside its body."""
         raise NotImplementedError
 
+    def oldest_age_ms(self, now: int) -> int:
+        """How long the oldest message that is ready has been here, about; NO_AGE for none. Of what
+        was here before the last start it is the time since then.
+        """
+        raise NotImplementedError
+
+    def time_in_queue(self) -> TimeInQueue | None:
+        """How long messages were here before they were delivered; None when that is not known."""
+        return None
+
     # Its life.
 
     def apply_settings(self, settings: QueueArguments, now: int) -> None:
@@ -199,7 +214,7 @@ class MessageQueue:
         """The next position, where nothing but that matters to what arrives; -1 where more does."""
         return -1
 
-    def enqueue_run(self, entries: list[QueueEntry], octets: int) -> None:
+    def enqueue_run(self, entries: list[QueueEntry], octets: int, now: int) -> None:
         """Accept entries with positions from `run_start` on, or later; its journal knows of
         them.
         """

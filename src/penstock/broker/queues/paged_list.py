@@ -83,6 +83,16 @@ class PagedReadyList(ReadyList):
         """Messages that are not in memory."""
         return self._tail.count
 
+    def oldest_position(self) -> int:
+        if self._head < len(self._slots):
+            return super().oldest_position()
+        oldest = self._tail.first_position()
+        if self._returned and (oldest < 0 or self._returned[0].position < oldest):
+            oldest = self._returned[0].position
+        if oldest < 0 and self._incoming:
+            oldest = self._incoming[0].position
+        return oldest
+
     def in_memory_count(self) -> int:
         return self.count - self._tail.count
 

@@ -76,6 +76,14 @@ class PriorityReadyList(ReadyList):
         self.count -= 1
         return level.take(position)
 
+    def oldest_position(self) -> int:
+        oldest = -1
+        for level in self._levels:
+            position = -1 if level is None else level.oldest_position()
+            if position >= 0 and (oldest < 0 or position < oldest):
+                oldest = position
+        return oldest
+
     def in_memory_count(self) -> int:
         count = 0
         for level in self._levels:

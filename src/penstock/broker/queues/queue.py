@@ -16,9 +16,11 @@ from penstock.broker.consumer import Consumer
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, flag_returned, take_back
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.message import NO_EXPIRATION, Message
+from penstock.broker.queues.aging_queue import AgingQueue
 from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, take_wanted
 from penstock.broker.queues.consumers import batch_count
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
+from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
 from penstock.broker.queues.queue_kinds import QueueMaker
@@ -28,27 +30,7 @@ from penstock.broker.queues.walk import Walk, walked
 PURGED: Final = "purged"  # what observers hear as the reason of those that were
 
 
-class LengthLimit:
-    """How many messages and octets may be ready in a queue, by its arguments and policy. Negative
-    numbers are no limit.
-    """
-
-    def __init__(self, settings: QueueArguments) -> None:
-        self._count: int = settings.max_length
-        self._size: int = settings.max_length_bytes
-        self.is_none: bool = self._count < 0 and self._size < 0
-        # Whether the oldest go for the newest; otherwise publishes are refused.
-        self.drops_head: bool = settings.overflow is Overflow.DROP_HEAD
-
-    def has_no_room(self, count: int, size: int, more: int) -> bool:
-        """Whether one more message, with a body of so many octets, is too much."""
-        return 0 <= self._count <= count or 0 <= self._size < size + more
-
-    def is_exceeded(self, count: int, size: int) -> bool:
-        return 0 <= self._count < count or 0 <= self._size < size
-
-
-class Queue(MessageQueue):
+class Queue(AgingQueue):
     """A queue whose messages leave it: classic, and quorum on one server."""
 
     def __init__(
@@ -65,7 +47,6 @@ class Queue(MessageQueue):
         super().__init__(vhost, name, durable, exclusive_owner, auto_delete, settings, arguments)
         # What leases and stages hold does not expire.
         self._keeps_all: bool = is_internal(name, arguments)
-        self.ready: ReadyList = vhost.make_ready_list(settings.max_priority)
         self._next_position: int = 1
 
         expiring = _ExpiringQueue(self)
@@ -121,6 +102,8 @@ class Queue(MessageQueue):
         return self.ready.count
 
     def resume(self, now: int) -> None:
+        if self.ready.count:
+            self.stamp(self.ready.oldest_position(), now)
         self._expire_head(now, True)
         if not self._unlimited:
             self._drop_excess(now)
@@ -140,6 +123,8 @@ class Queue(MessageQueue):
         entry = QueueEntry(message, self._next_position)
         if seen:
             entry.is_redelivered = True
+        if now >= self.stamp_due:
+            self.stamp(self._next_position, now)
         self._next_position += 1
         self.published_total += 1
         self.ready_bytes += len(message.body)
@@ -164,8 +149,10 @@ class Queue(MessageQueue):
         is_plain = self._unlimited and self._message_ttl_ms < 0
         return self._next_position if is_plain and not self.is_deleted else -1
 
-    def enqueue_run(self, entries: list[QueueEntry], octets: int) -> None:
+    def enqueue_run(self, entries: list[QueueEntry], octets: int, now: int) -> None:
         """Accept entries with positions from `run_start` on, or later; its journal knows them."""
+        if now >= self.stamp_due:
+            self.stamp(self._next_position, now)
         self._next_position = entries[len(entries) - 1].position + 1
         self.published_total += len(entries)
         self.ready_bytes += octets
@@ -222,6 +209,8 @@ class Queue(MessageQueue):
             consumer = consumers.next_available()
             if consumer is None:
                 break
+            if now >= self.sample_due:
+                self.sample(ready.first(), now)
             if expires:
                 if not self._expire_head(now, False):
                     self._deliver(ready.pop_first(), consumer)
@@ -285,6 +274,8 @@ class Queue(MessageQueue):
             for consumer in consumers:
                 entry = take_wanted(self.ready, self.consumers, consumer, now)
                 if entry is not None:
+                    if now >= self.sample_due:
+                        self.sample(entry, now)
                     self._deliver(entry, consumer)
                     progress = True
         if has_more_to_see(self.consumers):
@@ -297,6 +288,8 @@ class Queue(MessageQueue):
         if self.ready.count == 0:
             return None
         entry = self.ready.pop_first()
+        if now >= self.sample_due:
+            self.sample(entry, now)
         self.ready_bytes -= len(entry.message.body)
         self.delivered_total += 1
         self.got_total += 1

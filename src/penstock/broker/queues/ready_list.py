@@ -151,6 +151,11 @@ class ReadyList:
         """Take out an entry of one of its levels."""
         return level.take(position)
 
+    def oldest_position(self) -> int:
+        """The lowest one, without reading anything back; -1 when the list is empty."""
+        entry = self._slots[self._head] if self.count else None
+        return -1 if entry is None else entry.position
+
     def in_memory_count(self) -> int:
         """Entries that were not paged out."""
         return self.count

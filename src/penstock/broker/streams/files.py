@@ -10,6 +10,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.message import Message, Properties
+from penstock.broker.queues.message_queue import NO_AGE
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.sent import ID_OCTETS, Sent, sent_of
 from penstock.broker.stream_store import StreamStore
@@ -375,6 +376,15 @@ class StreamFiles(FlushWaiter):
         except DiskError as error:
             self._store.failure = str(error)
         return not self._store.failure
+
+    def oldest_age_ms(self, wall: int) -> int:
+        """Of the first message; of the first that the segment had, where some of it was removed.
+        NO_AGE when there is none.
+        """
+        for segment in self.log.segments:
+            if segment.count:
+                return max(wall - segment.first_timestamp, 0)
+        return NO_AGE
 
     def delete(self) -> None:
         """Everything goes with the next flush; until then a flush may be at work on it."""

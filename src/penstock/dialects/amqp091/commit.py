@@ -140,7 +140,7 @@ class Commit(PendingWork):
         channel = self.channel
         answer = TxCommitAnswer(channel)
         if self._can_publish_runs():
-            self._runs.publish()
+            self._runs.publish(now)
             accepted = self._publish_each(self._one_by_one, answer, now)
         else:
             accepted = self._publish_each(self._publishes, answer, now)

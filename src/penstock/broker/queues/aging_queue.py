@@ -1,0 +1,54 @@
+"""The part of a queue that knows how old its messages are; see `ages`."""
+
+from penstock.broker.arguments import QueueArguments
+from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.ages import QueueAges, TimeInQueue
+from penstock.broker.queues.message_queue import NO_AGE, MessageQueue, QueueOwner
+from penstock.broker.queues.ready_list import ReadyList
+
+
+class AgingQueue(MessageQueue):
+    """What `Queue` is made of. It calls `stamp` and `sample` when they are due."""
+
+    def __init__(
+        self,
+        vhost: QueueOwner,
+        name: str,
+        durable: bool,
+        exclusive_owner: int,
+        auto_delete: bool,
+        settings: QueueArguments,
+        arguments: dict[str, object],
+    ) -> None:
+        super().__init__(vhost, name, durable, exclusive_owner, auto_delete, settings, arguments)
+        self.ready: ReadyList = vhost.make_ready_list(settings.max_priority)
+        # Made with the first message, so that thousands of queues without one have none.
+        self._ages: QueueAges | None = None
+        # Neither is due before these times.
+        self.stamp_due: int = 0
+        self.sample_due: int = 0
+
+    def stamp(self, position: int, now: int) -> None:
+        """What arrives from this position on arrived now."""
+        if self._ages is None:
+            self._ages = QueueAges()
+        oldest = self.ready.oldest_position()
+        if oldest < 0:
+            oldest = position
+        # What is out is mostly what came before; it may come back.
+        self.stamp_due = self._ages.arrived(position, oldest - self.unacked_count, now)
+
+    def sample(self, entry: QueueEntry | None, now: int) -> None:
+        """Of the entry that is delivered next."""
+        if self._ages is not None and entry is not None:
+            total = self.delivered_total + 1
+            self.sample_due = self._ages.delivered(entry.position, total, now)
+
+    def oldest_age_ms(self, now: int) -> int:
+        oldest = self.ready.oldest_position()
+        if oldest < 0 or self._ages is None:
+            return NO_AGE
+        return now - self._ages.arrival_of(oldest, now)
+
+    def time_in_queue(self) -> TimeInQueue | None:
+        return None if self._ages is None else self._ages.time_in_queue(self.delivered_total)
