@@ -13,6 +13,7 @@ from penstock.dialects.connection import Connection
 from penstock.formats.stage_block import BlockRows
 from penstock.node.node import Node
 from penstock.simulation.durable_host import DurableHost
+from penstock.simulation.scenarios import BARGE, QUAY
 from tests.dialects.protocols import amqp091_of
 
 
@@ -109,6 +110,34 @@ class LeaseCopyingHost(DurableHost):
             for entry in lease.browse(1):
                 origin = vhost_of(self.node).queue(str(lease.arguments[LEASE_OF]))
                 origin.enqueue(copied(entry.message), self.now())
+
+
+class MoveTearingHost(DurableHost):
+    """Moves a message in two ticks: gone from one queue first, in the other one later."""
+
+    _between: Message | None = None
+    _life = 0
+
+    def swept(self) -> None:
+        super().swept()
+        vhost = vhost_of(self.node)
+        if self._between is not None and self._life == self.life:
+            vhost.queue(BARGE).enqueue(copied(self._between), self.now())
+        self._between = None
+        entry = vhost.queue(QUAY).get(self.now())
+        if entry is not None:
+            vhost.queue(QUAY).acknowledge(entry)
+            self._between = entry.message
+            self._life = self.life
+
+
+class MoveCopyingHost(DurableHost):
+    """Forgets to take a message out of the queue that it was moved from."""
+
+    def swept(self) -> None:
+        super().swept()
+        for entry in vhost_of(self.node).queue(QUAY).browse(1):
+            vhost_of(self.node).queue(BARGE).enqueue(copied(entry.message), self.now())
 
 
 class StageLeakingHost(DurableHost):

@@ -53,6 +53,8 @@ DEFECTS = [
     (planted_books.StageLeakingHost, "sinks", "does not count"),
     (planted_books.StageDroppingHost, "sinks", "was committed, but is not in"),
     (planted_books.ProgressForgettingHost, "sinks", "was published twice"),
+    (planted_books.MoveTearingHost, "queue-moves", "is in none of"),
+    (planted_books.MoveCopyingHost, "queue-moves", " and in "),
     (planted_books.AppendLosingHost, "moving", "is in no stream"),
     (planted_books.HastyAppendingHost, "moving", r"is at .* and in "),
     (planted_books.AppendRepeatingHost, "moving", r"is at .* and at \d+ of"),

@@ -153,6 +153,12 @@ SOMETIMES = {
         "a lease has expired",
         "the answer to a job is lost",
     },
+    "queue-moves": {
+        "a move is done",
+        "a move is stopped",
+        "a move is cancelled",
+        "a move ends with its node",
+    },
     "moving": RECLAIMED
     | {
         "messages are moved",

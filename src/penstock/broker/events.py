@@ -26,6 +26,7 @@ class EventKind(Enum):
     POLICY_SET = "policy set"
     POLICY_CLEARED = "policy cleared"
     ARGUMENTS_CHANGED = "queue arguments changed"
+    MOVE_BEGUN = "move of messages begun"
     LIMITS_SET = "virtual host limits set"
     USER_SET = "user set"
     USER_DELETED = "user deleted"

@@ -7,6 +7,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
+from penstock.broker.moves.move_table import MoveGate
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue import PlainQueueMaker
 from penstock.broker.queues.queue_journal import ReadyLists
@@ -98,6 +99,8 @@ class SharedServices:
         self.streams: StreamStore = StreamStore()
         # Who sees every queue; None when nobody does.
         self.watcher: QueueWatcher | None = None
+        # Whether moves may go on.
+        self.move_gate: MoveGate = MoveGate()
         self.totals: Totals = Totals()
         # Who makes queues of which type.
         self.kinds: QueueKinds = QueueKinds()

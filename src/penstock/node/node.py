@@ -33,6 +33,7 @@ from penstock.node.administration import Administration
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
+from penstock.node.move_gate import NodeMoveGate
 from penstock.node.stored import StorageOwner, StoredState
 from penstock.node.unfinished import UnfinishedMessages
 from penstock.wire.outgoing import Outgoing
@@ -76,6 +77,7 @@ class Node:
             self.container, configuration.amqp10_limits, name, properties, configuration.amqp10
         )
         self.durability: Durability = self.container.durability
+        self.state.shared.move_gate = NodeMoveGate(self.container)
         # Connections whose output waits for the journal.
         self._held_output: list[Outgoing] = []
         # Publishers whose answers do; a dictionary for its order.

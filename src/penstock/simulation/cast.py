@@ -27,8 +27,10 @@ from penstock.simulation.offset_reader import OffsetReader
 from penstock.simulation.operator import Operator
 from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import Order, Publisher
+from penstock.simulation.queue_move_book import QueueMoveBook
+from penstock.simulation.queue_move_job import QueueMoveJob
 from penstock.simulation.remover import Remover
-from penstock.simulation.scenarios import LEASED, PARTITIONED_STREAM, STREAM, STREAM_NAMES
+from penstock.simulation.scenarios import LEASED, PARTITIONED_STREAM, QUAY, STREAM, STREAM_NAMES
 from penstock.simulation.sink_book import SinkBook
 from penstock.simulation.sink_drain import SinkDrain
 from penstock.simulation.sink_job import SinkJob
@@ -206,6 +208,13 @@ class Cast:
                 self._add_book_publisher(f"{name}p", leases, [("", LEASED)])
                 dice = self._dice.fork(name)
                 self.jobs.append(LeaseJob(name, self._clock, dice, self._ledger, host, leases))
+        if scenario.move_job_count:
+            moves = QueueMoveBook(self._ledger)
+            for number in range(scenario.move_job_count):
+                name = f"{host.name}v{number}"
+                self._add_book_publisher(f"{name}p", moves, [("", QUAY)])
+                dice = self._dice.fork(name)
+                self.jobs.append(QueueMoveJob(name, self._clock, dice, self._ledger, host, moves))
         if scenario.sink_job_count:
             sinks = SinkBook(self._ledger)
             for number in range(scenario.sink_job_count):

@@ -142,6 +142,8 @@ class Scenario:
     # Who take leases, with a publisher each for what they take; and who write in batches.
     lease_job_count: int = 0
     sink_job_count: int = 0
+    # Operators who move messages between queues, with a publisher each.
+    move_job_count: int = 0
     # Who publish what moves on to a stream, with a mover each.
     mover_count: int = 0
     # Over AMQP 1.0: who send, who receive (for each queue that is read), and who do both in

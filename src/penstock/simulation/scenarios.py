@@ -147,6 +147,24 @@ STREAMS: Final = Topology(
     EXCHANGES, DURABLE.queues, DURABLE.bindings, ROUTES, more=_DECLARED_STREAMS
 )
 
+# Messages are moved between them; the last one refuses what it has no room for.
+QUAY: Final = "quay"
+BARGE: Final = "barge"
+SILO: Final = "silo"
+HARBOUR: Final = Topology(
+    EXCHANGES,
+    DURABLE.queues,
+    DURABLE.bindings,
+    ROUTES,
+    more=(
+        DeclareQueue(QUAY, durable=True),
+        DeclareQueue(BARGE, durable=True, arguments={"x-max-priority": 2}),
+        DeclareQueue(
+            SILO, durable=True, arguments={"x-max-length": 9, "x-overflow": "reject-publish"}
+        ),
+    ),
+)
+
 # Where leases are taken of, and where sinks publish: a queue, a stream, and both with another.
 LEASED: Final = "work"
 LANDED: Final = "landed"
@@ -342,6 +360,16 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         consumers_per_queue=1,
         messages_per_publisher=20,
         sink_job_count=2,
+    ),
+    "queue-moves": Scenario(
+        HARBOUR,
+        storage=StoragePlan(MODEST, power_weight=16, full_disk_weight=4),
+        persistent_share=0.8,
+        fault_interval_ms=400,
+        publisher_count=1,
+        consumers_per_queue=1,
+        messages_per_publisher=40,
+        move_job_count=2,
     ),
     "moving": Scenario(
         MOVING,

@@ -220,6 +220,10 @@ class MessageQueue:
         """
         raise NotImplementedError
 
+    def has_room(self, octets: int, now: int) -> bool:
+        """Whether a message with a body of so many octets would be taken without dropping another."""
+        return True
+
     # Messages out.
 
     def touch(self) -> None:
@@ -242,8 +246,30 @@ class MessageQueue:
         """The next entry for somebody who looks through the queue; None at its end for now."""
         raise NotImplementedError
 
+    def look_on(self, walk: Walk) -> QueueEntry | None:
+        """As `browse_on`, for operators, who look at every kind of queue."""
+        raise NotImplementedError
+
     def entry_from(self, position: int) -> QueueEntry | None:
         """Look at the first entry with this position or a higher one."""
+        raise NotImplementedError
+
+    def end_position(self) -> int:
+        """Of the message to come."""
+        raise NotImplementedError
+
+    # For moves, of queues whose messages leave: `take_out`, then one of the other two.
+
+    def take_out(self, walk: Walk, position: int) -> QueueEntry:
+        """Take an entry that a walk has just seen, without delivering it."""
+        raise NotImplementedError
+
+    def moved_away(self, entry: QueueEntry) -> None:
+        """It is elsewhere now, and gone from here."""
+        raise NotImplementedError
+
+    def put_back(self, entry: QueueEntry) -> None:
+        """It is not, and stays where it was."""
         raise NotImplementedError
 
     def message_of(self, entry: QueueEntry) -> Message | None:

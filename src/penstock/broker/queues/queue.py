@@ -16,7 +16,6 @@ from penstock.broker.consumer import Consumer
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, flag_returned, take_back
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.message import NO_EXPIRATION, Message
-from penstock.broker.queues.aging_queue import AgingQueue
 from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, take_wanted
 from penstock.broker.queues.consumers import batch_count
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
@@ -24,13 +23,14 @@ from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
 from penstock.broker.queues.queue_kinds import QueueMaker
+from penstock.broker.queues.readable_queue import ReadableQueue
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.walk import Walk, walked
+from penstock.broker.queues.walk import Walk
 
 PURGED: Final = "purged"  # what observers hear as the reason of those that were
 
 
-class Queue(AgingQueue):
+class Queue(ReadableQueue):
     """A queue whose messages leave it: classic, and quorum on one server."""
 
     def __init__(
@@ -170,6 +170,13 @@ class Queue(AgingQueue):
             self.vhost.dead_letter(self, QueueEntry(message, 0), DeathReason.MAX_LENGTH, now)
         return full
 
+    def has_room(self, octets: int, now: int) -> bool:
+        if self._unlimited:
+            return True
+        if self.consumers.count:
+            self.dispatch(now)
+        return not self._length_limit.has_no_room(self.ready.count, self.ready_bytes, octets)
+
     def _make_room(self, now: int) -> None:
         # What a consumer can take now does not count against the limit.
         if self.consumers.count:
@@ -299,14 +306,22 @@ class Queue(AgingQueue):
             observer.delivered(entry)
         return entry
 
-    def browse(self, limit: int) -> list[QueueEntry]:
-        return walked(self.ready, limit)
+    def end_position(self) -> int:
+        return self._next_position
 
-    def browse_on(self, walk: Walk) -> QueueEntry | None:
-        return walk.next(self.ready)
+    def take_out(self, walk: Walk, position: int) -> QueueEntry:
+        assert walk.level is not None, "it was seen there"
+        entry = self.ready.take_from(walk.level, position)
+        self.ready_bytes -= len(entry.message.body)
+        return entry
 
-    def entry_from(self, position: int) -> QueueEntry | None:
-        return self.ready.next_from(position)
+    def moved_away(self, entry: QueueEntry) -> None:
+        """Observers hear that it was purged: nobody has settled it."""
+        self._forget([entry])
+
+    def put_back(self, entry: QueueEntry) -> None:
+        self.ready_bytes += len(entry.message.body)
+        self.ready.insert(entry)
 
     # Settlement, also in a queue that was deleted meanwhile.
 

@@ -15,15 +15,20 @@ RETURNED_MAX: Final = 1024
 class Walk:
     """Goes through a queue in its order, seeing every entry once. Nothing is taken by it."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_level: int = 0, position: int = 0) -> None:
+        """Begins anywhere: at a position of one level, with those before it left out."""
+        self._first_level: int = first_level
         # By level of the list: what lies before these positions was seen.
-        self._positions: list[int] = [0]
+        self._positions: list[int] = [0] * first_level + [position]
         # Of the entry that was seen last.
         self.level: ReadyList | None = None
+        self.level_number: int = first_level
+        # Of a queue whose messages stay: what was read along with the last one.
+        self.ahead: list[QueueEntry] = []
 
     def next(self, ready: ReadyList) -> QueueEntry | None:
         """The next entry there is, or None at the end for now."""
-        for number in range(ready.level_count()):
+        for number in range(self._first_level, ready.level_count()):
             level = ready.level(number)
             if level is None or level.count == 0:
                 continue
@@ -33,8 +38,17 @@ class Walk:
             if entry is not None:
                 self._positions[number] = entry.position + 1
                 self.level = level
+                self.level_number = number
                 return entry
         return None
+
+    def position(self) -> int:
+        """What lies before it was seen, in the level of the entry that was seen last."""
+        return self._positions[self.level_number]
+
+    def seen(self, entry: QueueEntry) -> None:
+        """For whoever finds the next one in another way."""
+        self._positions[0] = entry.position + 1
 
 
 class Offered(Walk):

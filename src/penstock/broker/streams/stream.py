@@ -24,6 +24,7 @@ from penstock.broker.streams.cursors import StreamCursors
 from penstock.broker.streams.files import DUPLICATE, RetentionTimer, SafeListener, StreamFiles
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.journalled_appends import JournalledAppends
+from penstock.broker.streams.looking import first_entries, look_on
 from penstock.broker.streams.read_position import StreamEntry, StreamReader
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.tail import StreamTail
@@ -135,6 +136,9 @@ class Stream(MessageQueue):
     def end_offset(self) -> int:
         """Of the message to come."""
         return self.files.end_offset()
+
+    def end_position(self) -> int:
+        return self.files.readable_offset()
 
     def segments(self) -> list[SegmentFacts]:
         """What a bulk reader may read of its files: only what is safe."""
@@ -313,15 +317,10 @@ class Stream(MessageQueue):
         raise self._unable("basic.get")
 
     def browse(self, limit: int) -> list[QueueEntry]:
-        """Look at the first messages."""
-        found: list[QueueEntry] = []
-        log = self.files.log
-        offset = log.first_offset
-        while len(found) < limit and offset < log.end_offset:
-            for message in self.files.read(offset)[: limit - len(found)]:
-                found.append(QueueEntry(message, offset))
-                offset += 1
-        return found
+        return first_entries(self.files, limit)
+
+    def look_on(self, walk: Walk) -> QueueEntry | None:
+        return look_on(self.files, walk)
 
     def browse_on(self, walk: Walk) -> QueueEntry | None:
         """Consumers take nothing away, so nobody need browse."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.server.http.api.binding_pages import BindingPages
 from penstock.server.http.api.connection_pages import ConnectionPages
 from penstock.server.http.api.exchange_pages import ExchangePages
+from penstock.server.http.api.moves import MovePages
 from penstock.server.http.api.nodes import NodePages
 from penstock.server.http.api.overview import OverviewPages
 from penstock.server.http.api.queue_changes import QueueChanges
@@ -32,6 +33,7 @@ def all_operations(line: BrokerLine, data: Path | None) -> list[Operation]:
         *ConnectionPages(line, sampler).operations(),
         *BindingPages(line).operations(),
         *QueueChanges(line).operations(),
+        *MovePages(line).operations(),
         *QueuePages(line, sampler).operations(),
         *ExchangePages(line).operations(),
         *VhostPages(line, sampler).operations(),

@@ -1,13 +1,14 @@
-"""The part of a queue that knows how old its messages are; see `ages`."""
+"""What can be seen of a queue without changing it: its ready messages, and how old they are."""
 
 from penstock.broker.arguments import QueueArguments
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.ages import QueueAges, TimeInQueue
 from penstock.broker.queues.message_queue import NO_AGE, MessageQueue, QueueOwner
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.walk import Walk, walked
 
 
-class AgingQueue(MessageQueue):
+class ReadableQueue(MessageQueue):
     """What `Queue` is made of. It calls `stamp` and `sample` when they are due."""
 
     def __init__(
@@ -27,6 +28,18 @@ class AgingQueue(MessageQueue):
         # Neither is due before these times.
         self.stamp_due: int = 0
         self.sample_due: int = 0
+
+    def browse(self, limit: int) -> list[QueueEntry]:
+        return walked(self.ready, limit)
+
+    def browse_on(self, walk: Walk) -> QueueEntry | None:
+        return walk.next(self.ready)
+
+    def look_on(self, walk: Walk) -> QueueEntry | None:
+        return walk.next(self.ready)
+
+    def entry_from(self, position: int) -> QueueEntry | None:
+        return self.ready.next_from(position)
 
     def stamp(self, position: int, now: int) -> None:
         """What arrives from this position on arrived now."""

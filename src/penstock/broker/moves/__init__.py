@@ -1,0 +1,1 @@
+"""Messages that an operator moves or copies from one queue to another."""
