@@ -164,6 +164,10 @@ class MessageQueue:
         """
         raise NotImplementedError
 
+    def age_ms_of(self, position: int, now: int) -> int:
+        """How long the message of a position has been here, about; NO_AGE when that is not known."""
+        raise NotImplementedError
+
     def time_in_queue(self) -> TimeInQueue | None:
         """How long messages were here before they were delivered; None when that is not known."""
         return None

@@ -59,9 +59,10 @@ class ReadableQueue(MessageQueue):
 
     def oldest_age_ms(self, now: int) -> int:
         oldest = self.ready.oldest_position()
-        if oldest < 0 or self._ages is None:
-            return NO_AGE
-        return now - self._ages.arrival_of(oldest, now)
+        return NO_AGE if oldest < 0 else self.age_ms_of(oldest, now)
+
+    def age_ms_of(self, position: int, now: int) -> int:
+        return NO_AGE if self._ages is None else now - self._ages.arrival_of(position, now)
 
     def time_in_queue(self) -> TimeInQueue | None:
         return None if self._ages is None else self._ages.time_in_queue(self.delivered_total)

@@ -377,13 +377,12 @@ class StreamFiles(FlushWaiter):
             self._store.failure = str(error)
         return not self._store.failure
 
-    def oldest_age_ms(self, wall: int) -> int:
-        """Of the first message; of the first that the segment had, where some of it was removed.
-        NO_AGE when there is none.
-        """
+    def age_ms_of(self, offset: int, wall: int) -> int:
+        """Of the message of an offset, when the wall clock shows this; NO_AGE when there is none."""
         for segment in self.log.segments:
-            if segment.count:
-                return max(wall - segment.first_timestamp, 0)
+            place = offset - segment.first_offset
+            if 0 <= place < segment.count:
+                return max(wall - segment.entry(place).timestamp, 0)
         return NO_AGE
 
     def delete(self) -> None:

@@ -14,7 +14,7 @@ from penstock.broker.errors import NotImplementedHere
 from penstock.broker.message import Address, Message, Properties
 from penstock.broker.names import described
 from penstock.broker.queues.consumers import BATCH_BYTES_MAX, BATCH_COUNT_MAX
-from penstock.broker.queues.message_queue import NO_AGE, MessageQueue, QueueOwner
+from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
 from penstock.broker.queues.reading import Reading, ReadPosition, Start, StartKind
 from penstock.broker.queues.ready_list import ReadyList
@@ -125,8 +125,10 @@ class Stream(MessageQueue):
         return self.journalled.listed.in_memory_count() * message_bytes
 
     def oldest_age_ms(self, now: int) -> int:
-        files = self._open_files
-        return NO_AGE if files is None else files.oldest_age_ms(self._wall.at(now))
+        return self.files.age_ms_of(self.first_offset, self._wall.at(now))
+
+    def age_ms_of(self, position: int, now: int) -> int:
+        return self.files.age_ms_of(position, self._wall.at(now))
 
     @property
     def first_offset(self) -> int:

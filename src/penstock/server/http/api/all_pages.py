@@ -10,6 +10,7 @@ from penstock.server.http.api.exchange_pages import ExchangePages
 from penstock.server.http.api.moves import MovePages
 from penstock.server.http.api.nodes import NodePages
 from penstock.server.http.api.overview import OverviewPages
+from penstock.server.http.api.peek import PeekPages
 from penstock.server.http.api.queue_changes import QueueChanges
 from penstock.server.http.api.queue_pages import QueuePages
 from penstock.server.http.api.sampler import Sampler
@@ -34,6 +35,7 @@ def all_operations(line: BrokerLine, data: Path | None) -> list[Operation]:
         *BindingPages(line).operations(),
         *QueueChanges(line).operations(),
         *MovePages(line).operations(),
+        *PeekPages(line).operations(),
         *QueuePages(line, sampler).operations(),
         *ExchangePages(line).operations(),
         *VhostPages(line, sampler).operations(),

@@ -1,0 +1,114 @@
+"""A message as JSON, with the names that RabbitMQ's `get` has for its parts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from penstock.dialects.amqp091.properties import properties_of
+from penstock.formats.octets import Malformed
+from penstock.wire.amqp091.content import decode_properties
+
+if TYPE_CHECKING:
+    from penstock.broker.message import Message
+
+Row = dict[str, object]
+
+# Properties by RabbitMQ's names, and by our own where these differ.
+_NAMES: Final = (
+    ("content_type", "content_type"),
+    ("content_encoding", "content_encoding"),
+    ("delivery_mode", "delivery_mode"),
+    ("priority", "priority"),
+    ("correlation_id", "correlation_id"),
+    ("reply_to", "reply_to"),
+    ("expiration", "expiration"),
+    ("message_id", "message_id"),
+    ("timestamp", "timestamp"),
+    ("type", "type_"),
+    ("user_id", "user_id"),
+    ("app_id", "app_id"),
+    ("cluster_id", "cluster_id"),
+)
+
+
+class BodyForm(Enum):
+    """How a body is shown. One that is no text, or no JSON, is shown in the next form that fits it;
+    `payload_encoding` says which.
+    """
+
+    TEXT = "text"
+    JSON = "json"
+    BASE64 = "base64"
+    NONE = "none"
+
+
+def properties_row(message: Message) -> Row:
+    """Of a message as a consumer of AMQP 0-9-1 gets it."""
+    try:
+        properties = decode_properties(properties_of(message).header)
+    except Malformed:
+        # Stored by an earlier version: a text that is not UTF-8.
+        return {}
+    row: Row = {}
+    for name, attribute in _NAMES:
+        value = getattr(properties, attribute)
+        if value is not None:
+            row[name] = value
+    if properties.headers:
+        row["headers"] = plain(properties.headers)
+    return row
+
+
+def payload_row(body: bytes, form: BodyForm, size: int) -> Row:
+    """`size` is that of the whole body, of which `body` may be the beginning."""
+    row: Row = {"payload_bytes": size}
+    if form is BodyForm.NONE:
+        return row
+    if form is BodyForm.JSON and len(body) == size:
+        try:
+            return {**row, "payload": json.loads(body), "payload_encoding": "json"}
+        except (ValueError, RecursionError):
+            pass
+    if form is not BodyForm.BASE64:
+        text = _text_of(body, len(body) < size)
+        if text is not None:
+            return {**row, "payload": text, "payload_encoding": "string"}
+    return {**row, "payload": base64.b64encode(body).decode(), "payload_encoding": "base64"}
+
+
+def _text_of(body: bytes, is_cut: bool) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        # A cut may go through a character, which has up to four bytes.
+        if is_cut and error.start >= len(body) - 3 and "unexpected end" in error.reason:
+            return body[: error.start].decode()
+        return None
+
+
+def plain(value: object) -> object:
+    """A value of a field table as JSON has it: octets as text or base64, times as seconds."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        text = _text_of(bytes(value), False)
+        return base64.b64encode(value).decode() if text is None else text
+    if isinstance(value, Decimal):
+        return float(value)
+    for attribute in ("seconds", "value"):
+        # A timestamp, or an integer of a given width.
+        inner = getattr(value, attribute, None)
+        if isinstance(inner, int):
+            return inner
+    return str(value)
