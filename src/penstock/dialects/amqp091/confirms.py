@@ -7,14 +7,13 @@ ones, which keeps them in order and lets one frame confirm many.
 Invariants: every sequence number is acknowledged or refused exactly once, in order.
 """
 
-from collections import deque
-
 from penstock.dialects.container import Durability, EndOfTickAnswer
+from penstock.dialects.ordered_answers import OrderedAnswers
 from penstock.formats.amqp091_frames import ACK_START, END, METHOD, NACK_START
 from penstock.wire.outgoing import Outgoing
 
 
-class Confirms(EndOfTickAnswer):
+class Confirms(OrderedAnswers):
     """Held by a channel in confirm mode, and by its messages until they are complete."""
 
     def __init__(
@@ -25,24 +24,11 @@ class Confirms(EndOfTickAnswer):
         durability: Durability,
         identity: str = "",
     ) -> None:
+        super().__init__(answer_list, durability)
         self._identity: str = identity
-        # Channels with something to confirm at the end of this tick.
-        self._answer_list: list[EndOfTickAnswer] = answer_list
-        self._is_listed: bool = False
         self._outgoing: Outgoing = outgoing
         self._frame_start: bytes = METHOD + channel_number.to_bytes(2, "big")
-        # The last sequence number given to a publish, and the last one that was answered.
-        self.sequence: int = 0
-        self._answered: int = 0
-        self._held: deque[int] = deque()
-        self._completed: set[int] = set()
         self._refused: set[int] = set()
-        # The first sequence number of this tick whose message was written down, or 0; and for
-        # earlier ticks such numbers with the journal position that must become safe first.
-        self._first_journalled: int = 0
-        self._waits: deque[tuple[int, int]] = deque()
-        self._durability: Durability = durability
-        self.closed: bool = False
 
     def identity(self) -> str:
         return self._identity
@@ -59,32 +45,8 @@ class Confirms(EndOfTickAnswer):
         self.sequence += 1
         return self.sequence
 
-    def held(self, sequence: int) -> None:
-        self._held.append(sequence)
-
-    def completed(self, sequence: int) -> None:
-        self._completed.add(sequence)
-        if not self._is_listed:
-            self._is_listed = True
-            self._answer_list.append(self)
-
-    def journalled(self, sequence: int) -> None:
-        """The message was written down: its confirm, and all later ones, wait for the flush."""
-        if self._first_journalled == 0:
-            self._first_journalled = sequence
-
-    def is_waiting(self) -> bool:
-        """Whether more of the journal has to become durable before more can be answered."""
-        return bool(self._waits)
-
     def outgoing_of(self) -> Outgoing | None:
         return self._outgoing
-
-    def became_durable(self) -> None:
-        """More of the journal is durable than before."""
-        if not self._is_listed:
-            self._is_listed = True
-            self._answer_list.append(self)
 
     def refused(self, sequence: int) -> None:
         """It is answered with basic.nack."""
@@ -97,18 +59,7 @@ class Confirms(EndOfTickAnswer):
             # Nobody is left to answer, so nothing is waited for either.
             self._waits.clear()
             return
-        held = self._held
-        while held and held[0] in self._completed:
-            self._completed.discard(held.popleft())
-        limit = held[0] - 1 if held else self.sequence
-        if self._first_journalled:
-            self._waits.append((self._first_journalled, self._durability.written))
-            self._first_journalled = 0
-        waits = self._waits
-        while waits and waits[0][1] <= self._durability.durable:
-            waits.popleft()
-        if waits and waits[0][0] <= limit:
-            limit = waits[0][0] - 1
+        limit = self.answerable()
         if self._refused:
             self._answer_refused(limit)
         if limit > self._answered:

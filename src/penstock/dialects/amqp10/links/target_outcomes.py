@@ -12,10 +12,10 @@ Invariants: every number is answered once, in order; `_ids[i]` (and `_tags[i]`, 
 belongs to number `_answered + 1 + i`.
 """
 
-from collections import deque
 from typing import Final
 
-from penstock.dialects.container import Container, Durability, EndOfTickAnswer
+from penstock.dialects.container import Container
+from penstock.dialects.ordered_answers import OrderedAnswers
 from penstock.wire.amqp10.conditions_generated import RESOURCE_LIMIT_EXCEEDED
 from penstock.wire.amqp10.link import RCV_FIRST, RCV_SECOND
 from penstock.wire.amqp10.performatives_generated import Error, Rejected
@@ -39,7 +39,7 @@ _MASK: Final = 0xFFFF_FFFF
 _REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
 
 
-class TargetOutcomes(EndOfTickAnswer):
+class TargetOutcomes(OrderedAnswers):
     """Held by a target link, also while it is suspended, and by its messages until they are
     complete.
     """
@@ -47,29 +47,18 @@ class TargetOutcomes(EndOfTickAnswer):
     def __init__(
         self, container: Container, session: Session, link: ReceivingLink, remembers: bool
     ) -> None:
-        self._answer_list: list[EndOfTickAnswer] = container.answer_list
-        self._durability: Durability = container.durability
+        super().__init__(container.answer_list, container.durability)
         self._container: Container = container
-        self._is_listed: bool = False
         self._session: Session = session
         self._link: ReceivingLink = link
         # False while the link is suspended.
         self._is_bound: bool = True
-        # The last number given to a delivery, and the last one that was answered.
-        self.sequence: int = 0
-        self._answered: int = 0
         self._ids: list[int] = []
         # Whether the ids follow one another without a gap.
         self._is_run: bool = True
         # Other outcomes than accepted, by number.
         self._outcomes: dict[int, Composite] = {}
-        self._held: deque[int] = deque()
-        self._completed: set[int] = set()
-        # As in the confirms of AMQP 0-9-1.
-        self._first_journalled: int = 0
-        self._waits: deque[tuple[int, int]] = deque()
         self.was_refused: bool = False
-        self.closed: bool = False
 
         # Outcomes that were said and await the sender's settlement, by delivery id.
         self._said: dict[int, Composite] = {}
@@ -79,12 +68,6 @@ class TargetOutcomes(EndOfTickAnswer):
         self._remembers: bool = remembers
         self._tags: list[bytes] = []
         self.remembered: dict[bytes, Composite] = {}
-
-    def listed(self) -> None:
-        """Something came; whatever it was, credit is looked at when the tick ends."""
-        if not self._is_listed:
-            self._is_listed = True
-            self._answer_list.append(self)
 
     def next(self, delivery_id: int, tag: bytes) -> int:
         """The number of a delivery that has just come unsettled."""
@@ -109,30 +92,12 @@ class TargetOutcomes(EndOfTickAnswer):
         """The outcome is another one than accepted."""
         self._outcomes[sequence] = outcome
 
-    def held(self, sequence: int) -> None:
-        self._held.append(sequence)
-
-    def completed(self, sequence: int) -> None:
-        self._completed.add(sequence)
-        self.listed()
-
     def refused(self, sequence: int) -> None:
         self._outcomes[sequence] = _REFUSED
         self.was_refused = True
 
-    def journalled(self, sequence: int) -> None:
-        """The message was written down: its answer, and all later ones, wait for the flush."""
-        if self._first_journalled == 0:
-            self._first_journalled = sequence
-
     def outgoing_of(self) -> Outgoing | None:
         return self._session.outgoing if self._is_bound else None
-
-    def is_waiting(self) -> bool:
-        return bool(self._waits)
-
-    def became_durable(self) -> None:
-        self.listed()
 
     def flush(self) -> None:
         """Answer everything up to the first held one, then look after credit and window."""
@@ -141,26 +106,11 @@ class TargetOutcomes(EndOfTickAnswer):
             # Nobody is left to answer, so nothing is waited for either.
             self._waits.clear()
             return
-        count = self._answerable() - self._answered
+        count = self.answerable() - self._answered
         if count > 0:
             self._answer(count)
         if self._is_bound:
             self.give_credit()
-
-    def _answerable(self) -> int:
-        held = self._held
-        while held and held[0] in self._completed:
-            self._completed.discard(held.popleft())
-        limit = held[0] - 1 if held else self.sequence
-        if self._first_journalled:
-            self._waits.append((self._first_journalled, self._durability.written))
-            self._first_journalled = 0
-        waits = self._waits
-        while waits and waits[0][1] <= self._durability.durable:
-            waits.popleft()
-        if waits and waits[0][0] <= limit:
-            limit = waits[0][0] - 1
-        return limit
 
     def give_credit(self) -> None:
         credit = CREDIT
