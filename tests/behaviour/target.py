@@ -66,6 +66,25 @@ class Administration(ABC):
     @abstractmethod
     def clear_policy(self, vhost: str, name: str) -> None: ...
 
+    @abstractmethod
+    def set_topic_permissions(
+        self, user: str, vhost: str, exchange: str, write: str, read: str
+    ) -> None: ...
+
+    @abstractmethod
+    def clear_topic_permissions(self, user: str, vhost: str) -> None: ...
+
+    @abstractmethod
+    def limit_user(self, user: str, max_connections: int = -1, max_channels: int = -1) -> None: ...
+
+    @abstractmethod
+    def set_operator_policy(
+        self, vhost: str, name: str, pattern: str, definition: dict[str, object]
+    ) -> None: ...
+
+    @abstractmethod
+    def clear_operator_policy(self, vhost: str, name: str) -> None: ...
+
 
 class PolicyRefusedError(Exception):
     """The broker did not accept a policy's definition; the text says why."""
@@ -117,6 +136,32 @@ class ManagementAdministration(Administration):
 
     def clear_policy(self, vhost: str, name: str) -> None:
         self._send("DELETE", ["policies", vhost, name])
+
+    def set_topic_permissions(
+        self, user: str, vhost: str, exchange: str, write: str, read: str
+    ) -> None:
+        permissions = {"exchange": exchange, "write": write, "read": read}
+        self._send("PUT", ["topic-permissions", vhost, user], permissions)
+
+    def clear_topic_permissions(self, user: str, vhost: str) -> None:
+        self._send("DELETE", ["topic-permissions", vhost, user])
+
+    def limit_user(self, user: str, max_connections: int = -1, max_channels: int = -1) -> None:
+        self._send("PUT", ["user-limits", user, "max-connections"], {"value": max_connections})
+        self._send("PUT", ["user-limits", user, "max-channels"], {"value": max_channels})
+
+    def set_operator_policy(
+        self, vhost: str, name: str, pattern: str, definition: dict[str, object]
+    ) -> None:
+        policy = {"pattern": pattern, "definition": definition, "apply-to": "queues"}
+        try:
+            self._send("PUT", ["operator-policies", vhost, name], policy)
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                raise PolicyRefusedError(refusal.read().decode()) from None
+
+    def clear_operator_policy(self, vhost: str, name: str) -> None:
+        self._send("DELETE", ["operator-policies", vhost, name])
 
     def _send(self, verb: str, path: list[str], body: object = None) -> None:
         quoted = "/".join(urllib.parse.quote(part, safe="") for part in path)
@@ -173,6 +218,41 @@ class InProcessAdministration(Administration):
 
     def clear_policy(self, vhost: str, name: str) -> None:
         self.broker.clear_policy(vhost, name)
+
+    # Values of the core, not imported at the top: RabbitMQ's behaviour can be asked without it.
+
+    def set_topic_permissions(
+        self, user: str, vhost: str, exchange: str, write: str, read: str
+    ) -> None:
+        from penstock.broker.topology import SetTopicPermissions
+
+        self.broker.apply(SetTopicPermissions(user, vhost, exchange, write, read))
+
+    def clear_topic_permissions(self, user: str, vhost: str) -> None:
+        from penstock.broker.topology import ClearTopicPermissions
+
+        self.broker.apply(ClearTopicPermissions(user, vhost))
+
+    def limit_user(self, user: str, max_connections: int = -1, max_channels: int = -1) -> None:
+        from penstock.broker.topology import SetUserLimits
+
+        self.broker.apply(SetUserLimits(user, max_connections, max_channels))
+
+    def set_operator_policy(
+        self, vhost: str, name: str, pattern: str, definition: dict[str, object]
+    ) -> None:
+        from penstock.broker.errors import Refusal
+        from penstock.broker.topology import SetOperatorPolicy
+
+        try:
+            self.broker.apply(SetOperatorPolicy(name, pattern, definition, "queues"), vhost)
+        except Refusal as refusal:
+            raise PolicyRefusedError(str(refusal)) from None
+
+    def clear_operator_policy(self, vhost: str, name: str) -> None:
+        from penstock.broker.topology import ClearOperatorPolicy
+
+        self.broker.apply(ClearOperatorPolicy(name), vhost)
 
 
 class Target:

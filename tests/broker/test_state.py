@@ -2,16 +2,25 @@ import pytest
 
 from penstock.broker.access.login_delay import COMPARISON_MS
 from penstock.broker.access.permissions import Permission, ResourceKind
-from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError
+from penstock.broker.errors import (
+    AccessRefused,
+    NotAllowed,
+    NotFound,
+    PreconditionFailed,
+    ResourceError,
+)
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.topology import (
     AddVhost,
     ClearPermissions,
+    ClearTopicPermissions,
     DeclareQueue,
     DeleteUser,
     DeleteVhost,
     PutUser,
     SetPermissions,
+    SetTopicPermissions,
+    SetUserLimits,
     SetVhostLimits,
 )
 from tests.broker.doubles import CountingEntropy, DeafConsumer
@@ -29,7 +38,7 @@ def test_a_new_broker_has_one_vhost_and_guest_may_do_all_of_it(state: BrokerStat
     assert guest is not None
     assert guest.tags == ("administrator",)
     assert guest.loopback_only
-    vhost, access = state.open_vhost("/", "guest", 0)
+    vhost, access = state.open_vhost("/", "guest", 0, 0)
     assert vhost is state.vhosts["/"]
     for permission in Permission:
         assert access.may(permission, ResourceKind.QUEUE, "anything")
@@ -41,23 +50,69 @@ def test_a_new_broker_has_one_vhost_and_guest_may_do_all_of_it(state: BrokerStat
 def test_a_vhost_is_opened_by_those_with_permissions(state: BrokerState) -> None:
     state.apply(PutUser("u", ""), 0)
     with pytest.raises(AccessRefused) as refused:
-        state.open_vhost("/", "u", 0)
+        state.open_vhost("/", "u", 0, 0)
     assert refused.value.text == "access to vhost '/' refused for user 'u'"
     state.apply(SetPermissions("u", "/", "", "", ""), 0)
-    state.open_vhost("/", "u", 0)
+    state.open_vhost("/", "u", 0, 0)
     state.apply(ClearPermissions("u", "/"), 0)
     with pytest.raises(AccessRefused):
-        state.open_vhost("/", "u", 0)
+        state.open_vhost("/", "u", 0, 0)
     with pytest.raises(NotFound) as missing:
-        state.open_vhost("nope", "guest", 0)
+        state.open_vhost("nope", "guest", 0, 0)
     assert missing.value.text == "vhost nope not found"
 
 
 def test_connections_to_a_vhost_can_be_limited(state: BrokerState) -> None:
     state.vhosts["/"].apply(SetVhostLimits(max_connections=2), 0)
-    state.open_vhost("/", "guest", 1)
+    state.open_vhost("/", "guest", 1, 0)
     with pytest.raises(ResourceError, match=r"connection limit \(2\) is reached"):
-        state.open_vhost("/", "guest", 2)
+        state.open_vhost("/", "guest", 2, 0)
+
+
+def test_connections_and_channels_of_a_user_can_be_limited(state: BrokerState) -> None:
+    state.check_channel_count("guest", 100)
+    state.apply(SetUserLimits("guest", 2, 3), 0)
+    state.open_vhost("/", "guest", 9, 1)
+    with pytest.raises(ResourceError) as refused:
+        state.open_vhost("/", "guest", 0, 2)
+    assert refused.value.text == (
+        "connection refused for user 'guest': user connection limit (2) is reached"
+    )
+    state.check_channel_count("guest", 2)
+    with pytest.raises(NotAllowed, match=r"maximum allowed user limit of \(3\)"):
+        state.check_channel_count("guest", 3)
+    with pytest.raises(NotFound, match="no user 'nobody'"):
+        state.apply(SetUserLimits("nobody", 2, 3), 0)
+
+
+def test_what_is_said_about_a_user_goes_with_it(state: BrokerState) -> None:
+    state.apply(SetUserLimits("guest", 2, 3), 0)
+    state.apply(SetTopicPermissions("guest", "/", "e", "", ""), 0)
+    state.apply(DeleteUser("guest"), 0)
+    assert state.user_limits.listed() == []
+    assert state.topic_access.listed() == []
+
+
+def test_topic_permissions_go_with_their_vhost_and_can_be_cleared(state: BrokerState) -> None:
+    state.apply(AddVhost("v"), 0)
+    state.apply(SetTopicPermissions("guest", "v", "e", "", ""), 0)
+    state.apply(SetTopicPermissions("guest", "/", "e", "", ""), 0)
+    state.apply(DeleteVhost("v"), 0)
+    assert [access.vhost for access in state.topic_access.listed()] == ["/"]
+    state.apply(ClearTopicPermissions("guest", "/", "e"), 0)
+    assert state.topic_access.listed() == []
+
+
+def test_a_vhost_is_described_anew(state: BrokerState) -> None:
+    state.apply(AddVhost("/", "of orders", ("a",), "quorum"), 0)
+    vhost = state.vhosts["/"]
+    assert (vhost.description, vhost.tags, vhost.default_queue_type) == (
+        "of orders",
+        ("a",),
+        "quorum",
+    )
+    state.apply(AddVhost("/"), 0)
+    assert (vhost.description, vhost.tags, vhost.default_queue_type) == ("", (), "")
 
 
 def test_a_deleted_vhost_takes_queues_and_permissions_along(state: BrokerState) -> None:
@@ -113,6 +168,8 @@ def test_a_change_of_permissions_ends_what_dialects_have_cached(state: BrokerSta
     generations = [state.vhosts["/"].generation]
     for command in (
         SetPermissions("guest", "/", "", "", ""),
+        SetTopicPermissions("guest", "/", "e", "", ""),
+        ClearTopicPermissions("guest", "/"),
         ClearPermissions("guest", "/"),
         DeleteUser("guest"),
     ):

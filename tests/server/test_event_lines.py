@@ -60,6 +60,16 @@ def test_a_zero_is_known(written: io.StringIO) -> None:
     assert lines(written)[0]["max_queues"] == 0
 
 
+def test_no_line_of_the_audit_log_is_left_out(written: io.StringIO) -> None:
+    events = EventLines(HandClock())
+    party = Party(peer_host="192.0.2.7", user="ann")
+    for _ in range(3 * LINES_MAX):
+        event = Event(EventKind.USER_SET, Severity.INFO, party, "", {"by": "root"}, is_audit=True)
+        events.record(event)
+    assert len(lines(written)) == 3 * LINES_MAX
+    assert {line["by"] for line in lines(written)} == {"root"}
+
+
 def test_one_peers_noise_hides_nobody_and_is_counted(written: io.StringIO) -> None:
     clock = HandClock()
     events = EventLines(clock)

@@ -20,8 +20,14 @@ from penstock.broker.topology import (
 )
 
 # What RabbitMQ takes in operator policies.
-OPERATOR_KEYS: Final = frozenset(
-    {"delivery-limit", "expires", "max-length", "max-length-bytes", "message-ttl"}
+OPERATOR_KEYS: Final = (
+    "delivery-limit",
+    "expires",
+    "max-in-memory-bytes",
+    "max-in-memory-length",
+    "max-length",
+    "max-length-bytes",
+    "message-ttl",
 )
 
 
@@ -73,6 +79,6 @@ def check_operator_definition(definition: dict[str, object]) -> None:
     for key in definition:
         if key not in OPERATOR_KEYS:
             raise PreconditionFailed(
-                f"'{key}' is not allowed in an operator policy; allowed are "
-                f"{', '.join(sorted(OPERATOR_KEYS))}"
+                f"{key} are not recognised policy settings of an operator policy, which may set "
+                f"{', '.join(OPERATOR_KEYS)}"
             )

@@ -8,10 +8,10 @@ from typing import Final
 
 from penstock.broker.access.login_delay import LoginDelays
 from penstock.broker.access.permissions import Access, AccessTable
+from penstock.broker.access.tags import ADMINISTRATOR_TAG
 from penstock.broker.access.topic_permissions import TopicAccessTable
 from penstock.broker.access.user_limits import UserLimits
 from penstock.broker.access.users import (
-    ADMINISTRATOR,
     DEFAULT_USER,
     DEFAULT_USER_HASH,
     DEFAULT_USER_SCRAM_KEYS,
@@ -20,7 +20,13 @@ from penstock.broker.access.users import (
 )
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
-from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError
+from penstock.broker.errors import (
+    AccessRefused,
+    NotAllowed,
+    NotFound,
+    PreconditionFailed,
+    ResourceError,
+)
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.parameters import change_global_parameter
 from penstock.broker.queues.message_queue import MessageQueue
@@ -154,9 +160,11 @@ class BrokerState:
             raise NotFound(f"no vhost '{name}'")
         return found
 
-    def open_vhost(self, name: str, user: str, connection_count: int) -> tuple[VirtualHost, Access]:
-        """What a connection gets when it names its virtual host. `connection_count` are those
-        that have it open already.
+    def open_vhost(
+        self, name: str, user: str, connection_count: int, user_connection_count: int
+    ) -> tuple[VirtualHost, Access]:
+        """What a connection gets when it names its virtual host. The counts are of those that
+        have it open already, and of those that the user has.
         """
         vhost = self.vhosts.get(name)
         if vhost is None:
@@ -169,7 +177,21 @@ class BrokerState:
                 f"access to vhost '{name}' refused for user '{user}': "
                 f"connection limit ({vhost.max_connections}) is reached"
             )
+        allowed = self.user_limits.of(user).max_connections
+        if 0 <= allowed <= user_connection_count:
+            raise ResourceError(
+                f"connection refused for user '{user}': user connection limit ({allowed}) is reached"
+            )
         return vhost, access
+
+    def check_channel_count(self, user: str, count: int) -> None:
+        """Before the user opens one more; so many are open on all of its connections."""
+        allowed = self.user_limits.of(user).max_channels
+        if 0 <= allowed <= count:
+            raise NotAllowed(
+                f"number of channels opened for user '{user}' has reached the maximum allowed "
+                f"user limit of ({allowed})"
+            )
 
     def begin_login(self, user: str, password: bytes, host: str, now: int) -> Verification:
         """A login of a peer; what is not remembered has to be checked."""
@@ -201,7 +223,7 @@ def put_defaults(state: BrokerState, now: int) -> None:
     """What a broker that has never run before begins with."""
     state.apply(AddVhost(DEFAULT_VHOST), now)
     guest = PutUser(
-        DEFAULT_USER, DEFAULT_USER_HASH, (ADMINISTRATOR,), True, DEFAULT_USER_SCRAM_KEYS
+        DEFAULT_USER, DEFAULT_USER_HASH, (ADMINISTRATOR_TAG,), True, DEFAULT_USER_SCRAM_KEYS
     )
     state.apply(guest, now)
     everything = SetPermissions(DEFAULT_USER, DEFAULT_VHOST, EVERYTHING, EVERYTHING, EVERYTHING)

@@ -20,6 +20,7 @@ from penstock.broker.arguments import (
 from penstock.broker.binding import Bindings
 from penstock.broker.bound_exchanges import BoundExchanges, check_not_default
 from penstock.broker.changed_arguments import changed_arguments
+from penstock.broker.default_queue_type import with_default_type
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.effective_policy import EffectivePolicies
@@ -216,6 +217,8 @@ class VirtualHost(QueueOwner):
             check_not_reserved("queue", command.name)
         check_length("queue", command.name)
         existing = self.queues.get(command.name)
+        if self.default_queue_type:
+            command = with_default_type(command, self.default_queue_type, existing)
         if existing is not None:
             self._check_same_queue(existing, command)
             existing.used(now)

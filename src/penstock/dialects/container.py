@@ -80,7 +80,10 @@ class Container:
         # Why publishers are blocked now; empty when they are not.
         self.alarm: str = ""
         self.principals: dict[tuple[str, str], Principal] = {}
+        # Connections by virtual host, connections and channels by user.
         self.connection_counts: dict[str, int] = {}
+        self.user_connection_counts: dict[str, int] = {}
+        self.user_channel_counts: dict[str, int] = {}
         # The default user's password hash, once an anonymous client was refused because of it.
         self.anonymous_refused_hash: str = ""
         # Since the process started.
@@ -114,6 +117,6 @@ class Container:
         key = (user, vhost.name)
         known = self.principals.get(key)
         if known is None or known.vhost is not vhost or known.access is not access:
-            known = Principal(user, vhost, access)
+            known = Principal(user, vhost, access, self.state.topic_access)
             self.principals[key] = known
         return known

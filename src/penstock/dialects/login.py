@@ -14,7 +14,8 @@ milliseconds, so it happens elsewhere: `LoginChecker` is the seam for that.
 
 Invariants
 - While a login is being checked, or its refusal waits, its connection is not read.
-- A connection counts for its virtual host from `open_vhost` until `end`, once.
+- A connection counts for its virtual host and its user from `open_vhost` until `end`, once; what
+  channels it has then count no more.
 """
 
 from typing import Final
@@ -105,6 +106,8 @@ class Login(LoginWaiter):
         self.user: str = ""
         # What it may do; None until it has opened a virtual host.
         self.principal: Principal | None = None
+        # Those that are open and counted for the user.
+        self._channel_count: int = 0
         self._is_ended: bool = False
 
     def begin(self, mechanism: Mechanism, response: bytes, now: int) -> None:
@@ -212,12 +215,15 @@ class Login(LoginWaiter):
         """
         counts = self._container.connection_counts
         count = counts.get(name, 0)
+        user_counts = self._container.user_connection_counts
+        user_count = user_counts.get(self.user, 0)
         try:
-            vhost, access = self._container.state.open_vhost(name, self.user, count)
+            vhost, access = self._container.state.open_vhost(name, self.user, count, user_count)
         except Refusal as refusal:
             self._noting.warn(EventKind.ACCESS_DENIED, refusal.text, {"vhost": name})
             raise
         counts[name] = count + 1
+        user_counts[self.user] = user_count + 1
         principal = self._container.principal(self.user, vhost, access)
         self.principal = principal
         self._noting.opened(principal, client_name)
@@ -230,7 +236,24 @@ class Login(LoginWaiter):
         if principal is not None:
             counts = self._container.connection_counts
             counts[principal.vhost.name] = counts.get(principal.vhost.name, 1) - 1
+            user_counts = self._container.user_connection_counts
+            user_counts[self.user] = user_counts.get(self.user, 1) - 1
+            self._add_channels(-self._channel_count)
             self._container.state.connection_ended(self._peer.number, now)
+
+    def open_channel(self) -> None:
+        """A channel, or a session, begins. Raises a refusal when the user may have no more."""
+        count = self._container.user_channel_counts.get(self.user, 0)
+        self._container.state.check_channel_count(self.user, count)
+        self._add_channels(1)
+
+    def channel_ended(self) -> None:
+        self._add_channels(-1)
+
+    def _add_channels(self, count: int) -> None:
+        counts = self._container.user_channel_counts
+        counts[self.user] = counts.get(self.user, 0) + count
+        self._channel_count += count
 
     # What the checker says.
 

@@ -3,10 +3,22 @@
 from typing import Final
 
 from penstock.broker.access.permissions import Access, Permission, ResourceKind
+from penstock.broker.access.topic_permissions import TopicAccessTable
+from penstock.broker.exchanges.exchange import Exchange
+from penstock.broker.exchanges.kinds import TOPIC
 from penstock.broker.partitions import partitions_of
 from penstock.broker.publishing.target import Target
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.topology import DeclareExchange, DeclareQueue, DeleteExchange, VhostCommand
+from penstock.broker.topology import (
+    BindExchange,
+    BindQueue,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    UnbindExchange,
+    UnbindQueue,
+    VhostCommand,
+)
 from penstock.broker.vhost import VirtualHost
 
 # Kept targets per user and virtual host. Above it all are dropped and fill again: a publisher with
@@ -19,10 +31,13 @@ class Principal:
     resolved serves the others.
     """
 
-    def __init__(self, user: str, vhost: VirtualHost, access: Access) -> None:
+    def __init__(
+        self, user: str, vhost: VirtualHost, access: Access, topics: TopicAccessTable
+    ) -> None:
         self.user: str = user
         self.vhost: VirtualHost = vhost
         self.access: Access = access
+        self._topics: TopicAccessTable = topics
         # Where publishes go, by the octets that name it: the payload of a publish method in AMQP
         # 0-9-1, exchange and routing key in AMQP 1.0.
         self.targets: dict[bytes, Target] = {}
@@ -50,6 +65,11 @@ class Principal:
     def check_publish(self, exchange: str) -> None:
         self.access.check(Permission.WRITE, ResourceKind.EXCHANGE, exchange)
 
+    def check_topic(self, permission: Permission, exchange: Exchange, routing_key: str) -> None:
+        """Asked when a target is resolved or a binding made, never for each message."""
+        if exchange.kind == TOPIC:
+            self._topics.check(self.user, self.vhost.name, exchange.name, permission, routing_key)
+
     def check_read_queue(self, name: str) -> None:
         self.access.check(Permission.READ, ResourceKind.QUEUE, name)
 
@@ -60,6 +80,15 @@ class Principal:
         elif isinstance(command, DeclareExchange):
             creates = command.name not in self.vhost.exchanges
         self.access.check_command(command, creates)
+        if isinstance(command, (BindQueue, UnbindQueue)):
+            self._check_binding(command.exchange, command.routing_key)
+        elif isinstance(command, (BindExchange, UnbindExchange)):
+            self._check_binding(command.source, command.routing_key)
         if isinstance(command, (DeclareExchange, DeleteExchange)):
             for name in partitions_of(self.vhost.exchanges, command, creates):
                 self.access.check(Permission.CONFIGURE, ResourceKind.QUEUE, name)
+
+    def _check_binding(self, source: str, routing_key: str) -> None:
+        exchange = self.vhost.exchanges.get(source)
+        if exchange is not None:
+            self.check_topic(Permission.READ, exchange, routing_key)

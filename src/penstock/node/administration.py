@@ -73,7 +73,7 @@ class Administration:
         elif isinstance(command, DeleteUser):
             for connection in list(self._connections.values()):
                 if connection.protocol.user_name() == command.name:
-                    connection.stop(f"user '{command.name}' was deleted", now)
+                    connection.stop(f"user '{command.name}' is deleted", now)
         return result
 
     def _close(self, command: CloseConnection, now: int, actor: Actor) -> Result:

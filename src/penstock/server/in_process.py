@@ -20,9 +20,12 @@ import uvloop
 
 from penstock.broker.access.actor import IN_PROCESS, Actor
 from penstock.broker.access.new_password import NewPasswords
+from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.topology import (
     AddVhost,
+    BrokerCommand,
     ClearPolicy,
+    CloseConnection,
     DeleteUser,
     DeleteVhost,
     PutUser,
@@ -30,6 +33,7 @@ from penstock.broker.topology import (
     SetPolicy,
 )
 from penstock.node.configuration import CONNECTIONS_MAX
+from penstock.node.durable_answer import DurableAnswer
 from penstock.server.faults import FaultyPublishing
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.launch import Running, ServerConfiguration, start
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from penstock.broker.topology import Result, VhostCommand
     from penstock.node.node import Node
     from penstock.server.offered_mechanisms import Anonymous
 
@@ -229,6 +234,24 @@ class Broker:
                 raise BrokerFailed(self._failure) from None
             raise
 
+    def _change(self, function: Callable[[Node, int], T]) -> T:
+        """As `_call`; returns when what was changed would survive a power loss."""
+        durable: Future[None] = Future()
+
+        def change(node: Node, now: int) -> T:
+            result = function(node, now)
+            DurableAnswer(node, lambda: durable.set_result(None))
+            return result
+
+        result = self._call(change)
+        try:
+            durable.result(CALL_SECONDS)
+        except TimeoutError:
+            if self._failure:
+                raise BrokerFailed(self._failure) from None
+            raise
+        return result
+
     # Faults on demand.
 
     def drop_connections(self) -> int:
@@ -292,27 +315,47 @@ class Broker:
 
     # What an operator does.
 
-    def add_vhost(self, name: str) -> None:
-        self._call(lambda node, now: node.apply(AddVhost(name), now, THE_PROGRAM))
+    def apply(
+        self, command: BrokerCommand | VhostCommand | CloseConnection, vhost: str | None = None
+    ) -> Result:
+        """Any change that an operator can ask for, as a value of `penstock.broker.topology`; in the
+        virtual host named where the command is for one. Returns when it is durable.
+        """
+
+        def change(node: Node, now: int) -> Result:
+            if isinstance(command, (BrokerCommand, CloseConnection)):
+                return node.apply(command, now, THE_PROGRAM)
+            return node.apply_to_vhost(vhost or DEFAULT_VHOST, command, now, THE_PROGRAM)
+
+        return self._change(change)
+
+    def add_vhost(
+        self,
+        name: str,
+        description: str = "",
+        tags: tuple[str, ...] = (),
+        default_queue_type: str = "",
+    ) -> None:
+        """Add a virtual host, or describe one anew."""
+        self.apply(AddVhost(name, description, tags, default_queue_type))
 
     def delete_vhost(self, name: str) -> None:
-        self._call(lambda node, now: node.apply(DeleteVhost(name), now, THE_PROGRAM))
+        self.apply(DeleteVhost(name))
 
     def add_user(self, name: str, password: str, tags: tuple[str, ...] = ()) -> None:
         """Add a user, or give one another password."""
         passwords = NewPasswords(MachineEntropy(), self._configuration.stores_scram_keys)
         password_hash, keys = passwords.secrets_of(password.encode())
-        command = PutUser(name, password_hash, tags, scram_keys=keys)
-        self._call(lambda node, now: node.apply(command, now, THE_PROGRAM))
+        self.apply(PutUser(name, password_hash, tags, scram_keys=keys))
 
     def delete_user(self, name: str) -> None:
-        self._call(lambda node, now: node.apply(DeleteUser(name), now, THE_PROGRAM))
+        self.apply(DeleteUser(name))
 
     def set_permissions(
         self, user: str, vhost: str, configure: str = ".*", write: str = ".*", read: str = ".*"
     ) -> None:
         command = SetPermissions(user, vhost, configure, write, read)
-        self._call(lambda node, now: node.apply(command, now, THE_PROGRAM))
+        self.apply(command)
 
     def set_policy(
         self,
@@ -324,12 +367,10 @@ class Broker:
         apply_to: str = "all",
     ) -> None:
         command = SetPolicy(name, pattern, definition, apply_to, priority)
-        self._call(lambda node, now: node.apply_to_vhost(vhost, command, now, THE_PROGRAM))
+        self.apply(command, vhost)
 
     def clear_policy(self, vhost: str, name: str) -> None:
-        self._call(
-            lambda node, now: node.apply_to_vhost(vhost, ClearPolicy(name), now, THE_PROGRAM)
-        )
+        self.apply(ClearPolicy(name), vhost)
 
     def import_definitions(
         self, definitions: dict[str, object] | str | Path, vhost: str | None = None
@@ -341,7 +382,7 @@ class Broker:
 
         whole = definitions if isinstance(definitions, dict) else read_file(Path(definitions))
         prepared = prepare(whole, vhost, self._configuration.stores_scram_keys)
-        return self._call(lambda node, now: import_into(node, prepared, now, THE_PROGRAM))
+        return self._change(lambda node, now: import_into(node, prepared, now, THE_PROGRAM))
 
     def export_definitions(self, vhost: str | None = None) -> dict[str, object]:
         """In RabbitMQ's JSON form: the whole broker, or one virtual host."""

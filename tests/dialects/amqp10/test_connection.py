@@ -11,6 +11,7 @@ from penstock.broker.topology import (
     DeclareQueue,
     PutUser,
     SetPermissions,
+    SetUserLimits,
     SetVhostLimits,
 )
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
@@ -211,6 +212,35 @@ def test_a_full_vhost_closes_with_resource_limit_exceeded(house: House) -> None:
     house.node.apply_to_vhost("/", SetVhostLimits(-1, 0), house.now)
     peer = house.connect()
     assert peer.connection_fault == "amqp:resource-limit-exceeded"
+
+
+def test_a_user_with_too_many_connections_closes_with_resource_limit_exceeded(
+    house: House,
+) -> None:
+    house.node.apply(SetUserLimits("guest", max_connections=1), house.now)
+    first = house.connect()
+    assert house.connect().connection_fault == "amqp:resource-limit-exceeded"
+    first.lose()
+    assert house.connect().wire.state is ConnectionState.OPENED
+
+
+def test_sessions_count_as_channels_of_their_user(house: House) -> None:
+    house.node.apply(SetUserLimits("guest", max_channels=2), house.now)
+    peer, other = house.connect(), house.connect()
+    first = peer.begin()
+    other.begin()
+    peer.begin()
+    assert peer.session_faults == ["amqp:resource-limit-exceeded"]
+    peer.wire.end_session(first, None)
+    house.settle()
+    peer.begin()
+    assert len(peer.session_faults) == 2
+    peer.lose()
+    other.begin()
+    assert other.session_faults == []
+    other.lose()
+    assert house.node.container.user_channel_counts == {"guest": 0}
+    assert house.node.container.user_connection_counts == {"guest": 0}
 
 
 def test_a_connection_that_is_over_counts_no_more(house: House) -> None:

@@ -11,6 +11,7 @@ import pytest
 from penstock import Broker
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.sinks.expiry import IDLE_MS_MAX
+from penstock.broker.topology import SetTopicPermissions
 from penstock.server.http.ended_sinks import EndedSinks
 from penstock.server.http.settings import ROWS_BYTES_MAX
 from penstock.wire.amqp091.content import BasicProperties
@@ -271,6 +272,15 @@ def test_so_many_ended_sinks_are_remembered() -> None:
     for name in ("b", "c"):
         with pytest.raises(PreconditionFailed):
             ended.check("/", name)
+
+
+def test_rows_need_a_topic_permission_for_their_keys(pages: Pages) -> None:
+    pages.broker.apply(SetTopicPermissions("guest", "/", "amq.topic", "^a", ""))
+    allowed = [Row("a", b"1", exchange="amq.topic"), Row("b", b"2", exchange="amq.direct")]
+    assert staging(pages, block(allowed)).json() == {"staged": 2}
+    refused = [Row("a", b"1", exchange="amq.topic"), Row("b", b"2", exchange="amq.topic")]
+    reason = problem(staging(pages, block(refused)), 403)["reason"]
+    assert "access to topic 'b' in exchange 'amq.topic' in vhost '/'" in str(reason)
 
 
 def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None:

@@ -13,7 +13,6 @@ from penstock.broker.access.permissions import Permission, compiled_pattern
 from penstock.broker.errors import AccessRefused
 from penstock.broker.topology import SetTopicPermissions
 
-TOPIC: Final = "topic"
 USERNAME_VARIABLE: Final = "{username}"
 VHOST_VARIABLE: Final = "{vhost}"
 

@@ -36,7 +36,6 @@ from penstock.formats.octets import Malformed
 from penstock.formats.scram_keys import ScramKeys, decode_keys, derive, encode_keys
 from penstock.world.entropy import Entropy
 
-ADMINISTRATOR: Final = "administrator"
 DEFAULT_USER: Final = "guest"
 
 # argon2id at OWASP's second recommendation: 19 MiB and two passes, about 20 ms of one core. One

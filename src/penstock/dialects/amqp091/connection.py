@@ -315,6 +315,7 @@ class Connection(ConnectionListener, ProtocolConnection):
     def _open_channel(self, number: int) -> None:
         principal = self.login.principal
         assert principal is not None, "the wire opens no channel before connection.open"
+        self.login.open_channel()
         hears_cancels = login.client_capability(self.client_properties, "consumer_cancel_notify")
         channel = Channel(
             number, self.number, self.wire, self._dialect, principal, hears_cancels, self.turn
@@ -329,6 +330,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             self.noting.warn(kind_of(fault), str(fault), {"channel": channel})
         ended = self._channels.pop(channel, None)
         if ended is not None:
+            self.login.channel_ended()
             ended.ended(self._now)
 
     def connection_ended(self, fault: ConnectionFault | None) -> None:

@@ -7,6 +7,7 @@ direct replies, delays, returns) takes `_publish_carefully`. Either way ends in 
 `publishing`, which does the rest.
 """
 
+from penstock.broker.access.permissions import Permission
 from penstock.broker.errors import AccessRefused, NotFound, NotImplementedHere
 from penstock.broker.message import Address, Message
 from penstock.broker.publishing.publish import Outcome, publish_plain
@@ -72,6 +73,7 @@ def _resolve_target(channel: Channel, method: bytes) -> Target:
         raise AccessRefused(
             f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
         )
+    principal.check_topic(Permission.WRITE, exchange, said.routing_key)
     # With the exchange's own name, which its targets share.
     address = Address(exchange.name, said.routing_key, b"")
     target = resolve_target(vhost.routing, exchange, address)

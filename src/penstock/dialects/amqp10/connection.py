@@ -265,6 +265,10 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.login.begin(Anonymous(login.NO_SASL), b"", self._context.now)
 
     def session_begun(self, session: Session, begin: Begin) -> None:
+        try:
+            self.login.open_channel()
+        except Refusal as refusal:
+            raise SessionFault(RESOURCE_LIMIT_EXCEEDED, refusal.text) from refusal
         self._sessions[session] = SessionLinks(self._context, self._dialect.links, session)
 
     def link_attached(self, session: Session, link: Link, attach: Attach) -> None:
@@ -291,6 +295,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             self.noting.warn(EventKind.SESSION_ERROR, str(fault), {})
         links = self._sessions.pop(session, None)
         if links is not None:
+            self.login.channel_ended()
             links.ended(Parting.SESSION_ENDED, self._context.now)
 
     def connection_ended(self, fault: ConnectionFault | None) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from penstock.broker.access.permissions import Permission
 from penstock.broker.message import Address
 from penstock.broker.publishing.target import Target, resolve_target
 from penstock.dialects.amqp10.messages.properties import TransferProperties
@@ -24,6 +25,7 @@ def find_target(principal: Principal, address: TargetAddress, routing_key: str) 
         return target
     check_target(principal, vhost, address)
     found = vhost.exchanges[address.exchange]
+    principal.check_topic(Permission.WRITE, found, routing_key)
     target = resolve_target(vhost.routing, found, Address(address.exchange, routing_key, b""))
     target.mandatory = True
     target.units = plain_units(target)

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.access.tags import MANAGEMENT, MONITORING
 from penstock.broker.access.users import may_connect_from, why_refused
 from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.dialects.login_checker import LoginWaiter
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from penstock.server.logins import ThreadedLoginChecker
     from penstock.server.server import Server
 
-# Tags that let a user look at everything, and those that open lists at all; RabbitMQ's words.
-WATCHERS: Final = frozenset({"monitoring", "administrator"})
-LISTERS: Final = WATCHERS | {"management", "policymaker"}
+# Tags that let a user look at everything, and those that open lists at all.
+WATCHERS: Final = MONITORING
+LISTERS: Final = MANAGEMENT
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock", charset="UTF-8"'}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.access.tags import ADMINISTRATOR_TAG
 from penstock.broker.sinks.sinks import check_before_commit, check_owner, commit, is_committed
 from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import NUMBER_MAX, object_in
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 # How often a batch is counted anew because something was declared meanwhile. What the last count
 # does not see is waited for when it is published.
 COUNTS_MAX: Final = 3
-_ADMINISTRATOR: Final = "administrator"
 _FORM: Final = '{"attempts": [[PARTITION, ATTEMPT, COUNT], ...]}'
 _WHEN_FULL: Final = ("fail", "wait")
 
@@ -98,7 +98,7 @@ class SinkCommit:
 def enter_sink(node: Node, caller: Caller, vhost: str, sink: str) -> VirtualHost:
     """Raises for who may not change the sink."""
     entered, _ = enter(node, caller.name, vhost)
-    if _ADMINISTRATOR not in caller.tags:
+    if ADMINISTRATOR_TAG not in caller.tags:
         check_owner(entered, sink, caller.name)
     return entered
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.exchanges.delayed import DelayedExchange
+from penstock.broker.exchanges.kinds import TOPIC
 from penstock.broker.sinks.commit_check import CommitCheck
 from penstock.broker.sinks.row_check import NOT_SAID, RowCheck, RowJudge
 from penstock.dialects.amqp091.properties import MessageProperties
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock.broker.access.permissions import Access
+    from penstock.broker.access.topic_permissions import TopicAccessTable
     from penstock.broker.message import MessageDecoder
     from penstock.broker.vhost import VirtualHost
     from penstock.formats.stage_block import StagedRows
@@ -61,7 +63,8 @@ class Staging:
                 headers={"Retry-After": "1"},
             )
         vhost, access = enter(node, self._user, self._vhost)
-        judge = PublisherJudge(vhost, access, node.state.streams.decoder)
+        topics = node.state.topic_access
+        judge = PublisherJudge(vhost, access, topics, node.state.streams.decoder)
         if self._exchange is not None:
             judge.check_exchange(self._exchange)
         check = RowCheck(self._rows, judge, self._has_checksums)
@@ -80,17 +83,26 @@ class Staging:
 class PublisherJudge(RowJudge):
     """Says whether a user may publish what rows hold."""
 
-    def __init__(self, vhost: VirtualHost, access: Access, decoder: MessageDecoder) -> None:
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        access: Access,
+        topics: TopicAccessTable,
+        decoder: MessageDecoder,
+    ) -> None:
         self._vhost = vhost
         self._access = access
+        self._topics = topics
         self._decoder = decoder
         self._exchanges: set[str] = set()
 
     def see_address(self, exchange: str, routing_key: str) -> None:
-        del routing_key
         if exchange not in self._exchanges:
             self.check_exchange(exchange)
             self._exchanges.add(exchange)
+        if self._vhost.exchanges[exchange].kind == TOPIC:
+            user, vhost = self._access.user, self._vhost.name
+            self._topics.check(user, vhost, exchange, Permission.WRITE, routing_key)
 
     def see_header(self, header: bytes) -> int:
         try:

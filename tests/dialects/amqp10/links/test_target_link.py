@@ -7,7 +7,12 @@ import pytest
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.topology import BindQueue, DeleteQueue
+from penstock.broker.topology import (
+    BindQueue,
+    ClearTopicPermissions,
+    DeleteQueue,
+    SetTopicPermissions,
+)
 from penstock.dialects.amqp10.links.target_outcomes import CREDIT, CREDIT_WHEN_REFUSED
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import (
@@ -185,6 +190,39 @@ def test_the_subject_is_the_routing_key_where_the_address_has_none(house: House)
     assert sender.outcomes == ["accepted", "released", "accepted"]
     keys = [entry.message.address.routing_key for entry in queue.browse(10)]
     assert keys == ["a.b", "a.c"]
+
+
+def test_a_topic_permission_is_asked_for_each_routing_key(house: House) -> None:
+    queue = house.declare("q")
+    house.node.apply_to_vhost("/", BindQueue("q", "amq.topic", "#"), house.now)
+    sender = producer(house, None)
+    refused = Properties(to="/exchanges/amq.topic/b.a").encode()
+    sender.send(b"1", head=refused)
+    house.node.apply(SetTopicPermissions("guest", "/", "amq.topic", "^a", ""), house.now)
+    sender.send(b"2", head=refused)
+    sender.send(b"3", head=Properties(to="/exchanges/amq.topic/a.b").encode())
+    sender.send(b"4", head=refused)
+    house.node.apply(ClearTopicPermissions("guest", "/"), house.now)
+    sender.send(b"5", head=refused)
+    assert sender.outcomes == ["accepted", "rejected", "accepted", "rejected", "accepted"]
+    assert queue.message_count == 3
+    outcome = sorted(sender.listener.outcomes.items())[1][1]
+    assert isinstance(outcome, Rejected)
+    assert outcome.error is not None
+    assert outcome.error.condition == "amqp:unauthorized-access"
+    assert outcome.error.description == (
+        "access to topic 'b.a' in exchange 'amq.topic' in vhost '/' refused for user 'guest'"
+    )
+
+
+def test_a_link_to_a_topic_exchange_ends_with_a_subject_that_is_not_permitted(
+    house: House,
+) -> None:
+    house.node.apply(SetTopicPermissions("guest", "/", "amq.topic", "^a", ""), house.now)
+    sender = producer(house, "/exchanges/amq.topic")
+    sender.send(b"1", head=Properties(subject="a").encode())
+    sender.send(b"2", head=Properties(subject="b").encode())
+    assert [fault[1] for fault in sender.peer.link_faults] == ["amqp:unauthorized-access"]
 
 
 def test_an_anonymous_terminus_goes_by_to(house: House) -> None:

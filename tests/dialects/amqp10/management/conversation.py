@@ -1,6 +1,7 @@
 """A client of the management node without links: requests as octets, responses read back."""
 
 from penstock.broker.access.permissions import Access
+from penstock.broker.access.topic_permissions import TopicAccessTable
 from penstock.broker.shared_services import SharedServices
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp10.management.answering import answer
@@ -29,7 +30,7 @@ class Conversation:
         self.vhost = vhost or VirtualHost("/", SharedServices())
         access = Access("ada", "/")
         access.grant(configure, ".*", ".*")
-        self.principal = Principal("ada", self.vhost, access)
+        self.principal = Principal("ada", self.vhost, access, TopicAccessTable())
         self.connection = connection
 
     def ask(self, method: str, to: str, body: object = None) -> Answer:

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.broker.access.permissions import Access
+from penstock.broker.access.topic_permissions import TopicAccessTable
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import (
@@ -66,7 +67,8 @@ class World:
         self.vhost = self.host.vhost
         self.access = Access("user", "/")
         self.access.grant(".*", ".*", ".*")
-        self.principal = Principal("user", self.vhost, self.access)
+        self.topics = TopicAccessTable()
+        self.principal = Principal("user", self.vhost, self.access, self.topics)
         self.entropy = CountingEntropy()
         # Whether bare names that are missing are created.
         self.creates_queues = False

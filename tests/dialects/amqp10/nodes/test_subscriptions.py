@@ -3,10 +3,16 @@
 import pytest
 
 from penstock.broker.errors import (
+    AccessRefused,
     NotFound,
     PreconditionFailed,
 )
-from penstock.broker.topology import DeclareExchange, DeclareQueue, SetVhostLimits
+from penstock.broker.topology import (
+    DeclareExchange,
+    DeclareQueue,
+    SetTopicPermissions,
+    SetVhostLimits,
+)
 from penstock.dialects.amqp10.nodes.addresses import queue_address
 from penstock.dialects.amqp10.nodes.filters import described_no_local, described_selector
 from penstock.dialects.amqp10.nodes.nodes import (
@@ -42,6 +48,17 @@ def test_a_source_on_an_exchange_is_a_queue_of_its_own(world: World) -> None:
     assert world.publish("news", "a.b", b"m") == [two.queue.name]
     world.vhost.connection_ended(OWN, 0)
     assert world.publish("news", "a.b", b"m") == []
+
+
+def test_a_subscription_needs_a_topic_permission_for_its_key(world: World) -> None:
+    world.topics.grant(SetTopicPermissions("user", "/", "news", "", "^a"))
+    queues = set(world.vhost.queues)
+    with pytest.raises(AccessRefused, match="access to topic 'b' in exchange 'news' in vhost '/'"):
+        world.source(Source("/exchanges/news/b"))
+    with pytest.raises(AccessRefused, match="access to topic '#'"):
+        world.source(Source("news"))
+    assert set(world.vhost.queues) == queues
+    world.source(Source("/exchanges/news/a"))
 
 
 def test_a_subscription_outlives_a_detach_within_its_session(world: World) -> None:

@@ -15,6 +15,7 @@ pile up in the queue: a second consumer drops it (`Discarding`).
 
 from typing import Final
 
+from penstock.broker.access.permissions import Permission
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotFound, PreconditionFailed
@@ -128,7 +129,8 @@ def subscribe(
 ) -> Subscribed:
     """Everything is checked before anything is made."""
     name = wish.queue_name() if wish.is_kept else server_named(entropy)
-    principal.check(BindQueue(name, address.exchange))
+    # Before it is known with which key, so that nobody is told which exchanges there are.
+    principal.access.check_command(BindQueue(name, address.exchange), False)
     exchange = vhost.exchange(address.exchange)
     selection = read_selection(
         source.filter_,
@@ -139,6 +141,7 @@ def subscribe(
     )
     key = _binding_key(address, selection, place_of(exchange))
     arguments = selection.binding_arguments or {}
+    principal.check_topic(Permission.READ, exchange, key)
     exchange.check_binding(key, arguments)
     facts = _facts(wish, exchange_address(exchange.name, key), selection) if wish.is_kept else {}
     declare = DeclareQueue(

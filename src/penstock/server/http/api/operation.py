@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.access import tags
 from penstock.server.http.api.schema import ANYTHING, TEXT, Schema
-from penstock.server.http.login import LISTERS, WATCHERS
 from penstock.server.http.request_parts import named
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from penstock.server.http.login import Caller
 
 # Who may ask, by RabbitMQ's tags.
-MANAGEMENT: Final = LISTERS
-MONITORING: Final = WATCHERS
-POLICYMAKER: Final = frozenset({"policymaker", "administrator"})
-ADMINISTRATOR: Final = frozenset({"administrator"})
+MANAGEMENT: Final = tags.MANAGEMENT
+MONITORING: Final = tags.MONITORING
+POLICYMAKER: Final = tags.POLICYMAKER
+ADMINISTRATOR: Final = tags.ADMINISTRATOR
 # Every user who can log in, whatever the tags.
 ANYBODY: Final[frozenset[str]] = frozenset()
 
