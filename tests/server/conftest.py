@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.server import opened
+from tests.support.identities import Identities, make_identities
 from tests.support.served import Served, served_processes
 
 
@@ -18,3 +19,8 @@ def everything_is_closed() -> Iterator[None]:
 def served() -> Iterator[Served]:
     with served_processes() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def identities(tmp_path_factory: pytest.TempPathFactory) -> Identities:
+    return make_identities(tmp_path_factory.mktemp("identities"))

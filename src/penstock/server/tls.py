@@ -119,14 +119,20 @@ def _no_password() -> str:
     raise ValueError("the key is encrypted; decrypt it (openssl pkey -in KEY -out PLAIN_KEY)")
 
 
+def _not_pem(said: str) -> str:
+    """OpenSSL names the part of itself that could not read the file."""
+    if "PEM lib" in said:
+        return "it is not a PEM file with a certificate, or the private key is not one"
+    return said
+
+
 def _unusable(kind: str, file: Path, purpose: str, error: Exception) -> BadCertificate:
     reason = str(error)
     if isinstance(error, ssl.SSLError):
         reason = {
-            "NO_START_LINE": "it is not a PEM file with a certificate and its private key",
             "NO_CERTIFICATE_OR_CRL_FOUND": "it is not a PEM file with certificates",
             "KEY_VALUES_MISMATCH": "the private key does not belong to the certificate",
-        }.get(error.reason or "", str(error))
+        }.get(error.reason or "", _not_pem(str(error)))
     elif isinstance(error, OSError) and error.strerror:
         reason = error.strerror
     return BadCertificate(f"cannot use the {kind} {file} for {purpose}: {reason}")

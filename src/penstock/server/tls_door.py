@@ -89,6 +89,7 @@ class TlsDoor(TlsOwner, Handshakes):
         if self._is_closed or (server.is_full() and not self.cut_oldest()):
             if not self._is_closed:
                 server.refuse_for_limit()
+            self._let_linger(protocol)
             return False
         self._handshakes[protocol] = server.now() + server.node.configuration.limits.handshake_ms
         return True
@@ -103,16 +104,19 @@ class TlsDoor(TlsOwner, Handshakes):
 
     def handshake_failed(self, protocol: TlsProtocol, reason: str) -> None:
         if self._handshakes.pop(protocol, None) is not None:
-            # It is read on until the peer closes it as well, or the reason would not reach it.
-            transport = SocketTransport(protocol.raw)
-            self._failed[protocol] = transport
-            self._server.finished(transport, None)
+            self._let_linger(protocol)
         host, port = protocol.peer
         # A port scan, or a probe of a load balancer, says nothing.
         severity = Severity.WARNING if protocol.has_spoken else Severity.DEBUG
         party = Party(peer_host=host, peer_port=port)
         event = Event(EventKind.TLS_HANDSHAKE_FAILED, severity, party, reason, {})
         self._server.node.container.events.record(event)
+
+    def _let_linger(self, protocol: TlsProtocol) -> None:
+        """It is read on until the peer closes it as well, or the reason would not reach it."""
+        transport = SocketTransport(protocol.raw)
+        self._failed[protocol] = transport
+        self._server.finished(transport, None)
 
     def gone(self, protocol: TlsProtocol) -> None:
         self._handshakes.pop(protocol, None)
