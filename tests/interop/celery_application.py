@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from celery import Celery, Task
@@ -14,6 +15,8 @@ application = Celery(
     task_send_sent_event=True,
     worker_send_task_events=True,
     broker_connection_retry_on_startup=True,
+    # Files of certificates, for a broker that speaks TLS.
+    broker_use_ssl=json.loads(os.environ.get("INTEROP_TLS", "null")),
 )
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from penstock import Broker
 from tests.interop import foreign_clients
+from tests.support.identities import Identities, make_identities
 
 
 @pytest.fixture(scope="session")
@@ -89,3 +90,8 @@ def rabbitmq_amqp_client() -> Path:
 @pytest.fixture(scope="session")
 def rhea() -> Path:
     return foreign_clients.node_packages("rhea")
+
+
+@pytest.fixture(scope="session")
+def identities(tmp_path_factory: pytest.TempPathFactory) -> Identities:
+    return make_identities(tmp_path_factory.mktemp("identities"))
