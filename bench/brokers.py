@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.certificates import make_certificate
 from bench.running import (
     HOST,
     BrokerUnavailableError,
@@ -29,7 +30,10 @@ PURE = "pure"
 READY_SECONDS_MAX = 60.0
 FIRST_READY_SECONDS_MAX = 600.0
 
-READY_LINE = re.compile(r"penstock ready amqp=(?P<host>[^: ]+):(?P<port>\d+).*? pid=(?P<pid>\d+)")
+READY_LINE = re.compile(
+    r"penstock ready amqp=(?P<host>[^: ]+):(?P<port>\d+)"
+    r"( amqps=[^: ]+:(?P<tls_port>\d+))?.*? pid=(?P<pid>\d+)"
+)
 
 
 class RabbitMQ(RunningBroker):
@@ -73,7 +77,7 @@ class RabbitMQ(RunningBroker):
 
     def _environment(self, port_mapper_port: int) -> dict[str, str]:
         (self._folder / "plugins").write_text("[rabbitmq_amqp1_0].\n")
-        (self._folder / "rabbitmq.conf").write_text("log.file.level = warning\n")
+        (self._folder / "rabbitmq.conf").write_text(self._settings())
         return {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "LANG": "C.UTF-8",
@@ -91,6 +95,21 @@ class RabbitMQ(RunningBroker):
             "ERL_EPMD_PORT": str(port_mapper_port),
             "ERL_EPMD_ADDRESS": HOST,
         }
+
+    def _settings(self) -> str:
+        if not self.is_secure:
+            return "log.file.level = warning\n"
+        self.tls_port = self.tls_port or free_port()
+        certificate = make_certificate(self._folder, HOST)
+        return (
+            "log.file.level = warning\n"
+            f"listeners.ssl.default = {HOST}:{self.tls_port}\n"
+            f"ssl_options.cacertfile = {certificate.file}\n"
+            f"ssl_options.certfile = {certificate.file}\n"
+            f"ssl_options.keyfile = {certificate.key}\n"
+            "ssl_options.verify = verify_none\n"
+            "ssl_options.fail_if_no_peer_cert = false\n"
+        )
 
     def data_bytes(self) -> int:
         return disk_bytes(self._folder / "data")
@@ -131,7 +150,12 @@ class Penstock(RunningBroker):
         super().__init__()
 
     def _arguments(self) -> list[str]:
-        return ["serve", "--host", HOST, "--port", "0"]
+        arguments = ["serve", "--host", HOST, "--port", "0"]
+        if self.is_secure:
+            certificate = make_certificate(self._folder, HOST)
+            arguments += ["--tls-port", "0", "--tls-cert", str(certificate.file)]
+            arguments += ["--tls-key", str(certificate.key)]
+        return arguments
 
     def _launch(self, started: float) -> None:
         with (self._folder / "output").open("w") as output:
@@ -151,6 +175,7 @@ class Penstock(RunningBroker):
             time.sleep(0.001)
         self.ready_seconds = time.perf_counter() - started
         self.port = int(found["port"])
+        self.tls_port = int(found["tls_port"] or 0)
         self.pid = int(found["pid"])
         self.version = f"{penstock_version()} {self.build()}"
 
@@ -215,6 +240,11 @@ def penstock_version() -> str:
         re.MULTILINE,
     )
     return declared[1] if declared else "unknown"
+
+
+def listening_with_tls(kind: type[RunningBroker]) -> type[RunningBroker]:
+    """The same broker with a second listener. Not the rule: an older build may have none."""
+    return type(kind.__name__, (kind,), {"is_secure": True})
 
 
 BROKERS: dict[str, type[RunningBroker]] = {

@@ -8,7 +8,8 @@ from bench.plan import LoadPlan, acknowledged, fanned_out, paired
 
 MIXED_DURABLE = "mixed-durable"
 MIXED_MODES = ("mixed", MIXED_DURABLE)
-MODES = ("transient", "confirm", "fanout4", "fanout16", *MIXED_MODES, "durable", "amqp10")
+TLS = "tls"
+MODES = ("transient", "confirm", TLS, "fanout4", "fanout16", *MIXED_MODES, "durable", "amqp10")
 # What is published there must be kept, so Penstock is started with a data directory.
 DURABLE_MODES = ("durable", MIXED_DURABLE)
 SIZES = (100, 1000)

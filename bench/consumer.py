@@ -62,7 +62,7 @@ class ConsumingLane:
     """One connection. Held by the process's loop, which calls `read` when there is something."""
 
     def __init__(self, plan: LoadPlan, index: int, board: Board) -> None:
-        self.session = Session(plan.host, plan.port)
+        self.session = Session(plan.host, plan.port, authority=plan.authority)
         self.session.consume(
             plan.consumers[index],
             automatic_acks=plan.automatic_acks,

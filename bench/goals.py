@@ -45,6 +45,7 @@ class Ratios:
 GOALS: dict[tuple[str, str], Goals] = {
     ("penstock", "transient"): Goals(8.0, 1 / 12, 2.5, 1.8),
     ("penstock", "confirm"): Goals(8.0, 1 / 12, 4.0, 3.0),
+    ("penstock", "tls"): Goals(8.0, rate_sizes=(1000,)),
     ("penstock", "fanout4"): Goals(rate_ratio_min=10.0),
     ("penstock", "amqp10"): Goals(8.0, None, 5.0),
     ("penstock-data", "durable"): Goals(8.0, None, 5.0, rate_sizes=SIZES),

@@ -73,7 +73,7 @@ class Load:
         self.folder = Path(self._folder.name)
         plan.save(self.folder / "plan.json")
         self.board = Board(self.folder / "board", len(plan.publishers), len(plan.consumers))
-        self._admin = Session(plan.host, plan.port)
+        self._admin = Session(plan.host, plan.port, authority=plan.authority)
         self._declare()
         self._processes = [self._start(module) for module in (consumer, publisher)]
 

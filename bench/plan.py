@@ -71,6 +71,8 @@ class LoadPlan:
     burst_max: int = 1_000_000
     rate: float = 0.0
     """Messages a second; only the paced publisher looks at it."""
+    authority: str = ""
+    """The file of who has signed the broker's certificate; empty is without TLS."""
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -126,6 +128,11 @@ def acknowledged(plan: LoadPlan, *, durable: bool = False, queue_type: str = "")
     return dataclasses.replace(
         plan, confirms=True, automatic_acks=False, durable=durable, queue_type=queue_type
     )
+
+
+def encrypted(plan: LoadPlan, port: int, authority: str) -> LoadPlan:
+    """The same load over TLS."""
+    return dataclasses.replace(plan, port=port, authority=authority)
 
 
 def fanned_out(host: str, port: int, prefix: str, pairs: int, size: int, width: int) -> LoadPlan:

@@ -75,7 +75,7 @@ class PublishingLane:
 
     def __init__(self, plan: LoadPlan, index: int, board: Board) -> None:
         lane = plan.publishers[index]
-        self.session = Session(plan.host, plan.port)
+        self.session = Session(plan.host, plan.port, authority=plan.authority)
         if plan.confirms:
             self.session.call(frames.CONFIRM_SELECT, b"\0", frames.CONFIRM_SELECT_OK)
         self.socket = self.session.socket
@@ -126,7 +126,11 @@ class PublishingLane:
         return True
 
     def heard(self) -> None:
-        data = self.socket.recv(1 << 18)
+        try:
+            data = self.socket.recv(1 << 18)
+        except BlockingIOError:
+            # A record of TLS that is not complete.
+            return
         if not data:
             raise PublishRefusedError("the broker closed the connection of a publisher")
         self._ledger.feed(data)

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench import report
-from bench.brokers import BROKERS
-from bench.cases import MIXED_MODES, MIXED_SIZE, MODES, PAIRS, SIZES, Case
+from bench.brokers import BROKERS, listening_with_tls
+from bench.cases import MIXED_MODES, MIXED_SIZE, MODES, PAIRS, SIZES, TLS, Case
 from bench.confirms import PublishRefusedError
 from bench.consumer import MiscountedDeliveriesError
 from bench.extras import EXTRAS
@@ -106,11 +106,14 @@ def numbers(text: str | None) -> list[int]:
     return [int(number) for number in text.split(",")] if text else []
 
 
-def start(names: list[str], results: Results, console: Console) -> dict[str, RunningBroker]:
+def start(
+    names: list[str], results: Results, console: Console, *, with_tls: bool = False
+) -> dict[str, RunningBroker]:
     brokers = {}
     for name in names:
         try:
-            broker = BROKERS[name]()
+            kind = BROKERS[name]
+            broker = listening_with_tls(kind)() if with_tls else kind()
         except BrokerUnavailableError as unavailable:
             results.skipped[name] = str(unavailable)
             console.print(f"[yellow]skipping {name}: {escape(str(unavailable))}[/]")
@@ -229,7 +232,8 @@ def main(arguments: list[str] | None = None) -> int:
     raise_descriptor_limit()
     settings = {name: getattr(options, name) for name in ("seconds", "rounds", "cases")}
     results = Results(machine_facts(), settings)
-    brokers = start(needed(options.cases, options.brokers), results, console)
+    wanted = needed(options.cases, options.brokers)
+    brokers = start(wanted, results, console, with_tls=TLS in options.cases)
     try:
         for case in throughput_cases(options):
             if aims := targets(case.mode, options.brokers, brokers):

@@ -42,14 +42,19 @@ class RunningBroker(abc.ABC):
     name: str
     version: str
 
+    # Whether it listens with TLS as well.
+    is_secure = False
+
     def __init__(self) -> None:
         self.port = 0
+        self.tls_port = 0
         self.pid = 0
         # From the start of the command: until it says that it is ready (None: it says nothing
         # that could be waited for), and until a client has logged in.
         self.ready_seconds: float | None = None
         self.startup_seconds = 0.0
         self._folder = Path(tempfile.mkdtemp(prefix=f"penstock-bench-{self.name}-"))
+        self.authority = self._folder / "certificate.pem"
         self._process: subprocess.Popen[str] | None = None
         self.start()
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from bench import frames
+from bench.secure_socket import SecureSocket
 
 # What every broker here offers as its default; agreeing on one number keeps the work equal.
 FRAME_SIZE_MAX = 131_072
@@ -31,11 +32,14 @@ class BrokerRefusedError(Exception):
 class Session:
     """Held by the loader and by each load process; owns its socket until `close`."""
 
-    def __init__(self, host: str, port: int, *, channel: bool = True) -> None:
+    def __init__(self, host: str, port: int, *, channel: bool = True, authority: str = "") -> None:
+        """With the file of an authority it speaks TLS."""
         self.socket = socket.create_connection((host, port), timeout=ANSWER_SECONDS_MAX)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""
         try:
+            if authority:
+                self.socket = SecureSocket(self.socket, authority, host)
             self._open(channel=channel)
         except BaseException:
             self.socket.close()

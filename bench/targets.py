@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Mapping
 
-from bench.cases import DURABLE_MODES, MODES, Case
+from bench.cases import DURABLE_MODES, MODES, TLS, Case
 from bench.extras import EXTRAS
-from bench.plan import STREAM, LoadPlan
+from bench.plan import STREAM, LoadPlan, encrypted
 from bench.results import REFERENCE, REFERENCE_QUORUM
 from bench.running import HOST, RunningBroker
 from bench.storage_cases import storing
@@ -23,7 +23,10 @@ class Target:
     queue_type: str = ""
 
     def plan(self, case: Case, prefix: str) -> LoadPlan:
-        return case.plan(HOST, self.broker.port, f"{prefix}.{self.name}", self.queue_type)
+        plan = case.plan(HOST, self.broker.port, f"{prefix}.{self.name}", self.queue_type)
+        if case.mode == TLS:
+            return encrypted(plan, self.broker.tls_port, str(self.broker.authority))
+        return plan
 
 
 def durable_brokers(names: list[str]) -> list[str]:

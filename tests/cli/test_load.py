@@ -14,6 +14,7 @@ from penstock.cli.load import command
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
 from penstock.formats import ledger_records as form
+from tests.support.identities import make_identities
 
 
 @pytest.fixture
@@ -136,3 +137,30 @@ def test_a_ledger_tells_what_each_client_did(broker: Broker, tmp_path: Path) -> 
     assert (counts[form.PUBLISHED], counts[form.CONFIRMED], counts[form.REFUSED]) == (500, 497, 3)
     # Each message goes to both queues.
     assert counts[form.RECEIVED] >= 2 * 497
+
+
+def test_a_broker_that_asks_for_a_certificate_is_loaded_over_tls(tmp_path: Path) -> None:
+    identities = make_identities(tmp_path)
+    with Broker(tls=identities.mutual()) as broker:
+        uri = f"amqps://guest:guest@localhost:{broker.tls_port}"
+        ours = ("--uri", uri, "--json", "--messages", "500", "--ca", str(identities.ours.file))
+        code, _, errors = run(*ours)
+        assert code == 3
+        assert "Traceback" not in errors
+        shown = ("--cert", str(identities.client.file), "--key", str(identities.client.key))
+        code, out, errors = run(*ours, *shown)
+        assert code == 0, errors
+        assert json.loads(out)["confirmed"] == 500
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--uri", "amqp://localhost", "--ca", "ca.pem"], "need an amqps:// address"),
+        (["--uri", "amqps://localhost", "--key", "key.pem"], "--key needs --cert"),
+    ],
+)
+def test_files_of_tls_that_have_no_use_are_refused(options: list[str], told: str) -> None:
+    code, _, errors = run(*options)
+    assert code == 2
+    assert told in " ".join(errors.replace("│", " ").split())

@@ -22,8 +22,8 @@ import pika
 import pika.exceptions
 import pytest
 from celery import Celery
-from kombu import Connection as KombuConnection
 from kombu import pools
+from kombu.connection import Connection as KombuConnection
 
 from penstock import Broker
 from tests.support.certificates import Certificate
@@ -136,7 +136,7 @@ def test_aio_pika(served: Served) -> None:
 
 
 def test_kombu(served: Served, unique: Callable[[str], str]) -> None:
-    with KombuConnection(f"{served.url}//", ssl=served.options()) as connection:
+    with KombuConnection(f"{served.url}//", ssl=served.options()) as connection:  # type: ignore[no-untyped-call]
         queue = connection.SimpleQueue(unique("kombu"))
         queue.put({"n": 1})
         message = queue.get(timeout=PATIENCE_SECONDS)
@@ -241,7 +241,9 @@ def proton_trip(served: Served, port: int, queue: str) -> None:
     for _ in range(COUNT):
         sender.send(proton.Message(body=BODY))
     for _ in range(COUNT):
-        assert bytes(receiver.receive(PATIENCE_SECONDS).body) == BODY
+        body = receiver.receive(PATIENCE_SECONDS).body
+        assert isinstance(body, bytes | memoryview)
+        assert bytes(body) == BODY
         receiver.accept()
     connection.close()
 

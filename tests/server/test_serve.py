@@ -9,6 +9,8 @@ import pika.exceptions
 import pytest
 
 from tests.server.opened import pika_connection
+from tests.server.tls_client import opened
+from tests.support.identities import Identities
 from tests.support.served import Served, amqp_port, ready_facts
 
 
@@ -72,3 +74,60 @@ def test_a_missing_configuration_file_is_said_clearly(served: Served, tmp_path: 
     code, errors = served.refused("--config", str(tmp_path / "nowhere.toml"))
     assert code == 2
     assert "cannot read the configuration file" in errors
+
+
+def test_tls_can_be_beside_the_plain_port_or_instead_of_it(
+    served: Served, identities: Identities
+) -> None:
+    server = identities.server
+    files = ("--tls-cert", str(server.file), "--tls-key", str(server.key), "--tls-port=0")
+    both = served.ready(*files)
+    assert list(both)[:3] == ["amqp", "amqps", "http"]
+    alone = served.ready(*files, "--no-plain")
+    assert "amqp" not in alone
+    for facts in (both, alone):
+        opened(identities.context(), int(facts["amqps"].rpartition(":")[2])).socket.close()
+
+
+def test_the_file_and_the_options_of_tls_are_put_together(
+    served: Served, identities: Identities, tmp_path: Path
+) -> None:
+    file = tmp_path / "penstock.toml"
+    server = identities.server
+    file.write_text(
+        f'[listen]\nplain = false\n[tls]\nport = 0\ncertificate = "{identities.client.file}"\n'
+        f'key = "{identities.client.key}"\n'
+    )
+    override = ("--tls-cert", str(server.file), "--tls-key", str(server.key))
+    facts = served.ready(
+        "--config", str(file), *override, "--tls-client-ca", str(identities.ours.file)
+    )
+    port = int(facts["amqps"].rpartition(":")[2])
+    opened(identities.context(identities.client), port).socket.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--no-plain"], "Name the certificate with --tls-cert FILE"),
+        (["--tls-port=0"], "--tls-port needs --tls-cert FILE"),
+        (["--tls-key=nowhere.pem"], "needs tls.certificate"),
+        (["--tls-client-ca=nowhere.pem"], "needs tls.certificate"),
+        (["--tls-cert=nowhere.pem"], "cannot use the certificate nowhere.pem for AMQP"),
+    ],
+)
+def test_tls_that_cannot_be_had_is_said(served: Served, options: list[str], told: str) -> None:
+    code, errors = served.refused("--port=0", *options)
+    assert code == 2
+    assert told in " ".join(errors.replace("│", " ").split())
+
+
+def test_a_taken_tls_port_is_said_with_what_to_do(served: Served, identities: Identities) -> None:
+    server = identities.server
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        files = ("--tls-cert", str(server.file), "--tls-key", str(server.key))
+        code, errors = served.refused("--port=0", *files, "--tls-port", str(port))
+    assert code == 1
+    assert f"cannot listen on 127.0.0.1:{port} for TLS" in errors
+    assert "--tls-port N" in errors

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import urlencode
 
 import typer
 from rich.console import Console
@@ -21,6 +22,18 @@ COULD_NOT_RUN: Final = 3
 
 
 UriOption = Annotated[str, typer.Option("--uri", help="AMQP address of the broker.")]
+CaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca", help="PEM file with the authority of an amqps:// broker. [default: the system's]"
+    ),
+]
+CertOption = Annotated[
+    Path | None, typer.Option("--cert", help="PEM file with a client certificate to show.")
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--key", help="PEM file with its private key. [default: in --cert]")
+]
 ModeOption = Annotated[
     Mode,
     typer.Option(
@@ -96,6 +109,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 
 def command(
     uri: UriOption = "amqp://guest:guest@localhost:5672",
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
     mode: ModeOption = Mode.CONFIRM,
     size: SizeOption = 100,
     seconds: SecondsOption = None,
@@ -123,7 +139,7 @@ def command(
     """
     try:
         plan = make_plan(
-            uri=uri,
+            uri=with_certificates(uri, ca, cert, key),
             run=int.from_bytes(os.urandom(4), "big"),
             mode=mode,
             size=size,
@@ -146,6 +162,19 @@ def command(
     except PlanRefused as refused:
         raise typer.BadParameter(str(refused)) from refused
     raise typer.Exit(run_and_print(plan, as_json=as_json))
+
+
+def with_certificates(uri: str, ca: Path | None, cert: Path | None, key: Path | None) -> str:
+    """The address with the files of TLS in it, under RabbitMQ's names."""
+    files = {"cacertfile": ca, "certfile": cert, "keyfile": key}
+    named = {name: str(file) for name, file in files.items() if file is not None}
+    if not named:
+        return uri
+    if not uri.startswith("amqps://"):
+        raise typer.BadParameter("--ca, --cert and --key need an amqps:// address in --uri")
+    if key is not None and cert is None:
+        raise typer.BadParameter("--key needs --cert FILE")
+    return f"{uri}{'&' if '?' in uri else '?'}{urlencode(named)}"
 
 
 def run_and_print(plan: Plan, *, as_json: bool) -> int:
