@@ -13,7 +13,6 @@ from penstock.broker.topology import (
     DeleteUser,
     PutUser,
     SetPermissions,
-    SetTopicPermissions,
 )
 from penstock.client.events import ConnectionClosed
 from tests.seeds.doubles import NOW, House
@@ -87,7 +86,7 @@ def test_imported_definitions_are_told_once() -> None:
     definitions.steps = [
         BrokerStep("vhosts[0]", AddVhost("v")),
         VhostStep("queues[0]", "v", DeclareQueue("q", durable=True)),
-        BrokerStep("p[0]", SetTopicPermissions("guest", "v", "amq.topic", "a", "b")),
+        BrokerStep("permissions[0]", SetPermissions("guest", "v", "a", "b", "c")),
     ]
     house.node.import_definitions(definitions, NOW, ACTOR, "orders.json")
     assert "q" in house.node.state.vhost("v").queues

@@ -56,6 +56,7 @@ _STREAM: Final = "/api/streams/{vhost}/{name}"
 _OWNER: Final = "/api/leases/{vhost}/{queue}/{owner}"
 _SINK: Final = "/api/sinks/{vhost}/{sink}"
 _WEBSOCKETS: Final = ("/", "/ws")
+_API: Final = "/api/"
 FORBIDDEN: Final = 403
 _HELP: Final = "docs/HTTP.md lists the paths."
 
@@ -146,7 +147,7 @@ class Gate:
         self._request_count = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        scope["path"] = _plain(scope["raw_path"].decode("ascii", "replace"))
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         elif scope["path"] in {LIVE_PATH, READY_PATH} and not changes_something(scope["method"]):
@@ -195,6 +196,11 @@ class Gate:
         objection = self._health.objection(path)
         headers = {"Retry-After": str(RETRY_SECONDS)} if objection else {}
         return JsonAnswer(answer_body(path, objection), 503 if objection else 200, headers)
+
+
+def _plain(path: str) -> str:
+    """RabbitMQ takes a slash at the end of a path of its API, and some of its clients send one."""
+    return path.rstrip("/") if path.startswith(_API) else path
 
 
 class Sending:

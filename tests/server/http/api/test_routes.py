@@ -22,3 +22,9 @@ def test_the_document_describes_every_operation(pages: Pages) -> None:
     paths = document["paths"]
     assert isinstance(paths, dict)
     assert "get" in paths["/api/whoami"]
+
+
+def test_a_slash_at_the_end_of_a_path_changes_nothing(pages: Pages) -> None:
+    """Flower asks for the queues of the default virtual host with two of them."""
+    for path in ("/api/whoami/", "/api/queues//", "/api/exchanges/%2F/"):
+        assert pages.get(path).status_code == 200

@@ -12,7 +12,7 @@ from penstock.server.http.api.nodes import NodePages
 from penstock.server.http.api.overview import OverviewPages
 from penstock.server.http.api.peek import PeekPages
 from penstock.server.http.api.queue_changes import QueueChanges
-from penstock.server.http.api.queue_pages import QueuePages
+from penstock.server.http.api.queue_pages import MessageQueuePages
 from penstock.server.http.api.sampler import Sampler
 from penstock.server.http.api.vhost_pages import VhostPages
 from penstock.server.http.api.whoami import WhoAmI
@@ -36,7 +36,7 @@ def all_operations(line: BrokerLine, data: Path | None) -> list[Operation]:
         *QueueChanges(line).operations(),
         *MovePages(line).operations(),
         *PeekPages(line).operations(),
-        *QueuePages(line, sampler).operations(),
+        *MessageQueuePages(line, sampler).operations(),
         *ExchangePages(line).operations(),
         *VhostPages(line, sampler).operations(),
     ]

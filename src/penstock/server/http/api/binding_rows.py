@@ -10,7 +10,7 @@ from urllib.parse import quote_plus
 from penstock.broker.access.permissions import DEFAULT_EXCHANGE_ALIAS
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
 from penstock.broker.definitions.exporting import exported_table
-from penstock.server.http.api.schema import TABLE, TEXT
+from penstock.server.http.api.schema import TABLE, TEXT, one_of
 from penstock.server.http.api.stats import row_schema
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ BINDING_SCHEMA = row_schema(
     {
         "arguments": TABLE,
         "destination": TEXT,
-        "destination_type": TEXT,
+        "destination_type": one_of("queue", "exchange"),
         "properties_key": TEXT,
         "routing_key": TEXT,
         "source": TEXT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.server.http.api.connection_rows import (
+    CHANNEL_PROPERTIES,
     CHANNEL_SCHEMA,
     CONNECTION_SCHEMA,
     CONSUMER_SCHEMA,
@@ -38,7 +39,7 @@ STEP_COUNT: Final = 50
 _SHORT = row_schema({"name": TEXT, "node": TEXT, "user": TEXT, "vhost": TEXT})
 _CHANNEL_WITH_CONSUMERS = row_schema(
     {
-        **CHANNEL_SCHEMA["properties"],  # type: ignore[dict-item]
+        **CHANNEL_PROPERTIES,
         "consumer_details": list_of(CONSUMER_SCHEMA),
         "deliveries": list_of(TABLE),
         "publishes": list_of(TABLE),

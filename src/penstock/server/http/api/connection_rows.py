@@ -15,7 +15,7 @@ from penstock.server.http.api.sampler import (
     connection_numbers,
 )
 from penstock.server.http.api.samples import DATA_RATES, MESSAGE_RATES
-from penstock.server.http.api.schema import BOOLEAN, COUNT, INTEGER, TABLE, TEXT, object_of
+from penstock.server.http.api.schema import BOOLEAN, COUNT, INTEGER, TABLE, TEXT, Schema, object_of
 from penstock.server.http.api.stats import (
     NULLABLE_TEXT,
     message_stats,
@@ -83,28 +83,27 @@ CONSUMER_SCHEMA = row_schema(
         "queue": object_of({}, {"name": TEXT, "vhost": TEXT}),
     }
 )
-CHANNEL_SCHEMA = row_schema(
-    {
-        "acks_uncommitted": COUNT,
-        "confirm": BOOLEAN,
-        "connection_details": _CONNECTION_DETAILS,
-        "consumer_count": COUNT,
-        "global_prefetch_count": COUNT,
-        "message_stats": object_of({}, with_details(CHANNEL, INTEGER)),
-        "messages_unacknowledged": COUNT,
-        "messages_uncommitted": COUNT,
-        "messages_unconfirmed": COUNT,
-        "name": TEXT,
-        "node": TEXT,
-        "number": COUNT,
-        "prefetch_count": COUNT,
-        "state": TEXT,
-        "transactional": BOOLEAN,
-        "user": TEXT,
-        "user_who_performed_action": TEXT,
-        "vhost": TEXT,
-    }
-)
+CHANNEL_PROPERTIES: dict[str, Schema] = {
+    "acks_uncommitted": COUNT,
+    "confirm": BOOLEAN,
+    "connection_details": _CONNECTION_DETAILS,
+    "consumer_count": COUNT,
+    "global_prefetch_count": COUNT,
+    "message_stats": object_of({}, with_details(CHANNEL, INTEGER)),
+    "messages_unacknowledged": COUNT,
+    "messages_uncommitted": COUNT,
+    "messages_unconfirmed": COUNT,
+    "name": TEXT,
+    "node": TEXT,
+    "number": COUNT,
+    "prefetch_count": COUNT,
+    "state": TEXT,
+    "transactional": BOOLEAN,
+    "user": TEXT,
+    "user_who_performed_action": TEXT,
+    "vhost": TEXT,
+}
+CHANNEL_SCHEMA = row_schema(CHANNEL_PROPERTIES)
 
 
 def connection_name(peer: Peer) -> str:

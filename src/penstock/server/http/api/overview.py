@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from penstock.server.http.api.listing import Row
     from penstock.server.http.api.operation import ApiRequest, Page
     from penstock.server.http.api.sampler import Sampler
-    from penstock.server.http.api.samples import History, Spans
-    from penstock.server.http.api.totals import Totals
+    from penstock.server.http.api.samples import SampleHistory, Spans
+    from penstock.server.http.api.totals import VisibleTotals
     from penstock.server.http.line import BrokerLine
 
 _LISTENER: Final = object_of(
@@ -150,7 +150,7 @@ class OverviewPages:
         return row
 
     def _put_totals(
-        self, row: Row, node: Node, totals: Totals, history: History, spans: Spans
+        self, row: Row, node: Node, totals: VisibleTotals, history: SampleHistory, spans: Spans
     ) -> None:
         numbers = total_numbers(node, totals.sums(), totals.confirmed)
         lengths: Row = {}
@@ -163,7 +163,7 @@ class OverviewPages:
         put_details(churn, TOTAL, numbers, history, span, _CHURN_BEGINS, end)
         row["churn_rates"] = churn
 
-    def _put_visible(self, row: Row, totals: Totals) -> None:
+    def _put_visible(self, row: Row, totals: VisibleTotals) -> None:
         """For a caller who sees some virtual hosts: their sums, with the sums of their rates."""
         numbers = totals.sums()
         histories = [self._sampler.of_vhost(name, False) for name in totals.by_vhost]

@@ -40,7 +40,7 @@ _QUERIES: Final = (
 )
 
 
-class QueuePages:
+class MessageQueuePages:
     """Held by the table of operations."""
 
     def __init__(self, line: BrokerLine, sampler: Sampler) -> None:

@@ -20,7 +20,7 @@ from penstock.server.http.api.samples import (
     SAMPLE_MS,
     SHORT_ROWS_MAX,
     TOTAL_ROWS_MAX,
-    History,
+    SampleHistory,
     Series,
 )
 from penstock.server.memory import can_watch, resident_bytes
@@ -193,19 +193,19 @@ class Sampler:
 
     # What was sampled; copies, so that they can be shown elsewhere.
 
-    def of_queue(self, queue: MessageQueue, is_whole: bool) -> History:
+    def of_queue(self, queue: MessageQueue, is_whole: bool) -> SampleHistory:
         return _taken(self._queues.get(queue), is_whole)
 
-    def of_connection(self, number: int, is_whole: bool) -> History:
+    def of_connection(self, number: int, is_whole: bool) -> SampleHistory:
         return _taken(self._connections.get(number), is_whole)
 
-    def of_channel(self, connection: int, number: int, is_whole: bool) -> History:
+    def of_channel(self, connection: int, number: int, is_whole: bool) -> SampleHistory:
         return _taken(self._channels.get((connection, number)), is_whole)
 
-    def of_vhost(self, name: str, is_whole: bool) -> History:
+    def of_vhost(self, name: str, is_whole: bool) -> SampleHistory:
         return _taken(self._vhosts.get(name), is_whole)
 
-    def of_everything(self, is_whole: bool) -> History:
+    def of_everything(self, is_whole: bool) -> SampleHistory:
         return _taken(self._total.get(""), is_whole)
 
 
@@ -219,7 +219,7 @@ def _kept(known: dict[Key, Series], key: Key, kept: dict[Key, Series], width: in
     return series
 
 
-def _taken(series: Series | None, is_whole: bool) -> History:
+def _taken(series: Series | None, is_whole: bool) -> SampleHistory:
     return NOTHING_SAMPLED if series is None else series.taken(is_whole)
 
 

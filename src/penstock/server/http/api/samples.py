@@ -94,13 +94,13 @@ class Series:
         if len(rows) > self._size_max:
             del rows[: self.width + 1]
 
-    def taken(self, is_whole: bool) -> History:
+    def taken(self, is_whole: bool) -> SampleHistory:
         """A copy of all rows, or of the two that a rate needs."""
         rows = self._rows[:] if is_whole else self._rows[-2 * (self.width + 1) :]
-        return History(rows, self.width + 1)
+        return SampleHistory(rows, self.width + 1)
 
 
-class History:
+class SampleHistory:
     """Rows that no longer change. Held by the request that shows them."""
 
     __slots__ = ("_rows", "_size")
@@ -153,4 +153,4 @@ class History:
 
 
 # Of something that was not sampled yet.
-NOTHING_SAMPLED: Final = History(array("q"), 1)
+NOTHING_SAMPLED: Final = SampleHistory(array("q"), 1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.server.http.api.listing import Row
     from penstock.server.http.api.operation import ApiRequest
-    from penstock.server.http.api.samples import History, Span
+    from penstock.server.http.api.samples import SampleHistory, Span
 
 DETAILS: Schema = object_of(
     {"rate": NUMBER},
@@ -64,7 +64,7 @@ def spans_of(call: ApiRequest) -> Spans:
 def message_stats(
     names: Sequence[str],
     numbers: Sequence[int],
-    history: History,
+    history: SampleHistory,
     span: Span | None,
     first: int = 0,
 ) -> Row:
@@ -89,7 +89,7 @@ def put_details(
     row: Row,
     names: Sequence[str],
     numbers: Sequence[int],
-    history: History,
+    history: SampleHistory,
     span: Span | None,
     first: int,
     end: int,
@@ -101,7 +101,7 @@ def put_details(
 
 
 def put_queue_numbers(
-    row: Row, names: Sequence[str], numbers: Sequence[int], history: History, spans: Spans
+    row: Row, names: Sequence[str], numbers: Sequence[int], history: SampleHistory, spans: Spans
 ) -> None:
     """Lengths into the row, and what its messages did into `message_stats`, as in a queue's row."""
     put_details(row, names, numbers, history, spans.of(LENGTHS), 0, LENGTH_COUNT)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.server.http.login import Caller
 
 
-class Totals:
+class VisibleTotals:
     """What one walk has found."""
 
     def __init__(self) -> None:
@@ -43,8 +43,8 @@ class Totals:
         ]
 
 
-def totals_of(node: Node, caller: Caller, vhost: str = "") -> Generator[None, None, Totals]:
-    totals = Totals()
+def totals_of(node: Node, caller: Caller, vhost: str = "") -> Generator[None, None, VisibleTotals]:
+    totals = VisibleTotals()
     count = 0
     for host in visible_vhosts(node, caller, vhost):
         numbers = totals.by_vhost.setdefault(host.name, [0] * len(VHOST))
