@@ -45,6 +45,9 @@ class DelayedExchange(Exchange):
         self._inner.match(routing_key, properties, found)
         self.compared = self._inner.compared
 
+    def foresee(self, routing_key: str, properties: Properties, found: list[Binding]) -> None:
+        self._inner.foresee(routing_key, properties, found)
+
     def add(self, binding: Binding) -> None:
         self._inner.add(binding)
 

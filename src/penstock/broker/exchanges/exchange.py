@@ -46,6 +46,10 @@ class Exchange:
         """Append the bindings that the message takes; the same one may be appended twice."""
         raise NotImplementedError
 
+    def foresee(self, routing_key: str, properties: Properties, found: "list[Binding]") -> None:
+        """As `match`, for a message that is not published: where messages take turns, none is taken."""
+        self.match(routing_key, properties, found)
+
     def add(self, binding: "Binding") -> None:
         raise NotImplementedError
 

@@ -70,6 +70,16 @@ class HeadersPattern:
                 return any_match
         return not any_match
 
+    def objections(self, headers: dict[str, object]) -> list[str]:
+        """Why a message with these headers does not match, header by header, for people."""
+        found: list[str] = []
+        for name, value in self._wanted.items():
+            if name not in headers:
+                found.append(f"header '{name}' is missing")
+            elif value is not None and not same_value(value, headers[name]):
+                found.append(f"header '{name}' is {headers[name]!r}, not {value!r}")
+        return found
+
 
 class HeadersExchange(Exchange):
     def __init__(

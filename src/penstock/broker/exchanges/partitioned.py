@@ -71,6 +71,11 @@ class PartitionedStreamExchange(Exchange):
         number = self._turn(properties) if self._by_turns else self.partition_of(routing_key)
         found.extend(self._bindings[number])
 
+    def foresee(self, routing_key: str, properties: Properties, found: list[Binding]) -> None:
+        turn = self._next
+        self.match(routing_key, properties, found)
+        self._next = turn
+
     def _turn(self, properties: Properties) -> int:
         if properties is not self._unnamed:
             sent = sent_of(properties) if ID_OCTETS in properties.encoded() else None

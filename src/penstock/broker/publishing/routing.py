@@ -5,6 +5,8 @@ that selects no binding hands the message to its alternate exchange. A queue get
 however many ways lead to it; queues keep the order in which they were found.
 """
 
+from mypy_extensions import mypyc_attr
+
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.message import Properties
@@ -27,18 +29,51 @@ class Route:
         self.compared: int = 0
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RouteTrace:
+    """Hears how a route is found, step by step, for somebody who wants it explained; with one, the
+    message is taken for one that is not published.
+    """
+
+    def matched(self, exchange: Exchange, key: str, bindings: list[Binding]) -> None:
+        """The exchange selects these bindings for one of the message's keys."""
+        raise NotImplementedError
+
+    def matched_default(self, exchange: Exchange) -> None:
+        """The default exchange looks the keys up among the names of queues."""
+        raise NotImplementedError
+
+    def delayed(self, exchange: DelayedExchange) -> None:
+        """The message has to wait there."""
+        raise NotImplementedError
+
+    def unmatched(self, exchange: Exchange, alternate: Exchange | None, is_new: bool) -> None:
+        """No binding was selected; None when there is no alternate exchange. `is_new` is False when
+        the message has been there already.
+        """
+        raise NotImplementedError
+
+
 def resolve(
-    vhost: RoutingTable, exchange: Exchange, routing_key: str, properties: Properties
+    vhost: RoutingTable,
+    exchange: Exchange,
+    routing_key: str,
+    properties: Properties,
+    trace: RouteTrace | None = None,
 ) -> Route:
     """The first exchange is taken as passed: whether it delays the message is the caller's to ask."""
     keys = [routing_key]
     if properties.has_extra_keys:
         keys.extend(properties.extra_keys())
-    return resolve_keys(vhost, exchange, keys, properties)
+    return resolve_keys(vhost, exchange, keys, properties, trace)
 
 
 def resolve_keys(
-    vhost: RoutingTable, exchange: Exchange, keys: list[str], properties: Properties
+    vhost: RoutingTable,
+    exchange: Exchange,
+    keys: list[str],
+    properties: Properties,
+    trace: RouteTrace | None = None,
 ) -> Route:
     """The same with all keys given, for dead letters that keep those of their CC header."""
     route = Route(vhost.generation)
@@ -54,13 +89,17 @@ def resolve_keys(
         if current is not exchange and isinstance(current, DelayedExchange):
             if current.delay_of(properties) > 0:
                 route.delayed.append(current)
+                if trace is not None:
+                    trace.delayed(current)
                 continue
         found.clear()
-        if current.name:
+        if trace is not None:
+            _trace_matches(trace, current, keys, properties, found)
+        elif current.name:
             for key in keys:
                 current.match(key, properties, found)
                 route.compared += current.compared
-        elif _match_default(vhost, keys, seen_queues, route.queues):
+        if not current.name and _match_default(vhost, keys, seen_queues, route.queues):
             continue
         for binding in found:
             queue = binding.destination_queue
@@ -74,12 +113,33 @@ def resolve_keys(
             if following not in seen_exchanges:
                 seen_exchanges.add(following)
                 waiting.append(following)
-        if not found and current.alternate_name is not None:
-            alternate = vhost.exchanges.get(current.alternate_name)
+        if not found:
+            alternate = None
+            if current.alternate_name is not None:
+                alternate = vhost.exchanges.get(current.alternate_name)
+            if trace is not None:
+                trace.unmatched(current, alternate, alternate not in seen_exchanges)
             if alternate is not None and alternate not in seen_exchanges:
                 seen_exchanges.add(alternate)
                 waiting.append(alternate)
     return route
+
+
+def _trace_matches(
+    trace: RouteTrace,
+    exchange: Exchange,
+    keys: list[str],
+    properties: Properties,
+    found: list[Binding],
+) -> None:
+    if not exchange.name:
+        trace.matched_default(exchange)
+        return
+    for key in keys:
+        of_key: list[Binding] = []
+        exchange.foresee(key, properties, of_key)
+        trace.matched(exchange, key, of_key)
+        found.extend(of_key)
 
 
 def _match_default(

@@ -17,7 +17,7 @@ from penstock.broker.arguments import Overflow
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.message import NO_EXPIRATION, Address, Properties
-from penstock.broker.publishing.routing import Route, resolve, resolve_keys
+from penstock.broker.publishing.routing import Route, RouteTrace, resolve, resolve_keys
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.routing_table import RoutingTable
 from penstock.broker.shared_services import RouteCount
@@ -161,17 +161,38 @@ def target_of(vhost: RoutingTable, target: Target, properties: Properties) -> Ta
     own = Target(target.exchange, target.address, vhost.generation)
     own.mandatory = target.mandatory
     own.count = target.count if is_fresh else _count_of(vhost, target.address)
+    _find_queues(vhost, own, properties, None)
+    return own
+
+
+def foreseen_target(
+    vhost: RoutingTable,
+    exchange: Exchange,
+    address: Address,
+    properties: Properties,
+    trace: RouteTrace,
+) -> Target:
+    """Where a message would go if it were published; nobody counts it."""
+    target = Target(exchange, address, vhost.generation)
+    _find_queues(vhost, target, properties, trace)
+    return target
+
+
+def _find_queues(
+    vhost: RoutingTable, target: Target, properties: Properties, trace: RouteTrace | None
+) -> None:
     exchange = target.exchange
     if exchange is None:
-        return own
+        return
     if isinstance(exchange, DelayedExchange) and exchange.delay_of(properties) > 0:
-        own.delayed = [exchange]
-        own.reaches_any = True
-        return own
-    own.take(resolve(vhost, exchange, target.address.routing_key, properties))
+        target.delayed = [exchange]
+        target.reaches_any = True
+        if trace is not None:
+            trace.delayed(exchange)
+        return
+    target.take(resolve(vhost, exchange, target.address.routing_key, properties, trace))
     # It is one message's, however the next one would be routed.
-    own.is_fixed = False
-    return own
+    target.is_fixed = False
 
 
 def target_by_keys(

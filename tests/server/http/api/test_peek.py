@@ -67,6 +67,8 @@ def test_a_message_has_the_fields_of_get_and_more(broker: Broker, pages: Pages) 
         ("text", b"caf\xc3\xa9", "café", "string"),
         ("text", b"\xff", "/w==", "base64"),
         ("json", b'{"a": [1]}', {"a": [1]}, "json"),
+        ("json", b"[NaN]", "[NaN]", "string"),
+        ("json", b"[" * 5_000 + b"]" * 5_000, "[" * 5_000 + "]" * 5_000, "string"),
         ("json", b"no json", "no json", "string"),
         ("json", b"\xff", "/w==", "base64"),
         ("base64", b"text", base64.b64encode(b"text").decode(), "base64"),

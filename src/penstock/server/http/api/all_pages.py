@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.server.http.api.binding_pages import BindingPages
 from penstock.server.http.api.connection_pages import ConnectionPages
 from penstock.server.http.api.exchange_pages import ExchangePages
+from penstock.server.http.api.explain import ExplainPages
 from penstock.server.http.api.moves import MovePages
 from penstock.server.http.api.nodes import NodePages
 from penstock.server.http.api.overview import OverviewPages
@@ -36,6 +37,7 @@ def all_operations(line: BrokerLine, data: Path | None) -> list[Operation]:
         *QueueChanges(line).operations(),
         *MovePages(line).operations(),
         *PeekPages(line).operations(),
+        *ExplainPages(line).operations(),
         *MessageQueuePages(line, sampler).operations(),
         *ExchangePages(line).operations(),
         *VhostPages(line, sampler).operations(),

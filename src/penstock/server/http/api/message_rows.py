@@ -71,14 +71,23 @@ def payload_row(body: bytes, form: BodyForm, size: int) -> Row:
         return row
     if form is BodyForm.JSON and len(body) == size:
         try:
-            return {**row, "payload": json.loads(body), "payload_encoding": "json"}
+            value = json.loads(body, parse_constant=_no_number)
+            # It must be written again, some levels deeper.
+            json.dumps([[[[[[[[value]]]]]]]])
         except (ValueError, RecursionError):
             pass
+        else:
+            return {**row, "payload": value, "payload_encoding": "json"}
     if form is not BodyForm.BASE64:
         text = _text_of(body, len(body) < size)
         if text is not None:
             return {**row, "payload": text, "payload_encoding": "string"}
     return {**row, "payload": base64.b64encode(body).decode(), "payload_encoding": "base64"}
+
+
+def _no_number(word: str) -> float:
+    """NaN and the infinities are not JSON, though Python reads them."""
+    raise ValueError(f"{word} is not valid JSON")
 
 
 def _text_of(body: bytes, is_cut: bool) -> str | None:
