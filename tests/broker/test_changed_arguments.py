@@ -132,4 +132,5 @@ def test_a_change_is_an_event_that_names_queue_and_arguments() -> None:
     )
     assert event is not None
     assert event.kind is EventKind.ARGUMENTS_CHANGED
-    assert event.facts == {"queue": "q", "arguments": "x-expires x-max-length"}
+    assert event.facts["queue"] == "q"
+    assert event.facts["arguments"] == "x-expires x-max-length"

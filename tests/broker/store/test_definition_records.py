@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.access.users import DEFAULT_USER_HASH
+from penstock.broker.access.users import DEFAULT_USER_HASH, DEFAULT_USER_SCRAM_KEYS
 from penstock.broker.arguments import CLASSIC
 from penstock.broker.header_values import Timestamp
 from penstock.broker.store.definition_records import (
@@ -251,7 +251,7 @@ def test_a_snapshot_makes_what_the_operator_set_again() -> None:
     broker.declare("old")
     for command in (
         AddVhost("/", "of orders", ("a", "b"), "quorum"),
-        PutUser("u", DEFAULT_USER_HASH, (), scram_keys="keys"),
+        PutUser("u", DEFAULT_USER_HASH, (), scram_keys=DEFAULT_USER_SCRAM_KEYS),
         SetUserLimits("u", 3, 4),
         SetTopicPermissions("u", "/", "amq.topic", "^{username}", "r"),
         SetGlobalParameter("cluster_name", "orders"),
@@ -273,7 +273,7 @@ def test_a_snapshot_makes_what_the_operator_set_again() -> None:
     assert vhost.parameters == {("federation-upstream", "f"): {"uri": ["amqp://"]}}
     user = other.state.users.find("u")
     assert user is not None
-    assert user.scram_keys == "keys"
+    assert user.scram_keys == DEFAULT_USER_SCRAM_KEYS
     assert other.state.user_limits.of("u") == SetUserLimits("u", 3, 4)
     topic = other.state.topic_access.find("u", "/", "amq.topic")
     assert topic is not None

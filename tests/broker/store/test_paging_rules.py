@@ -240,12 +240,12 @@ def test_a_queue_with_priorities_is_restored_without_filling_memory() -> None:
 def test_segments_that_a_queue_with_priorities_half_needs_are_reclaimed() -> None:
     broker = Broker(limits=SMALL)
     expected = fill_with_priorities(broker, True)
-    assert broker.take("q", 80) == expected[:80]
+    assert broker.take("q", 90) == expected[:90]
     before = len(broker.journal.segments())
     broker.rest()
     audit(broker)
     assert len(broker.journal.segments()) < before
-    assert broker.restarted().drain("q") == expected[80:]
+    assert broker.restarted().drain("q") == expected[90:]
 
 
 def test_a_paged_queue_with_priorities_is_purged() -> None:
