@@ -9,6 +9,7 @@ into its command before anything is done. Parameters of other components, such a
 from typing import Final
 
 from penstock.broker.errors import NotFound, PreconditionFailed
+from penstock.broker.json_values import value_fault
 from penstock.broker.names import NAME_OCTETS_MAX
 from penstock.broker.topology import (
     ClearGlobalParameter,
@@ -58,6 +59,7 @@ def change_parameter(
     if isinstance(command, SetParameter):
         _check_name("a component name", command.component)
         _check_name("a parameter name", command.name)
+        _check_value(command.value)
         if key not in parameters:
             _check_count(len(parameters))
         parameters[key] = command.value
@@ -74,6 +76,7 @@ def change_global_parameter(
 ) -> None:
     if isinstance(command, SetGlobalParameter):
         _check_name("a global parameter name", command.name)
+        _check_value(command.value)
         if command.name not in parameters:
             _check_count(len(parameters))
         parameters[command.name] = command.value
@@ -92,6 +95,12 @@ def _check_count(count: int) -> None:
 def _check_name(what: str, name: str) -> None:
     if not name or len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
         raise PreconditionFailed(f"{what} must have 1 to {NAME_OCTETS_MAX} bytes")
+
+
+def _check_value(value: object) -> None:
+    fault = value_fault(value, 1)
+    if fault:
+        raise PreconditionFailed(f"the value of the parameter {fault}")
 
 
 def _limits(command: SetParameter) -> SetVhostLimits:

@@ -5,17 +5,26 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.broker.access.users import DEFAULT_USER_HASH
+from penstock.broker.access.users import DEFAULT_USER_HASH, DEFAULT_USER_SCRAM_KEYS
+from penstock.broker.arguments import CLASSIC, QUORUM
 from penstock.broker.definitions.exporting import export, export_vhost
 from penstock.broker.definitions.parsing import DefinitionsRefused
 from penstock.broker.errors import NotFound
 from penstock.broker.header_values import Timestamp
 from penstock.broker.internal_queues import LEASE_OF, LEASE_PREFIX, STAGE_OF, STAGE_PREFIX
+from penstock.broker.store.definition_records import encode_change, snapshot_of
 from penstock.broker.topology import (
     AddVhost,
     BindQueue,
     DeclareQueue,
     PutUser,
+    SetGlobalParameter,
+    SetOperatorPolicy,
+    SetParameter,
+    SetPermissions,
+    SetTopicPermissions,
+    SetUserLimits,
+    SetVhostLimits,
 )
 from tests.broker.definitions.definition_examples import (
     RABBITMQ,
@@ -32,7 +41,18 @@ from tests.broker.definitions.definition_examples import (
 
 
 @pytest.mark.parametrize(
-    "section", ["vhosts", "permissions", "policies", "queues", "exchanges", "bindings"]
+    "section",
+    [
+        "vhosts",
+        "users",
+        "permissions",
+        "topic_permissions",
+        "parameters",
+        "policies",
+        "queues",
+        "exchanges",
+        "bindings",
+    ],
 )
 def test_what_rabbitmq_exported_is_exported_again(section: str) -> None:
     state = make_state()
@@ -49,8 +69,6 @@ def test_users_of_rabbitmq_log_in_with_their_passwords_and_keep_hashes_and_tags(
     assert not logs_in(state, "ada", b"hopper")
     assert not logs_in(state, "grace", b"")
     assert not logs_in(state, "locked", b"")
-    without_limits = [{**row, "limits": {}} for row in RABBITMQ["users"]]
-    assert rows(export(state), "users") == rows({"users": without_limits}, "users")
 
 
 def test_the_user_that_everybody_knows_stays_on_loopback() -> None:
@@ -70,16 +88,30 @@ def test_where_a_known_user_may_come_from_is_not_changed() -> None:
     assert guest.tags == ("administrator",)
 
 
-def test_what_we_cannot_do_is_warned_of_row_by_row() -> None:
-    assert apply(make_state(), RABBITMQ) == [
-        "users[3].limits: user limits are not supported, ignored",
-        "parameters[0]: parameters of component operator_policy are not supported, ignored",
-        (
-            "topic_permissions[0]: topic permissions are not supported, ignored; "
-            "user 'ada' may use every routing key"
-        ),
-        "global_parameters[0]: global parameter 'colour' is not supported, ignored",
+def test_a_file_of_rabbitmq_is_imported_without_a_warning() -> None:
+    assert apply(make_state(), RABBITMQ) == []
+
+
+def test_the_identity_of_another_cluster_is_not_imported() -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    assert {row["name"] for row in rows(RABBITMQ, "global_parameters")} == {
+        "colour",
+        "internal_cluster_id",
+    }
+    assert set(state.global_parameters) == {"colour"}
+
+
+def test_what_an_operator_of_rabbitmq_has_set_holds() -> None:
+    state = make_state()
+    apply(state, RABBITMQ)
+    assert state.user_limits.of("ada").max_connections == 7
+    [topic] = state.topic_access.listed()
+    assert (topic.user, topic.vhost) == ("ada", RABBITMQ["topic_permissions"][0]["vhost"])
+    [limiting] = [
+        policy for vhost in state.vhosts.values() for policy in vhost.operator_policies.listed()
     ]
+    assert limiting.name == RABBITMQ["parameters"][0]["name"]
 
 
 def test_limits_of_a_vhost_come_and_go_as_a_parameter() -> None:
@@ -87,7 +119,9 @@ def test_limits_of_a_vhost_come_and_go_as_a_parameter() -> None:
     apply(state, RABBITMQ)
     assert state.vhost("orders").max_queues == 50
     assert state.vhost("orders").max_connections == 20
-    assert export(state)["parameters"] == [RABBITMQ["parameters"][1]]
+    exported = export(state)["parameters"]
+    assert isinstance(exported, list)
+    assert RABBITMQ["parameters"][1] in exported
 
 
 def test_importing_twice_changes_nothing() -> None:
@@ -174,11 +208,81 @@ def test_unknown_lists_are_warned_of_and_remarks_are_not() -> None:
     assert apply(make_state(), definitions) == ["ques: unknown section, ignored"]
 
 
-def test_the_queue_type_that_a_vhost_prefers_is_warned_of() -> None:
-    newer = {"name": "v", "metadata": {"default_queue_type": "quorum"}, "default_queue_type": "x"}
-    classic = {"name": "w", "default_queue_type": "classic", "limits": []}
-    warnings = apply(make_state(), {"vhosts": [newer, classic]})
-    assert [warning.split(":")[0] for warning in warnings] == ["vhosts[0].default_queue_type"]
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_what_is_said_about_a_vhost_stands_beside_its_name_or_in_metadata(is_nested: bool) -> None:
+    about = {"description": "of orders", "tags": ["a", "b"], "default_queue_type": "quorum"}
+    row = {"name": "v", "metadata": about} if is_nested else {"name": "v", **about}
+    state = make_state()
+    apply(state, {"vhosts": [row]})
+    assert export(state)["vhosts"] == [{"name": "/"}, {"name": "v", "metadata": about, **about}]
+
+
+def test_a_vhost_that_is_only_named_keeps_what_is_said_about_it() -> None:
+    state = make_state()
+    state.apply(AddVhost("/", "of orders", ("a",), "quorum"), 0)
+    apply(state, {"vhosts": [{"name": "/"}], "queues": [queue("q")]})
+    assert state.vhost("/").description == "of orders"
+    assert state.vhost("/").queue("q").queue_type is QUORUM
+    apply(state, {"vhosts": [{"name": "/", "default_queue_type": "undefined", "tags": ["b"]}]})
+    assert (state.vhost("/").description, state.vhost("/").tags) == ("", ("b",))
+    assert state.vhost("/").default_queue_type == ""
+
+
+def test_a_default_queue_type_changes_no_type_on_the_way() -> None:
+    state, other = make_state(), make_state()
+    vhost = state.vhost("/")
+    vhost.apply(DeclareQueue("old", durable=True), 0)
+    state.apply(AddVhost("/", default_queue_type="quorum"), 0)
+    vhost.apply(DeclareQueue("new", durable=True), 0)
+    apply(other, export(state))
+    assert other.vhost("/").queue("old").queue_type is CLASSIC
+    assert other.vhost("/").queue("new").queue_type is QUORUM
+    # Imported where it came from, it is the same queue.
+    assert apply(state, export(state)) == []
+
+
+def test_everything_that_an_operator_sets_is_exported_and_imported() -> None:
+    state, other = make_state(), make_state()
+    for command in (
+        AddVhost("v", "of orders", ("a", "b"), "stream"),
+        PutUser(
+            "ann", DEFAULT_USER_HASH, ("management", "anything"), scram_keys=DEFAULT_USER_SCRAM_KEYS
+        ),
+        SetUserLimits("ann", 3, 4),
+        SetUserLimits("guest", max_channels=9),
+        SetPermissions("ann", "v", "c", "w", "r"),
+        SetTopicPermissions("ann", "v", "amq.topic", "^{username}", "r"),
+        SetTopicPermissions("ann", "v", "not.there.yet", "w", ""),
+        SetGlobalParameter("cluster_name", {"deep": [None, 1.5, {"a": "b"}]}),
+    ):
+        state.apply(command, 0)
+    for change in (
+        SetOperatorPolicy("o", "^q", {"max-length": 3}, "queues", 7),
+        SetParameter("federation-upstream", "f", {"uri": ["amqp://"], "expires": 5}),
+        SetParameter("anything", "text", "text"),
+        SetVhostLimits(50, 20),
+    ):
+        state.vhost("v").apply(change, 0)
+    written = json.dumps(export(state))
+    assert apply(other, json.loads(written)) == []
+    assert export(other) == export(state)
+    # Not only alike as text: what is journalled is the same.
+    changes = sorted([encode_change(change) for change in snapshot_of(state)])
+    assert sorted([encode_change(change) for change in snapshot_of(other)]) == changes
+
+
+def test_keys_of_a_password_that_is_not_changed_are_kept() -> None:
+    state = make_state()
+    state.apply(PutUser("guest", DEFAULT_USER_HASH, (), True, DEFAULT_USER_SCRAM_KEYS), 0)
+    definitions = export(state)
+    user = rows(definitions, "users")[0]
+    assert user.pop("penstock_scram_keys") == DEFAULT_USER_SCRAM_KEYS
+    apply(state, {"users": [user]})
+    guest = state.users.find("guest")
+    assert guest is not None and guest.scram_keys == DEFAULT_USER_SCRAM_KEYS
+    apply(state, {"users": [{"name": "guest", "password": "another", "tags": []}]})
+    guest = state.users.find("guest")
+    assert guest is not None and guest.scram_keys not in {"", DEFAULT_USER_SCRAM_KEYS}
 
 
 def test_bindings_that_every_queue_has_are_passed_over() -> None:

@@ -13,12 +13,16 @@ def test_commands_come_in_an_order_that_always_applies() -> None:
     assert list(dict.fromkeys(kinds)) == [
         "AddVhost",
         "PutUser",
+        "SetUserLimits",
         "SetPermissions",
+        "SetTopicPermissions",
+        "SetGlobalParameter",
         "SetPolicy",
         "DeclareExchange",
         "DeclareQueue",
         "BindQueue",
         "BindExchange",
+        "SetOperatorPolicy",
         "SetVhostLimits",
     ]
     assert found.mistakes == []

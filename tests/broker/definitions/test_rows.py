@@ -2,7 +2,7 @@ import pytest
 
 from penstock.broker.definitions.exporting import export
 from penstock.broker.definitions.parsing import DefinitionsRefused
-from penstock.broker.definitions.rows import DEPTH_MAX
+from penstock.broker.json_values import DEPTH_MAX
 from tests.broker.definitions.definition_examples import (
     RABBITMQ,
     apply,

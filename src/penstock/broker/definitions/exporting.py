@@ -7,17 +7,22 @@ what every virtual host has by itself. Rows are sorted, so that two exports can 
 from decimal import Decimal
 from typing import Final
 
+from penstock.broker.arguments import TYPE_ARGUMENT
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
-from penstock.broker.definitions.parsing import (
-    LIMITS_COMPONENT,
-    LIMITS_NAME,
-    MAX_CONNECTIONS,
-    MAX_QUEUES,
-)
+from penstock.broker.definitions.operator_rows import MAX_CHANNELS
 from penstock.broker.definitions.users import SCRAM_KEYS, exported_hash
 from penstock.broker.exchanges.exchange import Binding
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.names import RESERVED_PREFIX
+from penstock.broker.parameters import (
+    LIMITS_COMPONENT,
+    LIMITS_NAME,
+    MAX_CONNECTIONS,
+    MAX_QUEUES,
+    OPERATOR_POLICY_COMPONENT,
+)
+from penstock.broker.policy import Policies
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import BrokerState
 from penstock.broker.topology import NO_CONNECTION
 from penstock.broker.vhost import VirtualHost
@@ -36,10 +41,13 @@ def export(state: BrokerState) -> dict[str, object]:
         "rabbitmq_version": FORM,
         "product_name": "Penstock",
         "users": _users(state),
-        "vhosts": [{"name": vhost.name} for vhost in vhosts],
+        "vhosts": [_vhost_row(vhost) for vhost in vhosts],
         "permissions": _permissions(state),
-        "topic_permissions": [],
-        "global_parameters": [],
+        "topic_permissions": _topic_permissions(state),
+        "global_parameters": [
+            {"name": name, "value": state.global_parameters[name]}
+            for name in sorted(state.global_parameters)
+        ],
     }
     definitions.update(_contents(vhosts, named=True))
     return definitions
@@ -61,8 +69,8 @@ def _contents(vhosts: list[VirtualHost], named: bool) -> dict[str, object]:
     for vhost in vhosts:
         place: _Row = {"vhost": vhost.name} if named else {}
         # RabbitMQ names the virtual host in these rows anyway.
-        parameters.extend([{"vhost": vhost.name, **row} for row in _parameters(vhost)])
-        policies.extend([{"vhost": vhost.name, **row} for row in _policies(vhost)])
+        parameters.extend([{"vhost": vhost.name, **row} for row in parameter_rows(vhost)])
+        policies.extend([{"vhost": vhost.name, **row} for row in _policies(vhost.policies)])
         queues.extend([{**place, **row} for row in _queues(vhost)])
         exchanges.extend([{**place, **row} for row in _exchanges(vhost)])
         bindings.extend([{**place, **row} for row in _bindings(vhost)])
@@ -86,11 +94,52 @@ def _users(state: BrokerState) -> list[_Row]:
             "password_hash": password_hash,
             "hashing_algorithm": algorithm,
             "tags": list(user.tags),
-            "limits": {},
+            "limits": _user_limits(state, name),
         }
         if user.scram_keys:
             row[SCRAM_KEYS] = user.scram_keys
         rows.append(row)
+    return rows
+
+
+def _user_limits(state: BrokerState, name: str) -> _Row:
+    limits = state.user_limits.of(name)
+    row: _Row = {}
+    if limits.max_connections >= 0:
+        row[MAX_CONNECTIONS] = limits.max_connections
+    if limits.max_channels >= 0:
+        row[MAX_CHANNELS] = limits.max_channels
+    return row
+
+
+def _vhost_row(vhost: VirtualHost) -> _Row:
+    """Beside the name where an older RabbitMQ looks for it, in `metadata` where a later one does."""
+    about: _Row = {}
+    if vhost.description or vhost.tags or vhost.default_queue_type:
+        about = {"description": vhost.description, "tags": list(vhost.tags)}
+        if vhost.default_queue_type:
+            about["default_queue_type"] = vhost.default_queue_type
+        about["metadata"] = dict(about)
+    return {"name": vhost.name, **about}
+
+
+def _topic_permissions(state: BrokerState) -> list[_Row]:
+    rows: list[_Row] = []
+    granted = {
+        (access.vhost, access.user, access.exchange): access
+        for access in state.topic_access.listed()
+    }
+    for key in sorted(granted):
+        access = granted[key]
+        rows.append(
+            {
+                "user": access.user,
+                "vhost": access.vhost,
+                "exchange": access.exchange,
+                "write": access.write,
+                "read": access.read,
+            }
+        )
     return rows
 
 
@@ -111,19 +160,30 @@ def _permissions(state: BrokerState) -> list[_Row]:
     return rows
 
 
-def _parameters(vhost: VirtualHost) -> list[_Row]:
-    limits: dict[str, object] = {}
+def parameter_rows(vhost: VirtualHost) -> list[_Row]:
+    """What RabbitMQ calls the parameters of a virtual host, its limits and operator policies with
+    them; without its name.
+    """
+    found: dict[tuple[str, str], object] = dict(vhost.parameters)
+    limits: _Row = {}
     if vhost.max_connections >= 0:
         limits[MAX_CONNECTIONS] = vhost.max_connections
     if vhost.max_queues >= 0:
         limits[MAX_QUEUES] = vhost.max_queues
-    if not limits:
-        return []
-    return [{"component": LIMITS_COMPONENT, "name": LIMITS_NAME, "value": limits}]
+    if limits:
+        found[(LIMITS_COMPONENT, LIMITS_NAME)] = limits
+    for policy in _policies(vhost.operator_policies):
+        name = policy.pop("name")
+        assert isinstance(name, str), "written below"
+        found[(OPERATOR_POLICY_COMPONENT, name)] = policy
+    return [
+        {"component": component, "name": name, "value": found[(component, name)]}
+        for component, name in sorted(found)
+    ]
 
 
-def _policies(vhost: VirtualHost) -> list[_Row]:
-    by_name = {policy.name: policy for policy in vhost.policies.listed()}
+def _policies(policies: Policies) -> list[_Row]:
+    by_name = {policy.name: policy for policy in policies.listed()}
     return [
         {
             "name": name,
@@ -142,12 +202,19 @@ def _queues(vhost: VirtualHost) -> list[_Row]:
             "name": name,
             "durable": vhost.queues[name].durable,
             "auto_delete": vhost.queues[name].auto_delete,
-            "arguments": exported_table(vhost.queues[name].arguments),
+            "arguments": exported_table(_typed(vhost, vhost.queues[name])),
         }
         for name in sorted(vhost.queues)
         if vhost.queues[name].exclusive_owner == NO_CONNECTION
         and not is_internal(name, vhost.queues[name].arguments)
     ]
+
+
+def _typed(vhost: VirtualHost, queue: MessageQueue) -> dict[str, object]:
+    """Where a type is not said, it must not become the default one when this is imported."""
+    if not vhost.default_queue_type or TYPE_ARGUMENT in queue.arguments:
+        return queue.arguments
+    return {**queue.arguments, TYPE_ARGUMENT: queue.queue_type.value}
 
 
 def _exchanges(vhost: VirtualHost) -> list[_Row]:

@@ -14,29 +14,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.access.new_password import NewPasswords
+from penstock.broker.definitions.operator_rows import (
+    global_parameter_command,
+    parameter_command,
+    policy_command,
+    user_limits_command,
+    vhost_command,
+)
 from penstock.broker.definitions.rows import Row, rows_of
 from penstock.broker.definitions.users import user_command
-from penstock.broker.errors import PreconditionFailed
 from penstock.broker.names import SERVER_NAMED_PREFIX
-from penstock.broker.policy import ApplyTo, check_definition
 from penstock.broker.topology import (
-    AddVhost,
     BindExchange,
     BindQueue,
     BrokerCommand,
     DeclareExchange,
     DeclareQueue,
     SetPermissions,
-    SetPolicy,
-    SetVhostLimits,
+    SetTopicPermissions,
     VhostCommand,
 )
-
-# Parameters under which RabbitMQ keeps the limits of a virtual host.
-LIMITS_COMPONENT: Final = "vhost-limits"
-LIMITS_NAME: Final = "limits"
-MAX_QUEUES: Final = "max-queues"
-MAX_CONNECTIONS: Final = "max-connections"
 
 # Lists that only the definitions of a whole broker have.
 _WHOLE: Final = ("vhosts", "users", "permissions", "topic_permissions", "global_parameters")
@@ -57,7 +54,6 @@ _REMARKS: Final = frozenset(
 )
 # RabbitMQ's name for the cluster itself; it is in every export and means nothing elsewhere.
 _CLUSTER_IDENTITY: Final = "internal_cluster_id"
-_QUEUE_TYPES_ASSUMED: Final = ("", "classic", "undefined")
 # A file with one wrong habit has it in every row; a screen of mistakes shows it as well.
 _MISTAKES_SHOWN_MAX: Final = 100
 
@@ -118,13 +114,13 @@ def parse(definitions: object, vhost: str | None, passwords: NewPasswords) -> De
         _read_vhosts(definitions, found)
         _read_users(definitions, found, passwords)
         _read_permissions(definitions, found)
+        _read_topic_permissions(definitions, found)
+        _read_global_parameters(definitions, found)
     _read_policies(definitions, vhost, found)
     _read_exchanges(definitions, vhost, found)
     _read_queues(definitions, vhost, found)
     _read_bindings(definitions, vhost, found)
     _read_parameters(definitions, vhost, found)
-    if vhost is None:
-        _warn_of_rest(definitions, found)
     return found
 
 
@@ -155,17 +151,11 @@ def _vhost_of(row: Row, vhost: str | None) -> str:
 
 def _read_vhosts(definitions: dict[str, object], found: Definitions) -> None:
     for row in rows_of(definitions, "vhosts", found.mistakes):
-        name = row.name("name")
-        metadata = row.arguments("metadata")
-        queue_type = metadata.get("default_queue_type", row.table.get("default_queue_type", ""))
-        if queue_type is not None and queue_type not in _QUEUE_TYPES_ASSUMED:
-            found.warnings.append(
-                f"{row.path}.default_queue_type: ignored; queues without a type are classic"
-            )
+        command = vhost_command(row)
         if row.faulty:
-            found.faulty.add(("vhost", "", name))
+            found.faulty.add(("vhost", "", command.name))
         else:
-            found.steps.append(BrokerStep(row.path, AddVhost(name)))
+            found.steps.append(BrokerStep(row.path, command))
 
 
 def _read_users(
@@ -173,12 +163,13 @@ def _read_users(
 ) -> None:
     for row in rows_of(definitions, "users", found.mistakes):
         command = user_command(row, passwords)
-        if row.arguments("limits"):
-            found.warnings.append(f"{row.path}.limits: user limits are not supported, ignored")
+        limits = user_limits_command(row, command.name)
         if row.faulty:
             found.faulty.add(("user", "", command.name))
-        else:
-            found.steps.append(BrokerStep(row.path, command))
+            continue
+        found.steps.append(BrokerStep(row.path, command))
+        if limits is not None:
+            found.steps.append(BrokerStep(f"{row.path}.limits", limits))
 
 
 def _read_permissions(definitions: dict[str, object], found: Definitions) -> None:
@@ -194,22 +185,30 @@ def _read_permissions(definitions: dict[str, object], found: Definitions) -> Non
             found.steps.append(BrokerStep(row.path, command))
 
 
+def _read_topic_permissions(definitions: dict[str, object], found: Definitions) -> None:
+    for row in rows_of(definitions, "topic_permissions", found.mistakes):
+        command = SetTopicPermissions(
+            row.text("user"),
+            _vhost_of(row, None),
+            row.name("exchange"),
+            row.pattern("write"),
+            row.pattern("read"),
+        )
+        if not row.faulty:
+            found.steps.append(BrokerStep(row.path, command))
+
+
+def _read_global_parameters(definitions: dict[str, object], found: Definitions) -> None:
+    for row in rows_of(definitions, "global_parameters", found.mistakes):
+        command = global_parameter_command(row)
+        if not row.faulty and command.name != _CLUSTER_IDENTITY:
+            found.steps.append(BrokerStep(row.path, command))
+
+
 def _read_policies(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
     for row in rows_of(definitions, "policies", found.mistakes):
         place = _vhost_of(row, vhost)
-        command = SetPolicy(
-            row.text("name"),
-            row.pattern("pattern"),
-            row.arguments("definition"),
-            row.text_or("apply-to", ApplyTo.ALL.value),
-            row.integer_or("priority", 0),
-        )
-        # Key by key, so that each mistake is named with its own path.
-        for key, value in command.definition.items():
-            try:
-                check_definition({key: value})
-            except PreconditionFailed as refusal:
-                row.complain(f"definition.{key}", refusal.text)
+        command = policy_command(row)
         if not row.faulty:
             found.steps.append(VhostStep(row.path, place, command))
 
@@ -275,32 +274,6 @@ def _read_bindings(definitions: dict[str, object], vhost: str | None, found: Def
 def _read_parameters(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
     for row in rows_of(definitions, "parameters", found.mistakes):
         place = _vhost_of(row, vhost)
-        component = row.text("component")
-        value = row.arguments("value") if component == LIMITS_COMPONENT else {}
-        if row.faulty:
-            continue
-        if component != LIMITS_COMPONENT:
-            found.warnings.append(
-                f"{row.path}: parameters of component {component} are not supported, ignored"
-            )
-            continue
-        limits = Row(f"{row.path}.value", value, found.mistakes)
-        command = SetVhostLimits(
-            limits.integer_or(MAX_QUEUES, -1), limits.integer_or(MAX_CONNECTIONS, -1)
-        )
-        if not limits.faulty:
+        command = parameter_command(row)
+        if not row.faulty:
             found.steps.append(VhostStep(row.path, place, command))
-
-
-def _warn_of_rest(definitions: dict[str, object], found: Definitions) -> None:
-    for row in rows_of(definitions, "topic_permissions", found.mistakes):
-        found.warnings.append(
-            f"{row.path}: topic permissions are not supported, ignored; "
-            f"user '{row.table.get('user')}' may use every routing key"
-        )
-    for row in rows_of(definitions, "global_parameters", found.mistakes):
-        name = row.table.get("name")
-        if name != _CLUSTER_IDENTITY:
-            found.warnings.append(
-                f"{row.path}: global parameter '{name}' is not supported, ignored"
-            )

@@ -7,9 +7,11 @@ with RabbitMQ's text and the path of the row. What exists already stays as it is
 Invariant: neither the state nor anything that hangs on it is changed.
 """
 
+import dataclasses
 import re
 from typing import Final
 
+from penstock.broker.arguments import TYPE_ARGUMENT
 from penstock.broker.definitions.parsing import (
     BrokerStep,
     Definitions,
@@ -29,6 +31,8 @@ from penstock.broker.topology import (
     DeclareQueue,
     PutUser,
     SetPermissions,
+    SetTopicPermissions,
+    SetUserLimits,
     SetVhostLimits,
 )
 from penstock.world.entropy import Entropy
@@ -88,23 +92,34 @@ class _TrialState:
 
     def _try(self, step: BrokerStep, now: int) -> Step | None:
         command = step.command
-        if isinstance(command, SetPermissions):
+        if isinstance(command, (SetPermissions, SetTopicPermissions)):
             self._place_vhost(command.vhost, now)
-            user = self._state.users.find(command.user)
-            if user is not None and self._copy.users.find(command.user) is None:
-                self._copy.apply(PutUser(user.name, user.password_hash), now)
+            self._place_user(command.user, now)
+        elif isinstance(command, SetUserLimits):
+            self._place_user(command.user, now)
+        elif isinstance(command, AddVhost) and command.name in self._state.vhosts:
+            if command == AddVhost(command.name):
+                # It is only named, and what is said about it stays.
+                self._place_vhost(command.name, now)
+                return None
         self._copy.apply(command, now)
         if isinstance(command, PutUser):
-            known = self._state.users.find(command.name)
-            if known is not None and known.loopback_only != command.loopback_only:
-                # Where somebody may come from is not in definitions; it stays what it was.
-                command = PutUser(
-                    command.name, command.password_hash, command.tags, known.loopback_only
-                )
-                return BrokerStep(step.path, command)
-        if isinstance(command, AddVhost) and command.name in self._state.vhosts:
-            return None
+            return BrokerStep(step.path, self._as_known(command))
         return step
+
+    def _as_known(self, command: PutUser) -> PutUser:
+        """Where somebody may come from is not in definitions, and keys that belong to the same
+        password are not in those of RabbitMQ; both stay what they were.
+        """
+        known = self._state.users.find(command.name)
+        if known is None:
+            return command
+        scram_keys = command.scram_keys
+        if not scram_keys and known.password_hash == command.password_hash:
+            scram_keys = known.scram_keys
+        return dataclasses.replace(
+            command, loopback_only=known.loopback_only, scram_keys=scram_keys
+        )
 
     def _try_in_vhost(self, step: VhostStep, now: int) -> Step | None:
         command = step.command
@@ -142,8 +157,15 @@ class _TrialState:
     # Bringing into the trial state what the real state has.
 
     def _place_vhost(self, name: str, now: int) -> None:
-        if name in self._state.vhosts:
-            self._copy.apply(AddVhost(name), now)
+        if name in self._state.vhosts and name not in self._copy.vhosts:
+            real = self._state.vhosts[name]
+            command = AddVhost(name, real.description, real.tags, real.default_queue_type)
+            self._copy.apply(command, now)
+
+    def _place_user(self, name: str, now: int) -> None:
+        user = self._state.users.find(name)
+        if user is not None and self._copy.users.find(name) is None:
+            self._copy.apply(PutUser(user.name, user.password_hash), now)
 
     def _place_ends(self, step: VhostStep, now: int) -> None:
         command = step.command
@@ -170,7 +192,7 @@ class _TrialState:
                 queue.durable,
                 queue.exclusive_owner != NO_CONNECTION,
                 queue.auto_delete,
-                arguments=queue.arguments,
+                arguments={**queue.arguments, TYPE_ARGUMENT: queue.queue_type.value},
                 connection=queue.exclusive_owner,
                 server_named=True,
             ),
@@ -226,7 +248,9 @@ def _needed(step: Step) -> list[Identity]:
     """What a step refers to, and what it defines itself: a second row cannot heal the first."""
     if isinstance(step, BrokerStep):
         command = step.command
-        if isinstance(command, SetPermissions):
+        if isinstance(command, SetUserLimits):
+            return [("user", "", command.user)]
+        if isinstance(command, (SetPermissions, SetTopicPermissions)):
             return [("user", "", command.user), ("vhost", "", command.vhost)]
         return _defined(step)
     needed: list[Identity] = [("vhost", "", step.vhost), *_defined(step)]

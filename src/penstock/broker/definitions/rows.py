@@ -7,13 +7,16 @@ an operator sees all mistakes of a file at once. A row that is `faulty` makes no
 import re
 from typing import Final
 
+from penstock.broker.json_values import (
+    INTEGER_MAX,
+    INTEGER_MIN,
+    expected,
+    name_fault,
+    text_fault,
+    value_fault,
+)
 from penstock.broker.names import NAME_OCTETS_MAX
 
-# What a field table can carry over the wire, which is where arguments end: 64 bits, keys of one
-# length octet, and as many levels as the decoder takes.
-INTEGER_MIN: Final = -(2**63)
-INTEGER_MAX: Final = 2**63 - 1
-DEPTH_MAX: Final = 32
 PATTERN_LENGTH_MAX: Final = 4096
 
 
@@ -24,17 +27,17 @@ class Row:
         self.path: str = path
         self.table: dict[str, object] = table
         self.faulty: bool = False
-        self._mistakes: list[str] = mistakes
+        self.mistakes: list[str] = mistakes
 
     def complain(self, key: str, text: str) -> None:
         place = f"{self.path}.{key}" if key else self.path
-        self._mistakes.append(f"{place}: {text}")
+        self.mistakes.append(f"{place}: {text}")
         self.faulty = True
 
     def text(self, key: str) -> str:
         value = self.table.get(key)
         if not isinstance(value, str):
-            self.complain(key, _expected("a string", key in self.table, value))
+            self.complain(key, expected("a string", key in self.table, value))
             return ""
         fault = text_fault(value)
         if fault:
@@ -54,7 +57,7 @@ class Row:
     def flag(self, key: str) -> bool:
         value = self.table.get(key)
         if not isinstance(value, bool):
-            self.complain(key, _expected("true or false", key in self.table, value))
+            self.complain(key, expected("true or false", key in self.table, value))
             return False
         return value
 
@@ -66,7 +69,7 @@ class Row:
             return default
         value = self.table[key]
         if not isinstance(value, int) or isinstance(value, bool):
-            self.complain(key, _expected("an integer", True, value))
+            self.complain(key, expected("an integer", True, value))
             return default
         if not INTEGER_MIN <= value <= INTEGER_MAX:
             self.complain(key, "needs more than 64 bits")
@@ -80,13 +83,23 @@ class Row:
                 self.complain(key, fault)
         return value
 
+    def words(self, key: str) -> tuple[str, ...]:
+        """A list, or a text with commas, as tags are written; absent is none."""
+        value = self.table.get(key, "")
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list) or not all([isinstance(word, str) for word in words]):
+            self.complain(key, "must be a list of strings, or a comma-separated string")
+            return ()
+        stripped = [word.strip() for word in words]
+        return tuple([word for word in stripped if word])
+
     def arguments(self, key: str) -> dict[str, object]:
         """Absent is empty; so is `[]`, which is how Erlang's JSON sometimes says it."""
         value = self.table.get(key)
         if value is None or value == []:
             return {}
         if not isinstance(value, dict):
-            self.complain(key, _expected("an object", True, value))
+            self.complain(key, expected("an object", True, value))
             return {}
         for name, member in value.items():
             fault = name_fault(name) or value_fault(member, 1)
@@ -102,58 +115,15 @@ def rows_of(definitions: dict[str, object], section: str, mistakes: list[str]) -
     if value is None:
         return rows
     if not isinstance(value, list):
-        mistakes.append(f"{section}: {_expected('a list', True, value)}")
+        mistakes.append(f"{section}: {expected('a list', True, value)}")
         return rows
     for index, member in enumerate(value):
         path = f"{section}[{index}]"
         if isinstance(member, dict):
             rows.append(Row(path, member, mistakes))
         else:
-            mistakes.append(f"{path}: {_expected('an object', True, member)}")
+            mistakes.append(f"{path}: {expected('an object', True, member)}")
     return rows
-
-
-def text_fault(value: str) -> str:
-    """Octets that are no UTF-8 travel as lone surrogates (PEP 383); other surrogates are nothing."""
-    try:
-        value.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        return "is not a valid Unicode string"
-    return ""
-
-
-def name_fault(name: object) -> str:
-    if not isinstance(name, str):
-        return _expected("a string", True, name)
-    fault = text_fault(name)
-    if not fault and len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-        fault = f"its key is longer than {NAME_OCTETS_MAX} bytes"
-    return fault
-
-
-def value_fault(value: object, depth: int) -> str:
-    """Why a value cannot be an argument; empty when it can."""
-    if isinstance(value, str):
-        return text_fault(value)
-    if value is None or isinstance(value, (bool, float)):
-        return ""
-    if isinstance(value, int):
-        return "" if INTEGER_MIN <= value <= INTEGER_MAX else "needs more than 64 bits"
-    if depth >= DEPTH_MAX:
-        return f"is nested deeper than {DEPTH_MAX} levels"
-    if isinstance(value, list):
-        for member in value:
-            fault = value_fault(member, depth + 1)
-            if fault:
-                return fault
-        return ""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            fault = name_fault(name) or value_fault(member, depth + 1)
-            if fault:
-                return fault
-        return ""
-    return f"a value of type {type(value).__name__} is not a JSON value"
 
 
 def pattern_fault(pattern: str) -> str:
@@ -167,21 +137,3 @@ def pattern_fault(pattern: str) -> str:
     except (re.error, OverflowError, RecursionError) as error:
         return f"'{pattern}' is not a valid regular expression: {error}"
     return ""
-
-
-def _expected(what: str, is_there: bool, value: object) -> str:
-    return f"must be {what}, not {_json_kind(value)}" if is_there else f"is missing ({what})"
-
-
-def _json_kind(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return "a string"
-    if isinstance(value, (int, float)):
-        return f"the number {value}"
-    if isinstance(value, list):
-        return "a list"
-    return "an object" if isinstance(value, dict) else type(value).__name__

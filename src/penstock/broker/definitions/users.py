@@ -31,7 +31,7 @@ def user_command(row: Row, passwords: NewPasswords) -> PutUser:
     # What RabbitMQ keeps in its configuration as `loopback_users`: everybody knows this password.
     loopback_only = name == DEFAULT_USER
     password_hash, scram_keys = _secrets(row, passwords)
-    return PutUser(name, password_hash, _tags(row), loopback_only, scram_keys)
+    return PutUser(name, password_hash, row.words("tags"), loopback_only, scram_keys)
 
 
 def exported_hash(password_hash: str) -> tuple[str, str]:
@@ -45,16 +45,6 @@ def exported_hash(password_hash: str) -> tuple[str, str]:
     if password_hash.startswith(SHA512_PREFIX):
         return password_hash[len(SHA512_PREFIX) :], SHA512
     return base64.b64encode(password_hash.encode("ascii")).decode("ascii"), ARGON2ID
-
-
-def _tags(row: Row) -> tuple[str, ...]:
-    value = row.table.get("tags", "")
-    words = value.split(",") if isinstance(value, str) else value
-    if not isinstance(words, list) or not all([isinstance(word, str) for word in words]):
-        row.complain("tags", "must be a list of strings, or a comma-separated string")
-        return ()
-    stripped = [word.strip() for word in words]
-    return tuple([word for word in stripped if word])
 
 
 def _secrets(row: Row, passwords: NewPasswords) -> tuple[str, str]:
