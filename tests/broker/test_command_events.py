@@ -5,8 +5,9 @@ from typing import get_args
 import pytest
 
 from penstock.broker.access.actor import AMQP10_MANAGEMENT, HTTP, NOBODY, Actor
-from penstock.broker.command_events import event_of, vhost_event_of
+from penstock.broker.command_events import event_of, is_change, vhost_event_of
 from penstock.broker.events import EventKind
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.topology import (
     AddVhost,
     BindExchange,
@@ -18,10 +19,13 @@ from penstock.broker.topology import (
     ClearPermissions,
     ClearPolicy,
     ClearTopicPermissions,
+    DeclareExchange,
     DeclareQueue,
+    DeleteExchange,
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    PurgeQueue,
     PutUser,
     SetGlobalParameter,
     SetOperatorPolicy,
@@ -33,6 +37,7 @@ from penstock.broker.topology import (
     SetVhostLimits,
     VhostCommand,
 )
+from penstock.broker.vhost import VirtualHost
 
 ACTOR = Actor("root", "192.0.2.7", 5555, HTTP)
 SECRET = "amqp://ann:secret@upstream"
@@ -131,3 +136,23 @@ def test_topology_that_clients_change_over_amqp_10_may_be_left_out_of_the_log() 
     event = vhost_event_of("v", DeleteQueue("q"), actor)
     assert event is not None
     assert not event.is_audit
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        (DeclareQueue("q"), False),
+        (DeclareQueue("new"), True),
+        (DeleteQueue("q"), True),
+        (DeleteQueue("new"), False),
+        (DeclareExchange("amq.topic", "topic"), False),
+        (DeclareExchange("new", "topic"), True),
+        (DeleteExchange("amq.topic"), True),
+        (DeleteExchange("new"), False),
+        (PurgeQueue("q"), True),
+    ],
+)
+def test_what_is_there_already_is_not_changed(command: VhostCommand, changes: bool) -> None:
+    vhost = VirtualHost("/", SharedServices())
+    vhost.apply(DeclareQueue("q"), 0)
+    assert is_change(vhost, command) is changes

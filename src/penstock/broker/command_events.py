@@ -19,6 +19,10 @@ from penstock.broker.topology import (
     ClearPolicy,
     ClearTopicPermissions,
     CloseConnection,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
     DeleteUser,
     DeleteVhost,
     PutUser,
@@ -34,6 +38,7 @@ from penstock.broker.topology import (
     UnbindQueue,
     VhostCommand,
 )
+from penstock.broker.vhost import VirtualHost
 
 _Facts = dict[str, object]
 
@@ -134,6 +139,21 @@ def vhost_event_of(vhost: str, command: VhostCommand, actor: Actor) -> Event | N
     if actor.door in {HTTP, AMQP10_MANAGEMENT}:
         return _topology_event(vhost, command, actor)
     return None
+
+
+def is_change(vhost: VirtualHost, command: VhostCommand) -> bool:
+    """Asked before the command is applied: whether a declaration makes something, and a deletion
+    takes something away.
+    """
+    if isinstance(command, DeclareQueue):
+        return command.name not in vhost.queues
+    if isinstance(command, DeclareExchange):
+        return command.name not in vhost.exchanges
+    if isinstance(command, DeleteQueue):
+        return command.name in vhost.queues
+    if isinstance(command, DeleteExchange):
+        return command.name in vhost.exchanges
+    return True
 
 
 def _topology_event(vhost: str, command: VhostCommand, actor: Actor) -> Event:

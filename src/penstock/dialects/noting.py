@@ -1,6 +1,9 @@
 """A connection's events, whatever it speaks: who it is, and how seriously its end is taken."""
 
+from penstock.broker.access.actor import Actor
+from penstock.broker.command_events import vhost_event_of
 from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
+from penstock.broker.topology import VhostCommand
 from penstock.dialects.peer import Peer
 from penstock.dialects.principal import Principal
 
@@ -45,6 +48,14 @@ class Noting:
         self.principal = principal
         facts: dict[str, object] = {"protocol": self._protocol, "name": name}
         self.note(EventKind.CONNECTION_OPENED, Severity.INFO, "", facts)
+
+    def administered(self, command: VhostCommand, door: str) -> None:
+        """A client has changed topology as administration, and not as part of its own work."""
+        assert self.principal is not None, "who changes something has opened a virtual host"
+        actor = Actor(self.user, self._peer.host, self._peer.port, door)
+        event = vhost_event_of(self.principal.vhost.name, command, actor)
+        if event is not None:
+            self._events.record(event)
 
     def closed(self, fault: str, is_from_peer: bool) -> None:
         """`fault` is empty for an orderly close of the client's."""

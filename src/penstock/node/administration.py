@@ -8,7 +8,13 @@ operation on.
 """
 
 from penstock.broker.access.actor import Actor
-from penstock.broker.command_events import closed_event, event_of, imported_event, vhost_event_of
+from penstock.broker.command_events import (
+    closed_event,
+    event_of,
+    imported_event,
+    is_change,
+    vhost_event_of,
+)
 from penstock.broker.definitions.importing import import_definitions
 from penstock.broker.definitions.parsing import Definitions
 from penstock.broker.errors import NotFound
@@ -42,8 +48,10 @@ class Administration:
         return result
 
     def apply_to_vhost(self, vhost: str, command: VhostCommand, now: int, actor: Actor) -> Result:
-        result = self._state.vhost(vhost).apply(command, now)
-        event = vhost_event_of(vhost, command, actor)
+        entered = self._state.vhost(vhost)
+        changes = is_change(entered, command)
+        result = entered.apply(command, now)
+        event = vhost_event_of(vhost, command, actor) if changes else None
         if event is not None:
             self._container.events.record(event)
         return result

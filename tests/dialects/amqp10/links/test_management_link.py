@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.events import EventKind
 from penstock.dialects.amqp10.links.management_link import RESPONSES_MAX
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.wire.amqp10.performatives_generated import AmqpValue, Properties
 from penstock.wire.amqp10.sending import SentDelivery
 from tests.dialects.amqp10.doubles import House, Peer, Producer, Receiver
+from tests.support.recorded_events import RecordedEvents
 
 PAIRED: dict[str, object] = {"paired": True}
 
@@ -48,6 +50,29 @@ def test_a_queue_is_declared_and_deleted(address: str) -> None:
     requests.link.send_settled(*request("DELETE", "/queues/made"))
     house.settle()
     assert "made" not in house.node.state.vhost("/").queues
+
+
+def test_what_is_changed_is_told_with_who_asked_and_from_where() -> None:
+    house = House()
+    events = RecordedEvents()
+    house.node.container.events = events
+    peer = house.connect()
+    requests, _ = pair(peer, "/management")
+    for method, to in (
+        ("PUT", "/queues/made"),
+        ("PUT", "/queues/made"),
+        ("GET", "/queues/made"),
+        ("DELETE", "/queues/made"),
+        ("DELETE", "/queues/made"),
+    ):
+        requests.link.send_settled(*request(method, to, {} if method == "PUT" else None))
+        house.settle()
+    told = [event for event in events.events if event.kind is EventKind.TOPOLOGY_CHANGED]
+    assert [event.facts for event in told] == [
+        {"change": "DeclareQueue", "name": "made", "by": "guest", "door": "AMQP 1.0 management"},
+        {"change": "DeleteQueue", "name": "made", "by": "guest", "door": "AMQP 1.0 management"},
+    ]
+    assert {event.party.peer_host for event in told} == {peer.connection.peer.host}
 
 
 def test_responses_wait_for_credit_and_their_number_is_bounded() -> None:

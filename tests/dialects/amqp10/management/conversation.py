@@ -43,7 +43,7 @@ class Conversation:
     def exchange(self, payload: bytes) -> tuple[int, object, object]:
         """Status, body and correlation-id."""
         request = read_request(payload)
-        response = answer(request, self.principal, self.connection, NODE, 0)
+        response = answer(request, self.principal, self.connection, NODE, None, 0)
         head, body = encode_response(request, response)
         sections = Sections(head + body)
         properties = sections.decode(PROPERTIES)

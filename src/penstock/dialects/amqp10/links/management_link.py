@@ -58,7 +58,14 @@ class ManagementPair:
         except Malformed as error:
             raise LinkFault(DECODE_ERROR, str(error)) from error
         context.turn.charge(TOPOLOGY_UNITS)
-        response = answer(request, context.user(), context.number, context.node_name, context.now)
+        response = answer(
+            request,
+            context.user(),
+            context.number,
+            context.node_name,
+            context.noting,
+            context.now,
+        )
         if response.status == FORBIDDEN:
             context.denied(str(response.body))
         context.hold_for_definitions()

@@ -26,6 +26,7 @@ from penstock.dialects.amqp10.management.refusals import (
     bad_request,
     status_of,
 )
+from penstock.dialects.noting import Noting
 from penstock.dialects.principal import Principal
 
 # What links attach to: RabbitMQ's address, and the one that AMQP Management reserves.
@@ -42,13 +43,14 @@ def answer(
     principal: Principal,
     connection_number: int,
     node_name: str,
+    noting: Noting | None,
     now: int,
 ) -> ManagementResponse:
     """Do it, or say why not. A response may only be sent once what was declared is safe on disk."""
     try:
         if request.fault:
             raise bad_request(request.fault)
-        return _done(request, Caller(principal, connection_number, node_name, now))
+        return _done(request, Caller(principal, connection_number, node_name, noting, now))
     except Refusal as refusal:
         return ManagementResponse(status_of(refusal, request.method == PUT), refusal.text)
 
