@@ -58,6 +58,8 @@ class BrokerProcess:
         words = dict(word.split("=", 1) for word in line.split() if "=" in word)
         assert line.startswith("penstock ready"), line
         self._ports = (_port(words["amqp"]), _port(words["http"]))
+        # 0 without TLS.
+        self.tls_port = _port(words.get("amqps", "0"))
 
     def kill(self) -> None:
         assert self._process is not None

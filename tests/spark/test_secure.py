@@ -37,6 +37,7 @@ def broker(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Br
     configuration.write_text(
         '[http]\ntls_certificate = "server.pem"\ntls_key = "server.key"\n'
         'tls_client_ca = "ours.pem"\n'
+        '[tls]\nport = 0\ncertificate = "server.pem"\nkey = "server.key"\nclient_ca = "ours.pem"\n'
     )
     process = BrokerProcess(tmp_path_factory.mktemp("broker"), f"--config={configuration}")
     yield process
@@ -51,6 +52,22 @@ def secure(broker: BrokerProcess, files: Path, ca: str, ours: str) -> dict[str, 
         "tlsCertFile": str(files / f"{ours}.pem"),
         "tlsKeyFile": str(files / f"{ours}.key"),
     }
+
+
+def test_rows_are_published_directly_over_tls(
+    spark: SparkSession, broker: BrokerProcess, files: Path, name: str
+) -> None:
+    declare_target(broker, name)
+    access = secure(broker, files, "ours", "client")
+    direct = {"deduplicate": "false", "amqpUri": f"amqps://127.0.0.1:{broker.tls_port}"}
+    frame = spark.range(0, 1000, 1, 2).selectExpr("cast(id as string) as body")
+    writing = frame.write.format("penstock").mode("append")
+    writing.options(**access, **direct, exchange="", routingKey=name).save()
+    assert numbers_in(broker, name) == list(range(1000))
+    unknown = {**access, "tlsCertFile": str(files / "stranger.pem")}
+    unknown["tlsKeyFile"] = str(files / "stranger.key")
+    with pytest.raises(Exception, match="The broker"):
+        writing.options(**unknown, **direct, exchange="", routingKey=name).save()
 
 
 @needs_spark("4.1", STREAM_WRITER)

@@ -4,12 +4,13 @@ again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from urllib.parse import urlsplit
 
 from penstock.client import blocking
-from penstock.client.errors import ClientError, PublishReturned
-from penstock.client.uri import PLAIN_PORT
+from penstock.client.errors import ClientError, PublishReturned, UriInvalid
+from penstock.client.uri import PLAIN_PORT, TLS_PORT, Address, Tls, decode_uri
 from penstock.spark.address import resolve_secret
 from penstock.spark.errors import OptionError, PipelineError
 from penstock.spark.octet_pieces import sizes_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.client.blocking_channel import BlockingChannel
+    from penstock.spark.address import TlsFiles
     from penstock.spark.write_options import WriteOptions
 
 # Messages that are handed to the socket at once; the window counts in these.
@@ -31,22 +33,43 @@ STEP_ROWS: Final = 2_000
 _FRAME_OVERHEAD: Final = 8
 
 
-def amqp_address(options: WriteOptions) -> str:
-    """As given, or the default port on the hosts of the HTTP addresses."""
-    if options.amqp_uri is not None:
-        return options.amqp_uri
+def amqp_address(options: WriteOptions) -> Address:
+    """As given, or the default port on the first host of the HTTP addresses, with TLS where these
+    have it. What the address does not say about the login and TLS, the options do.
+    """
     access = options.access
-    if any(address.secure for address in access.addresses):
-        raise OptionError(
-            "amqpUri",
-            "it is missing; with deduplicate=false and TLS the broker's AMQP address must be given",
-            "Use amqps://HOST:5671/VHOST.",
+    if options.amqp_uri is None:
+        first = access.addresses[0]
+        address = Address(
+            host=first.host,
+            port=TLS_PORT if first.secure else PLAIN_PORT,
+            vhost=access.vhost,
+            tls=Tls() if first.secure else None,
         )
-    user = quote(resolve_secret("user", access.user), safe="")
-    password = quote(resolve_secret("password", access.password), safe="")
-    host = access.addresses[0].host
-    host = f"[{host}]" if ":" in host else host
-    return f"amqp://{user}:{password}@{host}:{PLAIN_PORT}/{quote(access.vhost, safe='')}"
+        has_login = False
+    else:
+        try:
+            address = decode_uri(options.amqp_uri)
+        except UriInvalid as error:
+            raise OptionError("amqpUri", str(error), "Use amqp[s]://HOST:PORT/VHOST.") from None
+        has_login = urlsplit(options.amqp_uri).username is not None
+    if not has_login:
+        address = replace(
+            address,
+            user=resolve_secret("user", access.user),
+            password=resolve_secret("password", access.password),
+        )
+    return address if address.tls is None else replace(address, tls=_tls(address.tls, access.tls))
+
+
+def _tls(written: Tls, files: TlsFiles) -> Tls:
+    return replace(
+        written,
+        cacertfile=written.cacertfile or files.ca_file,
+        certfile=written.certfile or files.certificate_file,
+        keyfile=written.keyfile or files.key_file,
+        verify_peer=written.verify_peer and files.verify,
+    )
 
 
 def publish_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> int:

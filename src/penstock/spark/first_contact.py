@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from penstock.client import blocking
 from penstock.client.errors import ClientError
-from penstock.client.uri import decode_uri
+from penstock.client.uri import Address, decode_uri
 from penstock.spark.errors import PipelineError
 from penstock.spark.http_client import client_for
 
@@ -41,10 +41,11 @@ def check_source(options: ReadOptions) -> None:
     options.subscription.resolve(client)
 
 
-def check_amqp(uri: str, seconds: float) -> None:
+def check_amqp(uri: str | Address, seconds: float) -> None:
     """Log in and out again. Raises `NoContact` within about so many seconds."""
     try:
-        address = replace(decode_uri(uri), connect_timeout_milliseconds=round(seconds * 1000))
+        address = decode_uri(uri) if isinstance(uri, str) else uri
+        address = replace(address, connect_timeout_milliseconds=round(seconds * 1000))
         blocking.connect(address, timeout=seconds).close()
     except ClientError as error:
         raise NoContact(f"The broker cannot be reached over AMQP: {error}") from None
