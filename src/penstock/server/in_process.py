@@ -85,13 +85,14 @@ class Broker:
         anonymous: Anonymous = "loopback",
         mechanisms: tuple[str, ...] = (),
         create_queues: bool = True,
-        tls: TlsConfiguration | None = None,
+        tls: TlsConfiguration = TlsConfiguration(),  # noqa: B008 - it is frozen
     ) -> None:
         """`data` names a directory to keep durable things in; without it all is in memory. With
         `http` it also serves HTTP: health, metrics, bulk reads, WebSockets. `mechanisms` are the
         SASL mechanisms that it offers, `anonymous` says who may come without a login, and
         `create_queues` whether an AMQP 1.0 client that attaches to a bare name creates a queue.
-        With `tls` it also listens for AMQP over TLS, see `tls_port`; port 0 chooses a free one.
+        With `tls` it also listens for AMQP over TLS, see `tls_port` (port 0 chooses a free one), and
+        HTTP is HTTPS with the same files.
         """
         self._configuration = ServerConfiguration(
             hosts=(host,),
@@ -99,11 +100,18 @@ class Broker:
             limits=limits or Limits(),
             connections_max=connections_max,
             data=None if data is None else Path(data),
-            http=HttpConfiguration(enabled=http, port=http_port, is_port_named=True),
+            http=HttpConfiguration(
+                enabled=http,
+                port=http_port,
+                certificate=tls.certificate,
+                key=tls.key,
+                client_authorities=tls.client_authorities,
+                is_port_named=True,
+            ),
             anonymous=anonymous,
             mechanisms=mechanisms,
             creates_queues=create_queues,
-            tls=tls or TlsConfiguration(),
+            tls=tls,
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -131,7 +139,8 @@ class Broker:
     def http_url(self) -> str:
         """Where `http=True` listens."""
         assert self.http_port, "made with http=True, and started"
-        return f"http://{self.host}:{self.http_port}"
+        scheme = "https" if self._configuration.http.certificate is not None else "http"
+        return f"{scheme}://{self.host}:{self.http_port}"
 
     def start(self) -> Self:
         assert self._thread is None, "started already"

@@ -115,6 +115,7 @@ class Running:
         `BadCertificate`.
         """
         check_tls(configuration.tls, "tls.certificate")
+        self.server.login_from = configuration.tls.login_from
         if configuration.tls.is_enabled:
             # Before anybody is let in: who comes in the clear may ask for TLS as well.
             self._listen_with_tls(configuration.tls, configuration.hosts)
@@ -134,7 +135,7 @@ class Running:
             self.http = HttpListener(configuration.http, configuration.hosts, configuration.port)
 
     def _listen_with_tls(self, tls: TlsConfiguration, plain_hosts: tuple[str, ...]) -> None:
-        door = TlsDoor(self.server, Certificates(tls, "AMQP"), tls.login_from)
+        door = TlsDoor(self.server, Certificates(tls, "AMQP"))
         try:
             sockets = bound(tls.hosts or plain_hosts, tls.port, BACKLOG)
         except CannotListen as error:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.dialects.encryption import Encryption
     from penstock.node.node import Node
     from penstock.server.handshakes import Handshakes
+    from penstock.server.tls_settings import LoginFrom
     from penstock.world.clock import Clock
 
 log = structlog.get_logger()
@@ -67,6 +68,8 @@ class Server(SocketOwner):
         self._lingering = Lingering()
         # None without TLS.
         self.tls: Handshakes | None = None
+        # Which part of a client's certificate names its user, whichever listener it came to.
+        self.login_from: LoginFrom = "common_name"
         # Connections whose sockets linger; the node forgets them at the end of the tick.
         self._parting: list[Connection] = []
         self._flush_scheduled = False

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from penstock.server.server import Server
     from penstock.server.tls import Certificates
-    from penstock.server.tls_settings import LoginFrom
 
 
 class TlsDoor(TlsOwner, Handshakes):
@@ -28,10 +27,9 @@ class TlsDoor(TlsOwner, Handshakes):
     AMQP 1.0 clients ask for it.
     """
 
-    def __init__(self, server: Server, certificates: Certificates, login_from: LoginFrom) -> None:
+    def __init__(self, server: Server, certificates: Certificates) -> None:
         self._server = server
         self._certificates = certificates
-        self._login_from = login_from
         # Until when each handshake may take, in the order of these times.
         self._handshakes: dict[TlsProtocol, int] = {}
         # Sockets whose handshakes have failed and that wait for their peers to close them.
@@ -96,7 +94,7 @@ class TlsDoor(TlsOwner, Handshakes):
 
     def handshake_completed(self, protocol: TlsProtocol) -> None:
         self._handshakes.pop(protocol, None)
-        encryption = encryption_of(protocol.agreed, self._login_from)
+        encryption = encryption_of(protocol.agreed, self._server.login_from)
         if protocol.inner is None:
             protocol.attend(SocketProtocol(self._server, encryption))
         else:

@@ -13,6 +13,7 @@ from penstock.client.events import Blocked
 from tests.server.http.asking import serving
 from tests.server.http.doubles import AMQP, WebSocketClient, WebSocketRelay
 from tests.server.opened import pika_connection
+from tests.support.identities import Identities
 
 HEADER_091 = b"AMQP\x00\x00\x09\x01"
 PIECE_BYTES = 65_536
@@ -204,3 +205,25 @@ def test_a_broker_that_stops_tells_clients_on_websockets() -> None:
             channel.queue_declare("q")
         wait_for_connections(broker, 0)
         relay.close()
+
+
+def test_a_websocket_over_https_carries_the_name_in_the_clients_certificate(
+    identities: Identities,
+) -> None:
+    with Broker(http=True, tls=identities.mutual()) as broker:
+        context = identities.context(identities.client)
+        address = broker.http_url.replace("https:", "wss:") + "/ws"
+        with connect(address, subprotocols=AMQP, ssl=context) as line:
+            line.send(HEADER_091)
+            assert line.recv(60)[:3] == b"\x01\x00\x00"
+            [peer] = broker._call(lambda node, now: [one.peer for one in node.connections.values()])
+            assert peer.certificate_name == "meter"
+        with pytest.raises((OSError, websockets.exceptions.WebSocketException)):
+            connect(address, subprotocols=AMQP, ssl=identities.context(identities.foreign))
+
+
+def test_tls_inside_a_websocket_is_not_begun(broker: Broker) -> None:
+    """What carries it is encrypted, or it is not."""
+    with connect(url(broker), subprotocols=AMQP) as line:
+        line.send(b"AMQP\x02\x01\x00\x00")
+        assert line.recv(60)[:8] == HEADER_10_SASL

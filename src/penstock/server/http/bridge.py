@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.dialects.connection import Connection
+    from penstock.dialects.encryption import Encryption
     from penstock.node.node import Node
 
 # As much as one read of a socket brings.
@@ -70,10 +71,18 @@ class WebSocketBridge(Transport):
 
     # On the broker's loop.
 
-    def connect(self, node: Node, host: str, is_local: bool, now: int, port: int = 0) -> bool:
+    def connect(
+        self,
+        node: Node,
+        host: str,
+        is_local: bool,
+        now: int,
+        port: int = 0,
+        encryption: Encryption | None = None,
+    ) -> bool:
         """False when the broker takes no more connections."""
         mechanisms = self._line.server.websocket_mechanisms
-        self._connection = node.connected(self, host, is_local, now, port, mechanisms=mechanisms)
+        self._connection = node.connected(self, host, is_local, now, port, encryption, mechanisms)
         self._line.server.schedule_flush()
         return self._connection is not None
 

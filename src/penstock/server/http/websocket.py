@@ -14,6 +14,7 @@ from penstock.server.http.line import BrokerNotResponding
 from penstock.server.http.login import peer_of, port_of
 from penstock.server.http.problems import Problem
 from penstock.server.http.protocol import protocol_of
+from penstock.server.tls_names import encryption_of
 
 if TYPE_CHECKING:
     from penstock.server.http.line import BrokerLine
@@ -45,12 +46,15 @@ class WebSocketDoor:
         if SUBPROTOCOL not in socket.scope["subprotocols"]:
             await socket.send_denial_response(_WRONG_SUBPROTOCOL.response())
             return
-        bridge = WebSocketBridge(self._line, protocol_of(socket.scope).transport)
+        below = protocol_of(socket.scope).transport
+        bridge = WebSocketBridge(self._line, below)
+        agreed = below.get_extra_info("ssl_object")
+        encryption = None if agreed is None else encryption_of(agreed, self._line.server.login_from)
         host, is_local = peer_of(socket)
         port = port_of(socket)
         try:
             is_taken = await self._line.ask(
-                lambda node, now: bridge.connect(node, host, is_local, now, port)
+                lambda node, now: bridge.connect(node, host, is_local, now, port, encryption)
             )
             await socket.accept(SUBPROTOCOL)
             if is_taken:
