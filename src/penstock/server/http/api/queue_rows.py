@@ -191,10 +191,6 @@ class QueueRecord:
             row["messages_ready_ram"] = in_memory
             row["messages_unacknowledged_ram"] = unacknowledged
             row["messages_paged_out"] = self._paged_out
-        if queue_type is QUORUM or queue_type is STREAM:
-            row["leader"] = self._node
-            row["members"] = [self._node]
-            row["online"] = [self._node]
         if queue_type is QUORUM:
             row["single_active_consumer_ctag"] = self._active_tag
         if queue_type is STREAM:
@@ -204,7 +200,7 @@ class QueueRecord:
     def short_row(self) -> Row:
         """Without figures."""
         queue = self._queue
-        return {
+        row: Row = {
             "arguments": exported_table(queue.arguments),
             "auto_delete": queue.auto_delete,
             "durable": queue.durable,
@@ -215,6 +211,9 @@ class QueueRecord:
             "type": queue.queue_type.value,
             "vhost": self._vhost,
         }
+        if queue.queue_type is QUORUM or queue.queue_type is STREAM:
+            row.update(leader=self._node, members=[self._node], online=[self._node])
+        return row
 
     def _put_policies(self, row: Row) -> None:
         user, operator = self._choice.of_queue(self.name, self._queue.queue_type.value)
