@@ -79,10 +79,15 @@ class WebSocketBridge(Transport):
         now: int,
         port: int = 0,
         encryption: Encryption | None = None,
+        own: tuple[str, int] | None = None,
     ) -> bool:
-        """False when the broker takes no more connections."""
+        """False when the broker takes no more connections. `own` is the address that the peer has
+        connected to.
+        """
         mechanisms = self._line.server.websocket_mechanisms
         self._connection = node.connected(self, host, is_local, now, port, encryption, mechanisms)
+        if self._connection is not None and own is not None:
+            self._connection.peer.local_host, self._connection.peer.local_port = own
         self._line.server.schedule_flush()
         return self._connection is not None
 

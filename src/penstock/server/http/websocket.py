@@ -52,9 +52,11 @@ class WebSocketDoor:
         encryption = None if agreed is None else encryption_of(agreed, self._line.server.login_from)
         host, is_local = peer_of(socket)
         port = port_of(socket)
+        server = socket.scope.get("server")
+        own = (str(server[0]), int(server[1] or 0)) if server else None
         try:
             is_taken = await self._line.ask(
-                lambda node, now: bridge.connect(node, host, is_local, now, port, encryption)
+                lambda node, now: bridge.connect(node, host, is_local, now, port, encryption, own)
             )
             await socket.accept(SUBPROTOCOL)
             if is_taken:

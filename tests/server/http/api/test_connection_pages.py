@@ -5,10 +5,12 @@ import time
 
 from proton import Message
 from proton.utils import BlockingConnection
+from websockets.sync.client import connect
 
 from penstock import Broker
 from tests.server.http.api.lists import Scene, mandatory, quoted, row, rows
 from tests.server.http.asking import Pages, problem
+from tests.server.http.doubles import AMQP, WebSocketClient
 
 
 def test_a_connection_is_named_by_its_two_ends(broker: Broker, pages: Pages) -> None:
@@ -123,3 +125,11 @@ def test_a_connection_that_has_not_logged_in_is_not_listed(broker: Broker, pages
         raw.sendall(b"AMQP\x00\x00\x09\x01")
         assert raw.recv(10)
         assert rows(pages, "/api/connections") == []
+
+
+def test_a_connection_over_websocket_is_named_by_its_two_ends(broker: Broker, pages: Pages) -> None:
+    url = f"ws://127.0.0.1:{broker.http_port}/ws"
+    with connect(url, subprotocols=AMQP, compression=None) as line:
+        WebSocketClient(line)
+        (only,) = rows(pages, "/api/connections")
+        assert only["name"].endswith(f" -> 127.0.0.1:{broker.http_port}")

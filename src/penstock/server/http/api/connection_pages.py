@@ -196,23 +196,26 @@ class ConnectionPages:
         self, node: Node, wanted: Wanted, spans: Spans
     ) -> Generator[None, None, list[ConnectionRecord]]:
         found: list[ConnectionRecord] = []
-        for connection, facts in wanted.among(node):
-            found.append(ConnectionRecord(node, connection, facts, self._sampler, spans))
-            if len(found) % STEP_COUNT == 0:
+        for one in wanted.among(node):
+            if one is None:
                 yield
+            else:
+                found.append(ConnectionRecord(node, *one, self._sampler, spans))
         return found
 
     def _channels(
         self, node: Node, wanted: Wanted, spans: Spans
     ) -> Generator[None, None, list[ChannelRecord]]:
         found: list[ChannelRecord] = []
-        resting_at = STEP_COUNT
-        for connection, owner in wanted.among(node):
+        for one in wanted.among(node):
+            if one is None:
+                yield
+                continue
+            connection, owner = one
             for facts in connection.protocol.channel_facts():
                 found.append(ChannelRecord(node, connection, owner, facts, self._sampler, spans))
-            if len(found) >= resting_at:
-                resting_at = len(found) + STEP_COUNT
-                yield
+                if len(found) % STEP_COUNT == 0:
+                    yield
         return found
 
 
@@ -225,32 +228,43 @@ class Wanted:
         self._user = user
         self._name = name
 
-    def among(self, node: Node) -> Iterator[tuple[Connection, ConnectionFacts]]:
-        """Those that have opened a virtual host. Raises a `Problem` where the caller may not look."""
+    def among(self, node: Node) -> Iterator[tuple[Connection, ConnectionFacts] | None]:
+        """Those of a node, with a None wherever others should have their turn. Raises a `Problem`
+        where the caller may not look.
+        """
         if self._vhost:
             visible_vhost(node, self._caller, self._vhost)
-        for connection in list(node.connections.values()):
-            if self._name and connection_name(connection.peer) != self._name:
-                continue
-            vhost = connection.protocol.vhost_name()
-            if not vhost or (self._vhost and vhost != self._vhost):
-                continue
-            facts = connection.protocol.facts()
-            if self._user and facts.user != self._user:
-                continue
-            if sees_connection(self._caller, facts.user):
+        for count, connection in enumerate(list(node.connections.values()), 1):
+            facts = self._facts_of(connection)
+            if facts is not None:
                 yield connection, facts
+            if count % STEP_COUNT == 0:
+                yield None
+
+    def _facts_of(self, connection: Connection) -> ConnectionFacts | None:
+        """None for a connection that is not wanted, or has not opened a virtual host."""
+        if self._name and connection_name(connection.peer) != self._name:
+            return None
+        vhost = connection.protocol.vhost_name()
+        if not vhost or (self._vhost and vhost != self._vhost):
+            return None
+        facts = connection.protocol.facts()
+        if self._user and facts.user != self._user:
+            return None
+        return facts if sees_connection(self._caller, facts.user) else None
 
 
 def consumers_of(node: Node, wanted: Wanted) -> Generator[None, None, list[ConsumerRecord]]:
     found: list[ConsumerRecord] = []
-    resting_at = STEP_COUNT
-    for count, (connection, owner) in enumerate(wanted.among(node), 1):
+    for one in wanted.among(node):
+        if one is None:
+            yield
+            continue
+        connection, owner = one
         for facts in connection.protocol.consumer_facts():
             found.append(ConsumerRecord(node, connection, owner, facts))
-        if len(found) + count >= resting_at:
-            resting_at = len(found) + count + STEP_COUNT
-            yield
+            if len(found) % STEP_COUNT == 0:
+                yield
     return found
 
 

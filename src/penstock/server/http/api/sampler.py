@@ -183,9 +183,10 @@ class Sampler:
                 _kept(self._channels, key, channels, len(CHANNEL)).add(at, channel_numbers(facts))
                 confirmed += max(facts.confirmed, 0)
                 count += 1
+                if count % STEP_COUNT == 0:
+                    yield
             count += 1
-            if count >= STEP_COUNT:
-                count = 0
+            if count % STEP_COUNT == 0:
                 yield
         self._connections = connections
         self._channels = channels
