@@ -34,6 +34,7 @@ FOR_TESTS = {
     "has_thread": "whether a disk's thread has ended can be seen in no other way",
     "listed_bindings": "the bindings of a virtual host, with those of the default exchange",
     "listed_leases": "the leases of a virtual host",
+    "stamp_count": "that ages cost a queue little memory",
     "seed_isr": "the formula of seed 000, against which the job's own is checked",
 }
 

@@ -7,7 +7,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
-from penstock.broker.moves.move_table import MoveGate
+from penstock.broker.move_table import MoveGate
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue import PlainQueueMaker
 from penstock.broker.queues.queue_journal import ReadyLists

@@ -30,7 +30,7 @@ from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
-from penstock.broker.moves.move_table import MoveTable
+from penstock.broker.move_table import MoveTable
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.parameters import ParameterKey, change_parameter, known_form
 from penstock.broker.partitions import PartitionedStream, bindings_of, declarations_of

@@ -1,6 +1,6 @@
 """Holds moves back while publishers are blocked, and lets them run no faster than the disk."""
 
-from penstock.broker.moves.move_table import MoveGate
+from penstock.broker.move_table import MoveGate
 from penstock.dialects.container import Container
 
 

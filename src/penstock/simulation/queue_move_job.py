@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from penstock.broker.move_table import MoveState
 from penstock.broker.moves.move import NO_LIMIT, Move, MoveRequest, StepLimits, begin_move
-from penstock.broker.moves.move_table import MoveState
 from penstock.broker.vhost import VirtualHost
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice

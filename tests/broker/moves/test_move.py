@@ -4,13 +4,13 @@ import pytest
 
 from penstock.broker.errors import NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.broker.leases.leases import LeaseRequest, take_lease
-from penstock.broker.moves.move import STEP_COUNT, Move, MoveRequest, begin_move
-from penstock.broker.moves.move_table import (
+from penstock.broker.move_table import (
     ENDED_KEPT,
     RUNNING_MAX,
     MoveGate,
     MoveState,
 )
+from penstock.broker.moves.move import STEP_COUNT, Move, MoveRequest, begin_move
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
 from tests.broker.store.doubles import Broker, message
 

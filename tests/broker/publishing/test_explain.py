@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.broker.exchanges.exchange import Binding
+from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.kinds import make_exchange
-from penstock.broker.message import Address, Message
+from penstock.broker.message import Address, Message, Properties
 from penstock.broker.publishing.explain import Explanation, topic_objection
 from penstock.broker.publishing.publish import Outcome, publish
 from penstock.broker.publishing.target import resolve_target
@@ -58,6 +58,12 @@ def topologies(draw: st.DrawFn) -> VirtualHost:
     return vhost
 
 
+def explanation(
+    vhost: VirtualHost, exchange: Exchange, key: str, properties: Properties
+) -> Explanation:
+    return Explanation(vhost.routing, vhost.bindings, exchange, key, properties)
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     topologies(),
@@ -78,7 +84,7 @@ def test_the_queues_of_an_explanation_are_those_that_a_publish_reaches(
     if is_delayed:
         headers = {**headers, "x-delay": 5_000}
     properties = PlainProperties(headers, extra_keys)
-    explained = Explanation(vhost, vhost.exchanges[exchange], key, properties)
+    explained = explanation(vhost, vhost.exchanges[exchange], key, properties)
     assert all(queue.message_count == 0 for queue in vhost.queues.values())
     assert vhost.delay_line.waiting.count == 0
     address = Address(exchange, key, b"")
@@ -107,7 +113,7 @@ def check_words(explained: Explanation, reached: set[str]) -> None:
 
 
 def explained_words(vhost: VirtualHost, exchange: str, key: str, **headers: object) -> list[str]:
-    found = Explanation(vhost, vhost.exchanges[exchange], key, PlainProperties(headers))
+    found = explanation(vhost, vhost.exchanges[exchange], key, PlainProperties(headers))
     return [
         found.why(passed, binding)
         for passed in found.passed.values()
@@ -146,7 +152,7 @@ def test_turns_are_not_taken() -> None:
     for number in range(2):
         made.add(Binding(made, vhost.queue(f"p-{number}"), None, str(number), {}))
     for _ in range(3):
-        found = Explanation(vhost, made, "k", PlainProperties())
+        found = explanation(vhost, made, "k", PlainProperties())
         assert [queue.name for queue in found.target.queues] == ["p-0"]
     target = resolve_target(vhost.routing, made, Address("p", "k", b""))
     message = Message(Address("p", "k", b""), PlainProperties(), b"", 1)
@@ -159,7 +165,7 @@ def test_a_full_queue_says_what_it_does() -> None:
     for overflow in ("drop-head", "reject-publish", "reject-publish-dlx"):
         arguments: dict[str, object] = {"x-max-length": 0, "x-overflow": overflow}
         vhost.apply(DeclareQueue(overflow, arguments=arguments), 0)
-    found = Explanation(vhost, vhost.exchanges[""], "drop-head", PlainProperties())
+    found = explanation(vhost, vhost.exchanges[""], "drop-head", PlainProperties())
     assert "drops its oldest" in found.room_in(vhost.queue("drop-head"), 1)
     assert "refuses the message (" in found.room_in(vhost.queue("reject-publish"), 1)
     assert "dead-letters" in found.room_in(vhost.queue("reject-publish-dlx"), 1)

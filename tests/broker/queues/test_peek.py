@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.queues.peek import LOOKED_AT_MAX, STEP_LOOKED_AT, Peek, PeekAtHeld, Place
+from penstock.broker.queues.peek import LOOKED_AT_MAX, STEP_LOOKED_AT, Peek, PeekAtHeld, PeekPlace
 from penstock.broker.selectors.selector import Selector
 from tests.broker.store.doubles import Broker, message
 
@@ -17,7 +17,11 @@ def broker() -> Broker:
 
 
 def peeked(
-    broker: Broker, place: Place, count: int = 1000, selector: str = "", answer_bytes: int = ROOM
+    broker: Broker,
+    place: PeekPlace,
+    count: int = 1000,
+    selector: str = "",
+    answer_bytes: int = ROOM,
 ) -> Peek:
     chosen = Selector.parse(selector) if selector else None
     peek = Peek(broker.vhost.queue("q"), place, chosen, count, ROOM, answer_bytes)
@@ -38,7 +42,7 @@ def test_what_is_peeked_at_is_delivered_as_if_nobody_had_looked(broker: Broker) 
     broker.put("q", *numbers(0, 100))
     broker.rest()
     before = broker.vhost.queue("q").published_total, broker.vhost.queue("q").delivered_total
-    assert bodies(peeked(broker, Place(0, 0))) == numbers(0, 100)
+    assert bodies(peeked(broker, PeekPlace(0, 0))) == numbers(0, 100)
     queue = broker.vhost.queue("q")
     assert (queue.published_total, queue.delivered_total) == before
     assert queue.unacked_count == 0
@@ -52,7 +56,7 @@ def test_what_is_peeked_at_is_delivered_as_if_nobody_had_looked(broker: Broker) 
 def test_a_place_stays_valid_while_messages_come_and_go(broker: Broker) -> None:
     broker.put("q", *numbers(0, 40))
     broker.rest()
-    first = peeked(broker, Place(0, 0), count=10)
+    first = peeked(broker, PeekPlace(0, 0), count=10)
     assert not first.is_at_end
     broker.take("q", 25)
     broker.put("q", *numbers(40, 45))
@@ -67,9 +71,9 @@ def test_a_place_stays_valid_while_messages_come_and_go(broker: Broker) -> None:
 def test_what_came_back_is_seen_from_the_beginning(broker: Broker) -> None:
     broker.put("q", *numbers(0, 3))
     entry = broker.get("q")
-    assert bodies(peeked(broker, Place(0, 0))) == numbers(1, 3)
+    assert bodies(peeked(broker, PeekPlace(0, 0))) == numbers(1, 3)
     broker.settle(entry).requeue([entry], broker.now)
-    found = peeked(broker, Place(0, 0)).found
+    found = peeked(broker, PeekPlace(0, 0)).found
     assert [one.is_redelivered for one in found] == [True, False, False]
     assert found[0].delivery_count == 1
 
@@ -81,9 +85,9 @@ def test_priorities_are_seen_highest_first_and_pages_go_on_there(broker: Broker)
     for number in range(12):
         queue.enqueue(message(b"%d" % number, priority=number % 4), other.now)
     other.rest()
-    everything = bodies(peeked(other, Place(0, 0)))
+    everything = bodies(peeked(other, PeekPlace(0, 0)))
     paged: list[bytes] = []
-    place = Place(0, 0)
+    place = PeekPlace(0, 0)
     for _ in range(12):
         one = peeked(other, place, count=1)
         paged += bodies(one)
@@ -100,7 +104,7 @@ def test_a_selector_chooses_and_steps_are_bounded(broker: Broker) -> None:
     for number in range(STEP_LOOKED_AT + 10):
         queue.enqueue(message(b"%d" % number, headers={"n": number}), broker.now)
     selector = Selector.parse(f"n >= {STEP_LOOKED_AT}")
-    peek = Peek(queue, Place(0, 0), selector, 5, ROOM, ROOM)
+    peek = Peek(queue, PeekPlace(0, 0), selector, 5, ROOM, ROOM)
     assert peek.step(broker.now)
     assert (peek.looked_at, peek.found) == (STEP_LOOKED_AT, [])
     assert not peek.step(broker.now)
@@ -111,14 +115,14 @@ def test_a_peek_that_finds_nothing_ends_and_says_where(broker: Broker) -> None:
     queue = broker.vhost.queue("q")
     for _ in range(LOOKED_AT_MAX + 5):
         queue.enqueue(message(b""), broker.now)
-    peek = peeked(broker, Place(0, 0), selector="nothing = 1")
+    peek = peeked(broker, PeekPlace(0, 0), selector="nothing = 1")
     assert (peek.looked_at, peek.is_at_end) == (LOOKED_AT_MAX, False)
     assert peek.next.position == LOOKED_AT_MAX + 1
 
 
 def test_an_answer_ends_when_it_is_large_enough(broker: Broker) -> None:
     broker.put("q", b"12345", b"12345", b"12345")
-    assert len(peeked(broker, Place(0, 0), answer_bytes=10).found) == 2
+    assert len(peeked(broker, PeekPlace(0, 0), answer_bytes=10).found) == 2
 
 
 def test_a_stream_is_peeked_at_by_offset(broker: Broker) -> None:
@@ -127,7 +131,7 @@ def test_a_stream_is_peeked_at_by_offset(broker: Broker) -> None:
     other.tick()
     other.put("q", *numbers(0, 600))
     other.rest()
-    peek = peeked(other, Place(0, 590))
+    peek = peeked(other, PeekPlace(0, 590))
     assert bodies(peek) == numbers(590, 600)
     assert peek.next.position == 600
     assert [one.position for one in peek.found] == list(range(590, 600))
@@ -138,14 +142,14 @@ def test_messages_know_their_age_and_expiry(broker: Broker) -> None:
     queue.enqueue(message(b"1", expiration="60000"), broker.now)
     now = broker.now
     broker.now += 5_000
-    found = peeked(broker, Place(0, 0)).found[0]
+    found = peeked(broker, PeekPlace(0, 0)).found[0]
     assert (found.age_ms, found.expires_at) == (5_000, now + 60_000)
 
 
 def test_what_is_out_is_peeked_at_in_order(broker: Broker) -> None:
     broker.put("q", *numbers(0, 6))
     out = [broker.get("q") for _ in range(5)]
-    peek = Peek(broker.vhost.queue("q"), Place(0, 0), None, 2, ROOM, ROOM)
+    peek = Peek(broker.vhost.queue("q"), PeekPlace(0, 0), None, 2, ROOM, ROOM)
     held = PeekAtHeld(peek, out[1].position, out[::-1])
     while held.step(broker.now):
         pass

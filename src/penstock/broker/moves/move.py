@@ -22,7 +22,7 @@ from penstock.broker.errors import PreconditionFailed
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.message import Address, Message
-from penstock.broker.moves.move_table import MoveState, RunningMove
+from penstock.broker.move_table import MoveState, RunningMove
 from penstock.broker.names import described
 from penstock.broker.publishing.publish import Outcome, publish_resolved
 from penstock.broker.publishing.target import Target, target_by_keys

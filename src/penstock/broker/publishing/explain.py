@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.broker.arguments import Overflow
+from penstock.broker.binding import Bindings
 from penstock.broker.exchanges.delayed import KIND as DELAYED
 from penstock.broker.exchanges.delayed import TYPE_ARGUMENT, DelayedExchange
 from penstock.broker.exchanges.exchange import Binding, Exchange
@@ -19,7 +20,7 @@ from penstock.broker.message import Address, Properties
 from penstock.broker.publishing.routing import RouteTrace
 from penstock.broker.publishing.target import Target, foreseen_target
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.vhost import VirtualHost
+from penstock.broker.routing_table import RoutingTable
 
 PUBLISHED: Final = "publish"
 BOUND: Final = "binding"
@@ -45,9 +46,14 @@ class Explanation(RouteTrace):
     """Held by who asked."""
 
     def __init__(
-        self, vhost: VirtualHost, exchange: Exchange, routing_key: str, properties: Properties
+        self,
+        vhost: RoutingTable,
+        bindings: Bindings,
+        exchange: Exchange,
+        routing_key: str,
+        properties: Properties,
     ) -> None:
-        self._vhost: VirtualHost = vhost
+        self._bindings: Bindings = bindings
         self._properties: Properties = properties
         self.keys: list[str] = [routing_key]
         if properties.has_extra_keys:
@@ -56,7 +62,7 @@ class Explanation(RouteTrace):
             exchange: PassedExchange(exchange, PUBLISHED, "")
         }
         self.target: Target = foreseen_target(
-            vhost.routing, exchange, Address(exchange.name, routing_key, b""), properties, self
+            vhost, exchange, Address(exchange.name, routing_key, b""), properties, self
         )
 
     # What routing says.
@@ -101,7 +107,7 @@ class Explanation(RouteTrace):
         """Those that were selected first."""
         yield from passed.selected
         if not passed.is_delaying:
-            for binding in self._vhost.bindings.from_source(passed.exchange):
+            for binding in self._bindings.from_source(passed.exchange):
                 if binding not in passed.selected:
                     yield binding
 

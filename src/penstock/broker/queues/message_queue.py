@@ -168,6 +168,10 @@ class MessageQueue:
         """How long the message of a position has been here, about; NO_AGE when that is not known."""
         raise NotImplementedError
 
+    def head_in_memory(self) -> QueueEntry | None:
+        """The entry that is delivered next, where it need not be read from disk; it stays."""
+        return None
+
     def time_in_queue(self) -> TimeInQueue | None:
         """How long messages were here before they were delivered; None when that is not known."""
         return None

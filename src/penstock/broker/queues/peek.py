@@ -24,7 +24,7 @@ STEP_LOOKED_AT: Final = 256
 LOOKED_AT_MAX: Final = 100_000
 
 
-class Place:
+class PeekPlace:
     """Where a peek begins, or goes on: a position, in queues with priorities of one level."""
 
     def __init__(self, level: int, position: int) -> None:
@@ -51,7 +51,7 @@ class Peek:
     def __init__(
         self,
         queue: MessageQueue,
-        place: Place,
+        place: PeekPlace,
         selector: Selector | None,
         count: int,
         body_bytes: int,
@@ -101,9 +101,9 @@ class Peek:
         self._answer_bytes -= min(len(entry.message.body), self._body_bytes)
 
     @property
-    def next(self) -> Place:
+    def next(self) -> PeekPlace:
         """Where the next peek goes on."""
-        return Place(self._walk.level_number, self._walk.position())
+        return PeekPlace(self._walk.level_number, self._walk.position())
 
 
 class PeekAtHeld:

@@ -84,6 +84,10 @@ class PriorityReadyList(ReadyList):
                 oldest = position
         return oldest
 
+    def head_in_memory(self) -> QueueEntry | None:
+        level = self._highest()
+        return None if level is None else level.head_in_memory()
+
     def in_memory_count(self) -> int:
         count = 0
         for level in self._levels:

@@ -64,5 +64,8 @@ class ReadableQueue(MessageQueue):
     def age_ms_of(self, position: int, now: int) -> int:
         return NO_AGE if self._ages is None else now - self._ages.arrival_of(position, now)
 
+    def head_in_memory(self) -> QueueEntry | None:
+        return self.ready.head_in_memory()
+
     def time_in_queue(self) -> TimeInQueue | None:
         return None if self._ages is None else self._ages.time_in_queue(self.delivered_total)

@@ -156,6 +156,10 @@ class ReadyList:
         entry = self._slots[self._head] if self.count else None
         return -1 if entry is None else entry.position
 
+    def head_in_memory(self) -> QueueEntry | None:
+        """The first entry, where it need not be read back; it stays."""
+        return self._slots[self._head] if self._head < len(self._slots) else None
+
     def in_memory_count(self) -> int:
         """Entries that were not paged out."""
         return self.count

@@ -12,6 +12,7 @@ from penstock.server.http.api.moves import MovePages
 from penstock.server.http.api.nodes import NodePages
 from penstock.server.http.api.overview import OverviewPages
 from penstock.server.http.api.peek import PeekPages
+from penstock.server.http.api.queue_ages import AgePages
 from penstock.server.http.api.queue_changes import QueueChanges
 from penstock.server.http.api.queue_pages import MessageQueuePages
 from penstock.server.http.api.sampler import Sampler
@@ -38,6 +39,7 @@ def all_operations(line: BrokerLine, data: Path | None) -> list[Operation]:
         *MovePages(line).operations(),
         *PeekPages(line).operations(),
         *ExplainPages(line).operations(),
+        *AgePages(line).operations(),
         *MessageQueuePages(line, sampler).operations(),
         *ExchangePages(line).operations(),
         *VhostPages(line, sampler).operations(),

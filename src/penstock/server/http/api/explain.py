@@ -166,7 +166,9 @@ def _text(body: Row, key: str) -> str:
 def _explained(node: Node, request: ExplainRequest) -> Generator[None, None, Row]:
     vhost, _ = enter(node, request.caller, request.vhost)
     exchange = vhost.exchange(request.exchange)
-    found = Explanation(vhost, exchange, request.routing_key, request.properties)
+    found = Explanation(
+        vhost.routing, vhost.bindings, exchange, request.routing_key, request.properties
+    )
     permission = _permission(node, vhost, request)
     yield
     queues = found.target.queues

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.broker.move_table import MoveState
 from penstock.broker.moves.move import NO_LIMIT, Move, MoveRequest, begin_move
-from penstock.broker.moves.move_table import MoveState
 from penstock.server.http.api.operation import NO_CONTENT, Operation, RowList
 from penstock.server.http.api.schema import BOOLEAN, COUNT, TEXT, object_of, one_of
 from penstock.server.http.login import peer_of, port_of

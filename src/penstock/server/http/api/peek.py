@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.queues.message_queue import NO_AGE
-from penstock.broker.queues.peek import Peek, PeekAtHeld, Place
+from penstock.broker.queues.peek import Peek, PeekAtHeld, PeekPlace
 from penstock.broker.selectors.selector import Selector
 from penstock.broker.topology import NO_CONNECTION
 from penstock.server.http.api.message_rows import BodyForm, Row, payload_row, properties_row
@@ -103,7 +103,7 @@ class PeekRequest:
     vhost: str
     queue: str
     user: str
-    place: Place
+    place: PeekPlace
     selector: Selector | None
     state: MessageState
     count: int
@@ -194,7 +194,7 @@ def _bounded(call: ApiRequest, key: str, default: int, largest: int) -> int:
     return value
 
 
-def _place_in(text: str) -> Place:
+def _place_in(text: str) -> PeekPlace:
     match = _PLACE.fullmatch(text)
     if match is None:
         raise Problem(
@@ -202,10 +202,10 @@ def _place_in(text: str) -> Place:
             f"offset={text[:30]} is not a position",
             "Send a number, or `next` of an earlier answer.",
         )
-    return Place(int(match[1] or 0), number(match[2], "a position"))
+    return PeekPlace(int(match[1] or 0), number(match[2], "a position"))
 
 
-def _place_text(queue: MessageQueue, place: Place) -> str:
+def _place_text(queue: MessageQueue, place: PeekPlace) -> str:
     if queue.settings.max_priority == 0:
         return str(place.position)
     return f"{place.level}:{place.position}"
