@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.broker.access.actor import HTTP, Actor
-from penstock.broker.definitions.parsing import BrokerStep, Definitions, VhostStep
+from penstock.broker.definitions.parsing import BrokerStep, Step, VhostStep
 from penstock.broker.errors import NotFound
 from penstock.broker.events import EventKind
 from penstock.broker.topology import (
@@ -82,13 +82,12 @@ def test_a_change_that_is_refused_is_not_told() -> None:
 def test_imported_definitions_are_told_once() -> None:
     house = House()
     events = recorded(house)
-    definitions = Definitions()
-    definitions.steps = [
+    steps: list[Step] = [
         BrokerStep("vhosts[0]", AddVhost("v")),
         VhostStep("queues[0]", "v", DeclareQueue("q", durable=True)),
         BrokerStep("permissions[0]", SetPermissions("guest", "v", "a", "b", "c")),
     ]
-    house.node.import_definitions(definitions, NOW, ACTOR, "orders.json")
+    house.node.import_steps(steps, NOW, ACTOR, "orders.json")
     assert "q" in house.node.state.vhost("v").queues
     assert events.kinds == [EventKind.DEFINITIONS_IMPORTED]
     assert events.events[0].facts == {

@@ -15,8 +15,8 @@ from penstock.broker.command_events import (
     is_change,
     vhost_event_of,
 )
-from penstock.broker.definitions.importing import import_definitions
-from penstock.broker.definitions.parsing import Definitions
+from penstock.broker.definitions.importing import import_steps
+from penstock.broker.definitions.parsing import Step
 from penstock.broker.errors import NotFound
 from penstock.broker.state import BrokerState
 from penstock.broker.topology import (
@@ -56,15 +56,13 @@ class Administration:
             self._container.events.record(event)
         return result
 
-    def import_definitions(
-        self, definitions: Definitions, now: int, actor: Actor, origin: str
-    ) -> None:
-        """They are journalled in one batch, so that after a crash all of them are there or none, and
-        the log has one line for all of them.
+    def import_steps(self, steps: list[Step], now: int, actor: Actor, origin: str) -> None:
+        """Definitions that were rehearsed on this state. They are journalled in one batch, so that
+        after a crash all of them are there or none, and the log has one line for all of them.
         """
-        count = import_definitions(self._state, definitions, now)
+        import_steps(self._state, steps, now)
         self._forget_targets()
-        self._container.events.record(imported_event(origin, count, actor))
+        self._container.events.record(imported_event(origin, len(steps), actor))
 
     def _forget_targets(self) -> None:
         """Users or permissions have changed: what connections have resolved is resolved again."""

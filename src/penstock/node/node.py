@@ -10,7 +10,7 @@ be blamed for is told to the `FailureListener`, and everything else of the tick 
 from typing import Final
 
 from penstock.broker.access.actor import NOBODY, Actor
-from penstock.broker.definitions.parsing import Definitions
+from penstock.broker.definitions.parsing import Step
 from penstock.broker.entry import QueueEntry
 from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
 from penstock.broker.ledger.ledger import Ledger
@@ -421,11 +421,9 @@ class Node:
         """Topology, policies and parameters, on behalf of an operator."""
         return self._administration.apply_to_vhost(vhost, command, now, actor)
 
-    def import_definitions(
-        self, definitions: Definitions, now: int, actor: Actor, origin: str
-    ) -> None:
-        """All of them, or none; `origin` is where they came from. Raises `DefinitionsRefused`."""
-        self._administration.import_definitions(definitions, now, actor, origin)
+    def import_steps(self, steps: list[Step], now: int, actor: Actor, origin: str) -> None:
+        """Definitions that were rehearsed on this state; `origin` is where they came from."""
+        self._administration.import_steps(steps, now, actor, origin)
 
     def set_alarm(
         self, source: str, reason: str, now: int, figures: dict[str, object] | None = None

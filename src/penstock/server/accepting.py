@@ -60,6 +60,9 @@ class Acceptor:
     ) -> None:
         """`make_room` is called when there is none: it may close a socket that only lingers."""
         self._listening = listening
+        # 0 for a socket that has none.
+        name = listening.getsockname()
+        self.port: int = name[1] if isinstance(name, tuple) else 0
         self._make_protocol = make_protocol
         self._refusals = refusals
         self._make_room = make_room

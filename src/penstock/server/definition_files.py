@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.actor import NOBODY, Actor
 from penstock.broker.access.new_password import NewPasswords
-from penstock.broker.definitions.exporting import export, export_vhost
+from penstock.broker.definitions.exporting import export, export_steps, export_vhost
 from penstock.broker.definitions.parsing import Definitions, DefinitionsRefused, parse
+from penstock.broker.definitions.rehearsal import Rehearsal, rehearse
 from penstock.server.world.entropy import MachineEntropy
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
+    from penstock.broker.definitions.parsing import Step
     from penstock.node.node import Node
+
+
+# Rows that are rehearsed or written in one step on the broker's loop: about two milliseconds.
+REHEARSED_PER_STEP: Final = 50
+EXPORTED_PER_STEP: Final = 500
 
 
 def read_file(path: Path) -> object:
@@ -46,8 +54,55 @@ def import_into(
     """Import all of it, or raise `DefinitionsRefused` with nothing changed. Returns warnings. The
     log has one line for all of it; `origin` is where it came from.
     """
-    node.import_definitions(definitions, now, actor, origin)
+    node.import_steps(rehearse(definitions, node.state, now), now, actor, origin)
     return definitions.warnings
+
+
+class StepwiseImport:
+    """An import that is rehearsed in steps, so that others have their turn between them, and then
+    applied at once if nothing has changed meanwhile. Used on the broker's loop.
+    """
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        # An earlier rehearsal may have added to them.
+        self._warning_count = len(definitions.warnings)
+        self._steps: list[Step] = []
+        self._fingerprint: object = None
+
+    def rehearse(self, node: Node) -> Generator[None, None, None]:
+        """Raises `DefinitionsRefused`."""
+        self._fingerprint = _fingerprint(node)
+        rehearsal = Rehearsal(self._definitions, node.state)
+        while rehearsal.step(REHEARSED_PER_STEP, 0):
+            yield
+        yield
+        self._steps = rehearsal.result()
+
+    def apply_if_fresh(self, node: Node, now: int, actor: Actor, origin: str) -> bool:
+        """False, with nothing changed, when it has to be rehearsed again."""
+        if self._fingerprint != _fingerprint(node):
+            del self._definitions.warnings[self._warning_count :]
+            return False
+        node.import_steps(self._steps, now, actor, origin)
+        return True
+
+    def apply_now(self, node: Node, now: int, actor: Actor, origin: str) -> None:
+        import_into(node, self._definitions, now, actor, origin)
+
+
+def _fingerprint(node: Node) -> object:
+    """Differs once anything was changed that definitions may meet."""
+    state = node.state
+    routes = sum(vhost.generation for vhost in state.vhosts.values())
+    return state.definitions.change_count, len(state.vhosts), routes
+
+
+def exported_in_steps(
+    node: Node, vhost: str | None = None
+) -> Generator[None, None, dict[str, object]]:
+    """As `exported`, for somebody who lets others have their turn between the steps."""
+    return export_steps(node.state, vhost, EXPORTED_PER_STEP)
 
 
 def exported(node: Node, vhost: str | None = None) -> dict[str, object]:

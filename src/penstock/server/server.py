@@ -131,6 +131,10 @@ class Server(SocketOwner):
                 )
             )
 
+    def ports(self) -> list[int]:
+        """On which it listens for AMQP."""
+        return [acceptor.port for acceptor in self._acceptors]
+
     def _protocol(self) -> SocketProtocol:
         return SocketProtocol(self)
 

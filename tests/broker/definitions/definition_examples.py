@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.access.new_password import NewPasswords
-from penstock.broker.definitions.importing import import_definitions
+from penstock.broker.definitions.importing import import_steps
 from penstock.broker.definitions.parsing import DefinitionsRefused, parse
+from penstock.broker.definitions.rehearsal import rehearse
 from penstock.broker.state import BrokerState, put_defaults
 from tests.broker.doubles import CountingEntropy
 
@@ -27,7 +28,7 @@ def make_state() -> BrokerState:
 
 def apply(state: BrokerState, definitions: object, vhost: str | None = None) -> list[str]:
     found = parse(definitions, vhost, NewPasswords(CountingEntropy()))
-    import_definitions(state, found, 0)
+    import_steps(state, rehearse(found, state, 0), 0)
     return found.warnings
 
 

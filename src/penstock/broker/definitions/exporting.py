@@ -4,6 +4,7 @@ What RabbitMQ writes is written: everything but messages, exclusive queues and t
 what every virtual host has by itself. Rows are sorted, so that two exports can be compared.
 """
 
+from collections.abc import Generator, Iterator
 from decimal import Decimal
 from typing import Final
 
@@ -36,7 +37,14 @@ _Row = dict[str, object]
 def export(state: BrokerState) -> dict[str, object]:
     """The definitions of the whole broker."""
     vhosts = [state.vhosts[name] for name in sorted(state.vhosts)]
-    definitions: dict[str, object] = {
+    definitions = _head(state, vhosts)
+    definitions.update(_contents(vhosts, named=True))
+    return definitions
+
+
+def _head(state: BrokerState, vhosts: list[VirtualHost]) -> dict[str, object]:
+    """What is in no virtual host."""
+    return {
         "rabbit_version": FORM,
         "rabbitmq_version": FORM,
         "product_name": "Penstock",
@@ -49,14 +57,47 @@ def export(state: BrokerState) -> dict[str, object]:
             for name in sorted(state.global_parameters)
         ],
     }
-    definitions.update(_contents(vhosts, named=True))
-    return definitions
 
 
 def export_vhost(state: BrokerState, name: str) -> dict[str, object]:
     """The definitions of one virtual host, to be imported into any. Refuses an unknown name."""
     definitions: dict[str, object] = {"rabbit_version": FORM, "rabbitmq_version": FORM}
     definitions.update(_contents([state.vhost(name)], named=False))
+    return definitions
+
+
+def export_steps(
+    state: BrokerState, name: str | None, row_count: int
+) -> Generator[None, None, dict[str, object]]:
+    """Of the whole broker or of one virtual host, with a pause after so many rows each. What is
+    declared or deleted in a pause may be in it or not.
+    """
+    if name is None:
+        vhosts = [state.vhosts[known] for known in sorted(state.vhosts)]
+        definitions = _head(state, vhosts)
+    else:
+        vhosts = [state.vhost(name)]
+        definitions = {"rabbit_version": FORM, "rabbitmq_version": FORM}
+    yield
+    parameters: list[_Row] = []
+    policies: list[_Row] = []
+    tables: list[list[_Row]] = [[], [], []]
+    count = 0
+    for vhost in vhosts:
+        place: _Row = {"vhost": vhost.name} if name is None else {}
+        parameters.extend([{"vhost": vhost.name, **row} for row in parameter_rows(vhost)])
+        policies.extend([{"vhost": vhost.name, **row} for row in _policies(vhost.policies)])
+        yield
+        rows_of = [_queues(vhost), _exchanges(vhost), _bindings(vhost)]
+        for table, rows in zip(tables, rows_of, strict=True):
+            for row in rows:
+                table.append({**place, **row})
+                count += 1
+                if count % row_count == 0:
+                    yield
+    definitions["parameters"] = parameters
+    definitions["policies"] = policies
+    definitions["queues"], definitions["exchanges"], definitions["bindings"] = tables
     return definitions
 
 
@@ -196,18 +237,20 @@ def _policies(policies: Policies) -> list[_Row]:
     ]
 
 
-def _queues(vhost: VirtualHost) -> list[_Row]:
-    return [
-        {
-            "name": name,
-            "durable": vhost.queues[name].durable,
-            "auto_delete": vhost.queues[name].auto_delete,
-            "arguments": exported_table(_typed(vhost, vhost.queues[name])),
-        }
-        for name in sorted(vhost.queues)
-        if vhost.queues[name].exclusive_owner == NO_CONNECTION
-        and not is_internal(name, vhost.queues[name].arguments)
-    ]
+def _queues(vhost: VirtualHost) -> Iterator[_Row]:
+    # A list of its own: there may be pauses between the rows.
+    for queue in sorted(vhost.queues.values(), key=_name_of):
+        if queue.exclusive_owner == NO_CONNECTION and not is_internal(queue.name, queue.arguments):
+            yield {
+                "name": queue.name,
+                "durable": queue.durable,
+                "auto_delete": queue.auto_delete,
+                "arguments": exported_table(_typed(vhost, queue)),
+            }
+
+
+def _name_of(queue: MessageQueue) -> str:
+    return queue.name
 
 
 def _typed(vhost: VirtualHost, queue: MessageQueue) -> dict[str, object]:
@@ -217,41 +260,32 @@ def _typed(vhost: VirtualHost, queue: MessageQueue) -> dict[str, object]:
     return {**queue.arguments, TYPE_ARGUMENT: queue.queue_type.value}
 
 
-def _exchanges(vhost: VirtualHost) -> list[_Row]:
-    rows: list[_Row] = []
-    for name in sorted(vhost.exchanges):
+def _exchanges(vhost: VirtualHost) -> Iterator[_Row]:
+    for name, exchange in sorted(vhost.exchanges.items()):
         if name == DEFAULT_EXCHANGE or name.startswith(RESERVED_PREFIX):
             continue
-        exchange = vhost.exchanges[name]
-        rows.append(
-            {
-                "name": name,
-                "type": exchange.kind,
-                "durable": exchange.durable,
-                "auto_delete": exchange.auto_delete,
-                "internal": exchange.internal,
-                "arguments": exported_table(exchange.arguments),
-            }
-        )
-    return rows
+        yield {
+            "name": name,
+            "type": exchange.kind,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": exported_table(exchange.arguments),
+        }
 
 
-def _bindings(vhost: VirtualHost) -> list[_Row]:
-    rows: list[_Row] = []
+def _bindings(vhost: VirtualHost) -> Iterator[_Row]:
     for binding in sorted(vhost.bindings.listed(), key=_rank):
         queue = binding.destination_queue
         if queue is not None and queue.exclusive_owner != NO_CONNECTION:
             continue
-        rows.append(
-            {
-                "source": binding.source.name,
-                "destination": binding.destination_name,
-                "destination_type": "exchange" if queue is None else "queue",
-                "routing_key": binding.routing_key,
-                "arguments": exported_table(binding.arguments),
-            }
-        )
-    return rows
+        yield {
+            "source": binding.source.name,
+            "destination": binding.destination_name,
+            "destination_type": "exchange" if queue is None else "queue",
+            "routing_key": binding.routing_key,
+            "arguments": exported_table(binding.arguments),
+        }
 
 
 def _rank(binding: Binding) -> tuple[str, str, bool, str, str]:

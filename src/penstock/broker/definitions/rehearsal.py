@@ -54,13 +54,34 @@ def rehearse(definitions: Definitions, state: BrokerState, now: int) -> list[Ste
     """The steps that are to be applied to this state, now. Raises `DefinitionsRefused` with all
     mistakes, those of reading included. Adds to the warnings.
     """
-    trial = _TrialState(definitions, state)
-    for step in definitions.steps:
-        trial.rehearse(step, now)
-    trial.check_counts()
-    if trial.mistakes:
-        raise DefinitionsRefused(trial.mistakes)
-    return trial.lifted_limits() + trial.steps
+    rehearsal = Rehearsal(definitions, state)
+    rehearsal.step(len(definitions.steps), now)
+    return rehearsal.result()
+
+
+class Rehearsal:
+    """A rehearsal that may pause. Its result holds while the state is as it was at the beginning."""
+
+    def __init__(self, definitions: Definitions, state: BrokerState) -> None:
+        self._trial: _TrialState = _TrialState(definitions, state)
+        self._steps: list[Step] = definitions.steps
+        self._done_count: int = 0
+
+    def step(self, count: int, now: int) -> bool:
+        """Rehearse so many more steps; returns whether there are others."""
+        end = min(self._done_count + count, len(self._steps))
+        for index in range(self._done_count, end):
+            self._trial.rehearse(self._steps[index], now)
+        self._done_count = end
+        return end < len(self._steps)
+
+    def result(self) -> list[Step]:
+        """The steps that are to be applied. Raises `DefinitionsRefused`."""
+        assert self._done_count == len(self._steps), "rehearsed to the end"
+        self._trial.check_counts()
+        if self._trial.mistakes:
+            raise DefinitionsRefused(self._trial.mistakes)
+        return self._trial.lifted_limits() + self._trial.steps
 
 
 class _TrialState:

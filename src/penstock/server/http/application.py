@@ -19,6 +19,7 @@ import penstock
 from penstock.broker.errors import Refusal
 from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.server.http.api.all_pages import all_operations
+from penstock.server.http.api.older_pages import older_operations
 from penstock.server.http.api.openapi import document
 from penstock.server.http.api.routes import routes_of
 from penstock.server.http.health import (
@@ -89,8 +90,8 @@ def _routes(line: BrokerLine, door: Doorkeeper, data: Path | None) -> list[BaseR
     metrics = MetricsPages(line, door)
     streams = StreamPages(line, door, data)
     sockets = WebSocketDoor(line)
-    operations = all_operations(line, data)
-    description = JsonAnswer(document(operations))
+    operations = all_operations(line, door, data)
+    description = JsonAnswer(document([*operations, *older_operations()]))
     return [
         Route("/", _front),
         Route("/metrics", metrics.totals),

@@ -61,16 +61,29 @@ class Postponed:
     """A login that was not checked, because too many wait."""
 
 
+class LoginCounts:
+    """Logins over HTTP since the start. Held by the doorkeeper, in the HTTP server's thread."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.succeeded = 0
+
+
 class Doorkeeper:
     """Held by the application; every page but health asks it first."""
 
     def __init__(self, line: BrokerLine, logins: ThreadedLoginChecker) -> None:
         self._line = line
         self._logins = logins
+        self.counts = LoginCounts()
 
     async def let_in(self, request: HTTPConnection) -> Caller:
         """Raises a `Problem` with status 401, after the delay that a failed login has."""
         name, password = _credentials(request.headers.get("authorization"))
+        return await self.check(request, name, password)
+
+    async def check(self, request: HTTPConnection, name: str, password: bytes) -> Caller:
+        """As `let_in`, for a login that came otherwise."""
         host, is_local = peer_of(request)
         check = LoginCheck(self._line.server, self._logins, host, is_local, port_of(request))
         self._line.tell(lambda: check.begin(name, password))
@@ -87,8 +100,10 @@ class Doorkeeper:
                 headers={"Retry-After": "10"},
             )
         if isinstance(verdict, Refused):
+            self.counts.failed += 1
             await asyncio.sleep(verdict.delay_ms / 1000)
             raise _unauthorized("the login was refused")
+        self.counts.succeeded += 1
         # For the log, should it not be allowed what it asks for.
         request.state.user = verdict.name
         return verdict

@@ -33,6 +33,12 @@ BODY_BYTES_MAX: Final = 64 * 1024
 ROWS_BYTES_MAX: Final = 8 * 1024 * 1024
 # So many of those are read and staged at once; others wait with their octets unread.
 ROWS_AT_ONCE: Final = 8
+# A message that is published over HTTP, as JSON: its payload in base64 may have 6 MB.
+PUBLISH_BYTES_MAX: Final = 8 * 1024 * 1024
+# Definitions: 32 MiB are about 200,000 queues.
+DEFINITIONS_BYTES_MAX: Final = 32 * 1024 * 1024
+# So many bodies of these two kinds are read at once; others wait with their octets unread.
+LARGE_BODIES_AT_ONCE: Final = 4
 # A commit's body names every partition: as many as a sink has, in digits.
 COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
 # A socket that has not said the whole head of a request by then is answered with 408 and closed.

@@ -26,6 +26,7 @@ _PROBLEMS: Final = {
     409: "The thing is in use.",
     413: "The body is too large.",
     421: "The Host header is not an allowed name of this broker.",
+    414: "The path is too long.",
     429: "Too many logins are waiting to be checked.",
     503: "The broker is busy or stopping.",
 }
@@ -65,8 +66,10 @@ def _described(operation: Operation) -> dict[str, object]:
     if operation.body is not None:
         described["requestBody"] = {
             "required": not operation.is_body_optional,
-            "content": {"application/json": {"schema": operation.body}},
+            "content": {kind: {"schema": operation.body} for kind in operation.body_types},
         }
+    if operation.is_public:
+        described["security"] = []
     return described
 
 
@@ -103,12 +106,16 @@ def _responses(operation: Operation) -> dict[str, object]:
     if operation.method in {"PUT", "PATCH", "DELETE"}:
         responses["201"] = {"description": "It was created."}
         responses["204"] = {"description": "It is done."}
-    if operation.method in {"GET", "POST"}:
+    if operation.method in {"GET", "POST"} or operation.answers:
         schema = _list_schema(operation.answer) if operation.is_list else operation.answer
-        responses["200"] = _json("The answer.", schema)
+        content = {operation.answer_type: {"schema": schema}}
+        responses["200"] = {"description": "The answer.", "content": content}
     if operation.method == "POST":
         responses["201"] = {"description": "It was created."}
         responses["204"] = {"description": "It is done."}
+    if operation.failure is not None:
+        failure: Schema = {"anyOf": [operation.failure, _PROBLEM]}
+        responses["503"] = _json("The check has failed, or the broker is busy.", failure)
     for status in operation.statuses:
         responses[str(status)] = {"description": "See the summary."}
     for status, why in _PROBLEMS.items():

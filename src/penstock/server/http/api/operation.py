@@ -43,6 +43,10 @@ class ApiRequest:
     def query(self, key: str, default: str = "") -> str:
         return self.request.query_params.get(key, default)
 
+    def is_asked(self, key: str) -> bool:
+        """Whether a flag of the query is set."""
+        return self.query(key) == "true"
+
 
 Page = Callable[[ApiRequest], Awaitable[object]]
 
@@ -107,6 +111,16 @@ class Operation:
     queries: tuple[Query, ...] = ()
     # Whether the answer is `RowList` or `RecordList`.
     is_list: bool = False
+    # Whether it is answered without a login.
+    is_public: bool = False
+    # Whether the page reads its body itself; `body` then only describes it, in these media types.
+    reads_body: bool = False
+    body_types: tuple[str, ...] = ("application/json",)
+    # Of an answer with 200; and whether a PUT or DELETE may answer so.
+    answer_type: str = "application/json"
+    answers: bool = False
+    # What a 503 of its own looks like; None has only those of every operation.
+    failure: Schema | None = None
     # Statuses besides 200, 201, 204 and those that every operation has (400, 401, 403, 404, ...).
     statuses: tuple[int, ...] = ()
     body_bytes_max: int = 0  # 0 is the usual limit

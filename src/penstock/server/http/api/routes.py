@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from penstock.broker.json_values import value_fault
 from penstock.server.http.api.listing import MadeRow, listed, with_columns
 from penstock.server.http.api.operation import (
     ApiRequest,
@@ -20,9 +22,10 @@ from penstock.server.http.api.operation import (
 )
 from penstock.server.http.api.pace import Pace
 from penstock.server.http.api.schema import check
-from penstock.server.http.problems import JsonAnswer
+from penstock.server.http.login import Caller
+from penstock.server.http.problems import JsonAnswer, Problem
 from penstock.server.http.request_parts import body_of, object_in
-from penstock.server.http.settings import BODY_BYTES_MAX
+from penstock.server.http.settings import BODY_BYTES_MAX, LARGE_BODIES_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -30,42 +33,72 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
+    from penstock.server.http.api.schema import Schema
     from penstock.server.http.login import Doorkeeper
 
 
+NOBODY: Final = Caller("", ())
+
+
 def routes_of(operations: Iterable[Operation], door: Doorkeeper) -> list[BaseRoute]:
+    room = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
+    by_path: dict[str, dict[str, Served]] = {}
+    for operation in operations:
+        served = Served(operation, door, room)
+        by_path.setdefault(operation.path, {})[operation.method] = served
+    # One route for each path, so that the answer to another method names all that there are.
     return [
-        Route(operation.path, Served(operation, door).serve, methods=[operation.method])
-        for operation in operations
+        Route(path, ServedPath(methods).serve, methods=list(methods))
+        for path, methods in by_path.items()
     ]
+
+
+class ServedPath:
+    """The operations of one path. Held by the application."""
+
+    def __init__(self, by_method: dict[str, Served]) -> None:
+        self._by_method = by_method
+
+    async def serve(self, request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await self._by_method[method].serve(request)
 
 
 class Served:
     """One operation on its route. Held by the application."""
 
-    def __init__(self, operation: Operation, door: Doorkeeper) -> None:
+    def __init__(self, operation: Operation, door: Doorkeeper, room: asyncio.Semaphore) -> None:
+        """Operations with large bodies share the `room`."""
         self._operation = operation
         self._door = door
+        self._room = room
 
     async def serve(self, request: Request) -> Response:
         operation = self._operation
-        caller = await self._door.let_in(request)
+        caller = NOBODY if operation.is_public else await self._door.let_in(request)
         if operation.allowed:
             caller.need_one_of(operation.allowed)
+        if operation.body_bytes_max > BODY_BYTES_MAX:
+            async with self._room:
+                return await self._served(request, caller)
+        return await self._served(request, caller)
+
+    async def _served(self, request: Request, caller: Caller) -> Response:
         call = ApiRequest(request, caller, await self._body(request))
-        result = await operation.page(call)
+        result = await self._operation.page(call)
         return await self._answer(request, result)
 
     async def _body(self, request: Request) -> dict[str, object]:
-        schema = self._operation.body
-        if schema is None:
+        operation = self._operation
+        if operation.body is None or operation.reads_body:
             return {}
-        octets = await body_of(request, self._operation.body_bytes_max or BODY_BYTES_MAX)
-        if not octets.strip() and self._operation.is_body_optional:
+        octets = await body_of(request, operation.body_bytes_max or BODY_BYTES_MAX)
+        if not octets.strip() and operation.is_body_optional:
             return {}
-        read = object_in(octets, "a JSON object; /api/openapi.json describes it")
-        check(read, schema)
-        return read
+        if len(octets) > BODY_BYTES_MAX:
+            # Megabytes of JSON take a while to read.
+            return await run_in_threadpool(_read, octets, operation.body)
+        return _read(octets, operation.body)
 
     async def _answer(self, request: Request, result: object) -> Response:
         if isinstance(result, Response):
@@ -82,6 +115,15 @@ class Served:
         if isinstance(result, dict):
             result = with_columns(result, query)
         return JsonAnswer(result)
+
+
+def _read(octets: bytes, schema: Schema) -> dict[str, object]:
+    read = object_in(octets, "a JSON object; /api/openapi.json describes it")
+    fault = value_fault(read, 0)
+    if fault:
+        raise Problem(400, f"a value in the body {fault}")
+    check(read, schema)
+    return read
 
 
 def _listed(result: RowList | RecordList, query: dict[str, str]) -> Response:

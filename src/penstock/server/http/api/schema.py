@@ -18,6 +18,10 @@ BOOLEAN: Final[Schema] = {"type": "boolean"}
 # Any JSON value.
 ANYTHING: Final[Schema] = {}
 TABLE: Final[Schema] = {"type": "object"}
+# A table of arguments. An empty list is one too: that is how Erlang's JSON sometimes says it.
+ARGUMENTS: Final[Schema] = {"type": ["object", "array"], "maxItems": 0}
+# RabbitMQ's tools send words for flags.
+FLAG: Final[Schema] = {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]}
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -61,10 +65,15 @@ def check(value: object, schema: Schema, place: str = "the body") -> None:
     minimum = schema.get("minimum")
     if isinstance(minimum, int) and isinstance(value, (int, float)) and value < minimum:
         raise Problem(400, f"{place} must be at least {minimum}")
+    maximum = schema.get("maximum")
+    if isinstance(maximum, int) and isinstance(value, (int, float)) and value > maximum:
+        raise Problem(400, f"{place} must be at most {maximum}")
     if isinstance(value, dict):
         _check_object(value, schema, place)
     elif isinstance(value, list):
         items = schema.get("items")
+        if schema.get("maxItems") == 0 and value:
+            raise Problem(400, f"{place} must be an object")
         if isinstance(items, dict):
             for index, item in enumerate(value):
                 check(item, items, f"{place}[{index}]")
@@ -86,3 +95,28 @@ def _is_a(value: object, word: str) -> bool:
     if isinstance(value, bool) and word != "boolean":
         return False
     return isinstance(value, _TYPES[word])
+
+
+def flag_in(body: dict[str, object], key: str, default: bool = False) -> bool:
+    """Of a body that was checked against `FLAG`."""
+    return body.get(key, default) in {True, "true"}
+
+
+def arguments_in(body: dict[str, object], key: str = "arguments") -> dict[str, object]:
+    """Of a body that was checked against `ARGUMENTS`."""
+    value = body.get(key)
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def text_of(body: dict[str, object], key: str, default: str = "") -> str:
+    """Of a body that was checked against `TEXT`."""
+    value = body.get(key, default)
+    assert isinstance(value, str), "the body was checked"
+    return value
+
+
+def integer_of(body: dict[str, object], key: str, default: int = 0) -> int:
+    """Of a body that was checked against `INTEGER` or `COUNT`."""
+    value = body.get(key, default)
+    assert isinstance(value, int), "the body was checked"
+    return value

@@ -1,0 +1,190 @@
+"""Definitions of the whole broker or of one virtual host: /api/definitions.
+
+An import is applied as a whole or not at all, also when the broker crashes in the middle. It is read
+in a worker thread and rehearsed on the broker's loop in steps; only applying it is one step.
+"""
+
+from __future__ import annotations
+
+from email.parser import BytesParser
+from email.policy import HTTP
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse
+
+from penstock.broker.definitions.parsing import DefinitionsRefused
+from penstock.server.definition_files import StepwiseImport, exported_in_steps, prepare
+from penstock.server.http.api.changes import actor_of
+from penstock.server.http.api.operation import ADMINISTRATOR, NO_CONTENT, Operation, Query
+from penstock.server.http.api.schema import TABLE
+from penstock.server.http.problems import JsonAnswer, Problem
+from penstock.server.http.request_parts import body_of, object_in
+from penstock.server.http.settings import DEFINITIONS_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.responses import Response
+
+    from penstock.broker.access.actor import Actor
+    from penstock.broker.definitions.parsing import Definitions
+    from penstock.node.node import Node
+    from penstock.server.http.api.operation import ApiRequest
+    from penstock.server.http.line import BrokerLine
+
+log = structlog.get_logger()
+
+_PATHS: Final = ("/api/definitions", "/api/definitions/{vhost}")
+_MULTIPART: Final = "multipart/form-data"
+# In the part of a form that has the definitions; browsers upload files so.
+_FILE: Final = "file"
+# In what the audit line calls the file.
+_ORIGIN: Final = "HTTP request"
+# How many mistakes an answer lists; the rest is counted.
+MISTAKES_SHOWN_MAX: Final = 100
+# What was rehearsed is out of date when something was declared meanwhile. After so many times it is
+# rehearsed in the same step that applies it, however long that takes.
+REHEARSALS_MAX: Final = 3
+# Warnings that are logged of one import.
+WARNINGS_LOGGED_MAX: Final = 100
+
+
+class DefinitionPages:
+    """Held by the table of operations."""
+
+    def __init__(self, line: BrokerLine) -> None:
+        self._line = line
+
+    def operations(self) -> list[Operation]:
+        download = Query("download", "Have browsers save the answer under this name.")
+        return [
+            *(
+                Operation(
+                    "GET",
+                    path,
+                    self.export,
+                    "Export definitions, as RabbitMQ does",
+                    "definitions",
+                    allowed=ADMINISTRATOR,
+                    answer=TABLE,
+                    queries=(download,),
+                )
+                for path in _PATHS
+            ),
+            *(
+                Operation(
+                    "POST",
+                    path,
+                    self.take_over,
+                    "Import definitions: all of them, or none. The body is the JSON object that an "
+                    "export has, or a form with it as `file`.",
+                    "definitions",
+                    allowed=ADMINISTRATOR,
+                    body=TABLE,
+                    reads_body=True,
+                    body_types=("application/json", _MULTIPART),
+                    body_bytes_max=DEFINITIONS_BYTES_MAX,
+                )
+                for path in _PATHS
+            ),
+        ]
+
+    async def export(self, call: ApiRequest) -> object:
+        vhost = _vhost_of(call)
+        found = await self._line.walk(lambda node: exported_in_steps(node, vhost))
+        return await run_in_threadpool(_answer, found, call.query("download"))
+
+    async def take_over(self, call: ApiRequest) -> object:
+        vhost = _vhost_of(call)
+        if vhost is not None:
+            await self._line.ask(lambda node, now: node.state.vhost(vhost))
+        octets = await body_of(call.request, DEFINITIONS_BYTES_MAX)
+        kind = call.request.headers.get("content-type", "")
+        # In a thread: megabytes of JSON, and passwords to be hashed.
+        definitions, redirect = await run_in_threadpool(
+            _read, octets, kind, vhost, self._line.server.node.configuration.makes_scram_keys
+        )
+        try:
+            await self._apply(call, definitions)
+        except DefinitionsRefused as refused:
+            raise _refused(refused) from None
+        for warning in definitions.warnings[:WARNINGS_LOGGED_MAX]:
+            log.warning("definitions", file=_ORIGIN, note=warning)
+        if redirect:
+            return RedirectResponse(redirect, 303)
+        return NO_CONTENT
+
+    async def _apply(self, call: ApiRequest, definitions: Definitions) -> None:
+        actor = actor_of(call)
+        for _ in range(REHEARSALS_MAX):
+            if await self._line.change_safely(await self._rehearsed(definitions, actor)):
+                return
+
+        def apply(node: Node, now: int) -> None:
+            StepwiseImport(definitions).apply_now(node, now, actor, _ORIGIN)
+
+        await self._line.change_safely(apply)
+
+    async def _rehearsed(
+        self, definitions: Definitions, actor: Actor
+    ) -> Callable[[Node, int], bool]:
+        """What applies them, unless something has changed meanwhile."""
+        rehearsed = StepwiseImport(definitions)
+        await self._line.walk(rehearsed.rehearse)
+        return lambda node, now: rehearsed.apply_if_fresh(node, now, actor, _ORIGIN)
+
+
+def _vhost_of(call: ApiRequest) -> str | None:
+    return call.named("vhost") if "vhost" in call.request.path_params else None
+
+
+def _answer(found: dict[str, object], download: str) -> Response:
+    headers = {}
+    name = "".join(letter for letter in download if letter.isalnum() or letter in "-_.")
+    if name:
+        headers["Content-Disposition"] = f'attachment; filename="{name[:100]}"'
+    try:
+        return JsonAnswer(found, headers=headers)
+    except UnicodeEncodeError:
+        return JsonAnswer(found)
+
+
+def _read(
+    octets: bytes, kind: str, vhost: str | None, makes_scram_keys: bool
+) -> tuple[Definitions, str]:
+    """What a request brings, and where a browser is to go afterwards."""
+    redirect = ""
+    if kind.lower().startswith(_MULTIPART):
+        octets, redirect = _uploaded(octets, kind)
+    read = object_in(octets, "a JSON object with lists such as queues")
+    return prepare(read, vhost, makes_scram_keys), redirect
+
+
+def _uploaded(octets: bytes, kind: str) -> tuple[bytes, str]:
+    head = b"Content-Type: " + kind.encode("latin-1", "replace") + b"\r\n\r\n"
+    form = BytesParser(policy=HTTP).parsebytes(head + octets)
+    found: dict[str, bytes] = {}
+    for part in form.iter_parts() if form.is_multipart() else ():
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(content, bytes):
+            found[name] = content
+    if _FILE not in found:
+        raise Problem(400, f"the form has no part named '{_FILE}'")
+    target = found.get("redirect", b"").decode(errors="replace").strip()
+    # Only to a path of this server.
+    is_own = target.startswith("/") and not target.startswith("//") and "\\" not in target
+    return found[_FILE], target if is_own else ""
+
+
+def _refused(refused: DefinitionsRefused) -> Problem:
+    mistakes = refused.mistakes[:MISTAKES_SHOWN_MAX]
+    count = len(refused.mistakes)
+    what = "1 error" if count == 1 else f"{count} errors"
+    return Problem(
+        400,
+        f"the definitions have {what}; nothing was changed: {mistakes[0]}",
+        facts={"mistakes": mistakes},
+    )
