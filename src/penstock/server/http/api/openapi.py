@@ -107,7 +107,8 @@ def _responses(operation: Operation) -> dict[str, object]:
         responses["201"] = {"description": "It was created."}
         responses["204"] = {"description": "It is done."}
     if operation.method in {"GET", "POST"} or operation.answers:
-        schema = _list_schema(operation.answer) if operation.is_list else operation.answer
+        schema = _optional(operation.answer)
+        schema = _list_schema(schema) if operation.is_list else schema
         content = {operation.answer_type: {"schema": schema}}
         responses["200"] = {"description": "The answer.", "content": content}
     if operation.method == "POST":
@@ -121,6 +122,15 @@ def _responses(operation: Operation) -> dict[str, object]:
     for status, why in _PROBLEMS.items():
         responses.setdefault(str(status), _json(why, _PROBLEM))
     return responses
+
+
+def _optional(schema: Schema) -> Schema:
+    """Of an answer: `columns` may leave out everything."""
+    found = {key: value for key, value in schema.items() if key != "required"}
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        found["properties"] = {name: _optional(inner) for name, inner in properties.items()}
+    return found
 
 
 def _list_schema(row: Schema) -> Schema:

@@ -14,6 +14,7 @@ from penstock.broker.topology import (
 from penstock.server.http.api.changes import changed
 from penstock.server.http.api.operation import (
     ADMINISTRATOR,
+    MANAGEMENT,
     NO_CONTENT,
     POLICYMAKER,
     Created,
@@ -74,7 +75,7 @@ class PolicyPages:
             *(
                 Operation(
                     "GET", path, self.list, summary, "policies",
-                    allowed=POLICYMAKER, answer=_ROW, is_list=True,
+                    allowed=MANAGEMENT, answer=_ROW, is_list=True,
                 )
                 for path, summary in (
                     (start, f"All {many}"),
@@ -83,7 +84,7 @@ class PolicyPages:
             ),
             Operation(
                 "GET", one, self.show, f"One of the {many}", "policies",
-                allowed=POLICYMAKER, answer=_ROW,
+                allowed=MANAGEMENT, answer=_ROW,
             ),
             Operation(
                 "PUT", one, self.put, f"Set one of the {many}", "policies",

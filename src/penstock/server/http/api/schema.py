@@ -4,6 +4,7 @@ are checked against them (`check`), so that a document and its server cannot dis
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from penstock.server.http.problems import Problem
@@ -61,7 +62,7 @@ def check(value: object, schema: Schema, place: str = "the body") -> None:
         raise Problem(400, f"{place} must be of type {' or '.join(map(str, words))}")
     enum = schema.get("enum")
     if isinstance(enum, list) and value not in enum:
-        raise Problem(400, f"{place} must be one of: {', '.join(map(str, enum))}")
+        raise Problem(400, f"{place} must be one of: {', '.join(map(_shown, enum))}")
     minimum = schema.get("minimum")
     if isinstance(minimum, int) and isinstance(value, (int, float)) and value < minimum:
         raise Problem(400, f"{place} must be at least {minimum}")
@@ -89,6 +90,10 @@ def _check_object(value: dict[str, object], schema: Schema, place: str) -> None:
         for key, inner in properties.items():
             if key in value:
                 check(value[key], inner, f"'{key}'")
+
+
+def _shown(word: object) -> str:
+    return word if isinstance(word, str) else json.dumps(word)
 
 
 def _is_a(value: object, word: str) -> bool:
