@@ -74,9 +74,7 @@ def admin(script: Path, administered: Broker) -> Admin:
 def test_declares_publishes_gets_purges_and_deletes(admin: Admin) -> None:
     assert "exchange declared" in admin.run("declare", "exchange", "name=ra.e", "type=topic")
     assert "queue declared" in admin.run("declare", "queue", "name=ra.q", "durable=true")
-    declared = admin.run(
-        "declare", "binding", "source=ra.e", "destination=ra.q", "routing_key=a.#"
-    )
+    declared = admin.run("declare", "binding", "source=ra.e", "destination=ra.q", "routing_key=a.#")
     assert "binding declared" in declared
     published = admin.run("publish", "exchange=ra.e", "routing_key=a.b", "payload=hello")
     assert "Message published" in published
@@ -155,7 +153,7 @@ def test_exports_and_imports_definitions(admin: Admin, tmp_path: Path) -> None:
 def test_closes_a_connection_by_its_name(admin: Admin) -> None:
     parameters = pika.URLParameters(admin.broker.url)
     connection = pika.BlockingConnection(parameters)
-    host, port = connection._impl._transport._sock.getsockname()  # noqa: SLF001 - its own end
+    host, port = connection._impl._transport._sock.getsockname()
     name = f"{host}:{port} -> {admin.broker.host}:{admin.broker.port}"
     assert "connection closed" in admin.run("close", "connection", f"name={name}")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:

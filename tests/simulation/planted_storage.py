@@ -5,10 +5,12 @@ A defect sits in the disk, in what is on it when a node starts, or where the hos
 
 from functools import partial
 
+from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.message import Message
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.store import records
+from penstock.broker.topology import BrokerCommand, SetTopicPermissions, VhostCommand
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimulatedDisk, SimulatedFile
@@ -89,6 +91,33 @@ class DisorderlyHost(DurableHost):
 
     def make_disk(self, clock: VirtualClock, dice: Dice) -> SimulatedDisk:
         return DisorderlyDisk(clock, dice)
+
+
+class ForgetfulDefinitions(DefinitionLog):
+    """Does not write down the topic permissions that are set."""
+
+    def __init__(self, kept: DefinitionLog) -> None:
+        super().__init__()
+        self._kept = kept
+        self.change_count = kept.change_count
+
+    def vhost_changed(self, vhost: str, command: VhostCommand) -> None:
+        self._kept.vhost_changed(vhost, command)
+        self.change_count = self._kept.change_count
+
+    def broker_changed(self, command: BrokerCommand) -> None:
+        if not isinstance(command, SetTopicPermissions):
+            self._kept.broker_changed(command)
+            self.change_count = self._kept.change_count
+
+
+class TopicForgettingHost(DurableHost):
+    """Answers a change of administration that is not journalled."""
+
+    def start(self) -> None:
+        super().start()
+        state = self.node.state
+        state.log_definitions(ForgetfulDefinitions(state.definitions))
 
 
 class Splitting(PublishInterceptor):

@@ -38,6 +38,12 @@ DEFECTS = [
     (planted_storage.RangeForgettingHost, "durable-heavy", RECOVERED_OTHERWISE),
     (planted_storage.ForgetfulHost, "durable", "without the flag"),
     (planted_storage.LyingHost, "streams", "is in no stream"),
+    (
+        planted_storage.TopicForgettingHost,
+        "administration",
+        r"was told that \('topic permissions'",
+    ),
+    (planted_storage.LyingHost, "administration", "was told that"),
     (planted_books.PublisherForgettingHost, "streams", r"is at .* and at \d+ of"),
     (planted_books.CursorPushingHost, "streams", "ahead of what was settled"),
     (planted_books.DelayLosingHost, "delayed", "is lost from"),

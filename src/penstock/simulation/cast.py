@@ -3,6 +3,7 @@
 from typing import Final
 
 from penstock.client.uri import Address
+from penstock.simulation.administrator import Administrator
 from penstock.simulation.amqp10_receiver import Amqp10Receiver
 from penstock.simulation.amqp10_sender import Amqp10Sender
 from penstock.simulation.amqp10_transactor import Amqp10Transactor
@@ -215,6 +216,10 @@ class Cast:
                 self._add_book_publisher(f"{name}p", moves, [("", QUAY)])
                 dice = self._dice.fork(name)
                 self.jobs.append(QueueMoveJob(name, self._clock, dice, self._ledger, host, moves))
+        for number in range(scenario.administrator_count):
+            name = f"{host.name}u{number}"
+            dice = self._dice.fork(name)
+            self.jobs.append(Administrator(name, self._clock, dice, self._ledger, host))
         if scenario.sink_job_count:
             sinks = SinkBook(self._ledger)
             for number in range(scenario.sink_job_count):

@@ -133,6 +133,7 @@ class Scenario:
     persistent_share: float = 0.0
     # Who declare and delete all the time.
     operator_count: int = 0
+    administrator_count: int = 0
     # For each queue that is read: who acknowledge in transactions, and who never acknowledge.
     transactional_consumers_per_queue: int = 0
     careless_consumers_per_queue: int = 0

@@ -307,6 +307,17 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         messages_per_publisher=30,
         operator_count=2,
     ),
+    "administration": Scenario(
+        DURABLE,
+        storage=StoragePlan(MODEST),
+        persistent_share=0.8,
+        fault_interval_ms=500,
+        consumers_per_queue=1,
+        publisher_count=1,
+        messages_per_publisher=30,
+        operator_count=1,
+        administrator_count=2,
+    ),
     "delayed": Scenario(
         DELAYED,
         storage=StoragePlan(LITTLE),

@@ -51,6 +51,15 @@ def test_variables_stand_for_the_user_and_the_virtual_host() -> None:
     assert access.write == r"^{username}\.{vhost}$"
 
 
+@pytest.mark.parametrize(("user", "key"), [(".*", "anything"), ("a.b", "axb"), ("(", "x")])
+def test_a_name_is_not_taken_for_an_expression(user: str, key: str) -> None:
+    table = TopicAccessTable()
+    table.grant(SetTopicPermissions(user, "v", "e", "^{username}$", ""))
+    table.check(user, "v", "e", Permission.WRITE, user)
+    with pytest.raises(AccessRefused):
+        table.check(user, "v", "e", Permission.WRITE, key)
+
+
 def test_a_refusal_names_topic_exchange_virtual_host_and_user() -> None:
     with pytest.raises(AccessRefused) as refused:
         granted("^a", "").check("ann", "v", "e", Permission.WRITE, "b")

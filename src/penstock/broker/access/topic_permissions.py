@@ -3,7 +3,8 @@
 As in RabbitMQ: a pattern is searched in the routing key, for write at publish and for read at bind;
 `{username}` and `{vhost}` in a pattern stand for those of the user who asks; a user who has no topic
 permission for an exchange may use every routing key of it, and exchanges of other types are never
-asked about. The empty pattern allows nothing but the empty routing key.
+asked about. Unlike in RabbitMQ, the name of the user and of the virtual host stand for themselves and
+not for a part of the expression. The empty pattern allows nothing but the empty routing key.
 """
 
 import re
@@ -31,8 +32,9 @@ class TopicAccess:
 
     def _compiled(self, pattern: str) -> re.Pattern[str]:
         compiled_pattern(pattern)
-        expanded = pattern.replace(USERNAME_VARIABLE, self.user)
-        return compiled_pattern(expanded.replace(VHOST_VARIABLE, self.vhost))
+        # A name is not an expression: a user called `.*` must not get every topic by it.
+        expanded = pattern.replace(USERNAME_VARIABLE, re.escape(self.user))
+        return compiled_pattern(expanded.replace(VHOST_VARIABLE, re.escape(self.vhost)))
 
     def may(self, permission: Permission, routing_key: str) -> bool:
         pattern = self._write if permission is Permission.WRITE else self._read
