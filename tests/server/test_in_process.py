@@ -1,5 +1,6 @@
 """`from penstock import Broker`, with a real client."""
 
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,16 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock import Broker
+from penstock.broker.errors import NotFound
+from penstock.broker.topology import (
+    CloseConnection,
+    DeclareQueue,
+    SetGlobalParameter,
+    SetOperatorPolicy,
+    SetParameter,
+    SetTopicPermissions,
+    SetUserLimits,
+)
 from tests.server.opened import pika_connection
 from tests.server.raw_client import wait_for
 
@@ -186,3 +197,41 @@ def test_a_start_that_fails_gives_the_data_directory_back(
         Broker(port=penstock_broker.port, data=tmp_path / "data").start()
     with Broker(data=tmp_path / "data") as broker:
         connect(broker).close()
+
+
+def test_a_change_is_durable_when_it_returns(tmp_path: Path) -> None:
+    """Copied at once, the data directory of a running broker has it."""
+    with Broker(data=tmp_path / "data") as broker:
+        broker.add_vhost("v", "of orders", ("a",), "quorum")
+        broker.add_user("ann", "secret", ("management",))
+        broker.apply(SetUserLimits("ann", 3, 4))
+        broker.set_permissions("ann", "v")
+        broker.apply(SetTopicPermissions("ann", "v", "amq.topic", "^a", "b"))
+        broker.apply(SetGlobalParameter("colour", ["red"]))
+        broker.apply(SetOperatorPolicy("o", "^q", {"max-length": 3}), "v")
+        broker.apply(SetParameter("federation-upstream", "far", {"uri": "amqp://"}), "v")
+        assert broker._call(lambda node, _: node.is_all_durable())
+        expected = broker.export_definitions()
+        shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    with Broker(data=tmp_path / "copy") as copy:
+        assert copy.export_definitions() == expected
+
+
+def test_a_connection_is_closed_by_its_number(penstock_broker: Broker) -> None:
+    connection = connect(penstock_broker)
+    with pytest.raises(NotFound, match="no connection 99"):
+        penstock_broker.apply(CloseConnection(99, "unknown"))
+    penstock_broker.apply(CloseConnection(1, "maintenance"))
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="maintenance"):
+        hear(connection, never)
+
+
+def test_a_change_of_a_virtual_host_is_made_in_the_default_one_unless_it_is_named(
+    penstock_broker: Broker,
+) -> None:
+    penstock_broker.apply(DeclareQueue("here"))
+    penstock_broker.add_vhost("v")
+    penstock_broker.apply(DeclareQueue("there"), "v")
+    assert set(penstock_broker.queue_depths()) == {"here"}
+    with pytest.raises(NotFound, match="no vhost 'nowhere'"):
+        penstock_broker.apply(DeclareQueue("q"), "nowhere")
