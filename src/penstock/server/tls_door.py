@@ -7,17 +7,17 @@ and it has a bounded time.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.server.handshake_turns import HandshakeTurns
 from penstock.server.handshakes import Handshakes
 from penstock.server.sockets import SocketProtocol, SocketTransport
 from penstock.server.tls_names import encryption_of
 from penstock.server.tls_sockets import TlsOwner, TlsProtocol
 
 if TYPE_CHECKING:
-    import asyncio
-
     from penstock.server.server import Server
     from penstock.server.tls import Certificates
 
@@ -30,6 +30,7 @@ class TlsDoor(TlsOwner, Handshakes):
     def __init__(self, server: Server, certificates: Certificates) -> None:
         self._server = server
         self._certificates = certificates
+        self._turns = HandshakeTurns(asyncio.get_running_loop().call_soon)
         # Until when each handshake may take, in the order of these times.
         self._handshakes: dict[TlsProtocol, int] = {}
         # Sockets whose handshakes have failed and that wait for their peers to close them.
@@ -92,9 +93,17 @@ class TlsDoor(TlsOwner, Handshakes):
         self._handshakes[protocol] = server.now() + server.node.configuration.limits.handshake_ms
         return True
 
+    def handshake_goes_on(self, protocol: TlsProtocol) -> None:
+        self._turns.add(protocol)
+
     def handshake_completed(self, protocol: TlsProtocol) -> None:
+        try:
+            encryption = encryption_of(protocol.agreed, self._server.login_from)
+        except ValueError as error:
+            # Python does not know how to read it; OpenSSL has nothing against it.
+            protocol.give_up(f"the client's certificate cannot be read: {error}")
+            return
         self._handshakes.pop(protocol, None)
-        encryption = encryption_of(protocol.agreed, self._server.login_from)
         if protocol.inner is None:
             protocol.attend(SocketProtocol(self._server, encryption))
         else:
@@ -117,6 +126,7 @@ class TlsDoor(TlsOwner, Handshakes):
         self._server.finished(transport, None)
 
     def gone(self, protocol: TlsProtocol) -> None:
+        self._turns.discard(protocol)
         self._handshakes.pop(protocol, None)
         transport = self._failed.pop(protocol, None)
         if transport is not None:

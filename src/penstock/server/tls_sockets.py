@@ -17,6 +17,7 @@ import ssl
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock.server.handshake_turns import HandshakeStep
 from penstock.server.sockets import WRITE_BYTES_MAX
 from penstock.wire.sniff import Announced, sniff
 
@@ -39,6 +40,10 @@ class TlsOwner(ABC):
     @abstractmethod
     def handshake_began(self, protocol: TlsProtocol) -> bool:
         """False refuses the peer."""
+
+    @abstractmethod
+    def handshake_goes_on(self, protocol: TlsProtocol) -> None:
+        """The peer has said something: call `shake_hands`, when it is its turn."""
 
     @abstractmethod
     def handshake_completed(self, protocol: TlsProtocol) -> None:
@@ -93,7 +98,7 @@ class TlsTransport(asyncio.Transport):
         return self._raw.get_extra_info(name, default)
 
 
-class TlsProtocol(asyncio.Protocol):
+class TlsProtocol(asyncio.Protocol, HandshakeStep):
     """What the event loop calls for a socket that speaks TLS. Held by the loop for as long as the
     socket is open, and by its owner until the handshake is over.
     """
@@ -170,9 +175,12 @@ class TlsProtocol(asyncio.Protocol):
             self._fail(f"more than {HANDSHAKE_BYTES_MAX} bytes before the handshake was completed")
             return
         self._incoming.write(data)
-        self._shake_hands()
+        self._owner.handshake_goes_on(self)
 
     def eof_received(self) -> bool:
+        if self._incoming.pending:
+            # Its last words, which may say why it goes.
+            self.shake_hands()
         if not self._is_secured and not self._is_deaf:
             self._fail("the client has closed the connection before the handshake was completed")
         return False
@@ -204,8 +212,9 @@ class TlsProtocol(asyncio.Protocol):
         inner.connection_made(self.transport)
 
     def give_up(self, reason: str) -> None:
-        """The handshake takes too long, or its place is needed."""
+        """The handshake takes too long, its place is needed, or its end is not good enough."""
         if not self._is_deaf:
+            self._is_secured = False
             self._fail(reason)
 
     # What the inner protocol says, through its transport.
@@ -249,7 +258,9 @@ class TlsProtocol(asyncio.Protocol):
 
     # TLS.
 
-    def _shake_hands(self) -> None:
+    def shake_hands(self) -> None:
+        if self._is_secured or self._is_deaf:
+            return
         try:
             self.agreed.do_handshake()
         except ssl.SSLWantReadError:
@@ -261,7 +272,7 @@ class TlsProtocol(asyncio.Protocol):
         self._send_pending()
         self._is_secured = True
         self._owner.handshake_completed(self)
-        if self._incoming.pending:
+        if self._incoming.pending and not self._is_deaf:
             # What the client says first came with the end of its handshake.
             self._decrypt([])
 
