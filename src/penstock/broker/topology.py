@@ -135,7 +135,8 @@ class SetParameter:
 
     component: str
     name: str
-    value: object
+    # mypyc cannot make a field of a dataclass that is plainly an `object`.
+    value: object | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ class SetGlobalParameter:
     """A JSON value that belongs to no virtual host."""
 
     name: str
-    value: object
+    value: object | None  # as above
 
 
 @dataclass(frozen=True, slots=True)
