@@ -90,6 +90,17 @@ def test_a_user_without_the_right_is_told_of(broker: Broker, pages: Pages) -> No
     assert guest["outcome"] == "enqueued"
 
 
+def test_only_administrators_ask_for_the_permissions_of_others(
+    broker: Broker, pages: Pages
+) -> None:
+    broker.add_user("eve", "secret", ("management",))
+    broker.set_permissions("eve", "/")
+    eve = Pages(broker, ("eve", "secret"))
+    assert explain(eve, exchange="strays", user="eve")["permission"]
+    body = json.dumps({"exchange": "strays", "user": "guest"}).encode()
+    problem(eve.ask("POST", "/api/explain/%2F", body), 403)
+
+
 def test_an_internal_exchange_is_refused(pages: Pages) -> None:
     assert explain(pages, exchange="inner")["outcome"] == "refused"
 

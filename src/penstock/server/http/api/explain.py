@@ -13,7 +13,7 @@ from penstock.broker.access.permissions import (
 from penstock.broker.publishing.explain import Explanation
 from penstock.server.http.api.message_properties import NAME_BYTES_MAX, properties_in
 from penstock.server.http.api.message_rows import plain
-from penstock.server.http.api.operation import Operation
+from penstock.server.http.api.operation import ADMINISTRATOR, Operation
 from penstock.server.http.api.schema import BOOLEAN, COUNT, TABLE, TEXT, list_of, object_of, one_of
 from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import NUMBER_MAX, is_writable
@@ -121,6 +121,9 @@ class ExplainPages:
 
     async def explain(self, call: ApiRequest) -> object:
         request = _request_of(call)
+        if request.user not in {"", call.caller.name}:
+            # As everywhere, permissions of others are for administrators to see.
+            call.caller.need_one_of(ADMINISTRATOR)
         return await self._line.walk(lambda node: _explained(node, request))
 
 
