@@ -31,12 +31,18 @@ def test_a_connection_counts_what_it_reads_and_writes() -> None:
     assert peer.connection.received_count > 0 and peer.connection.outgoing.sent_count > 0
 
 
-def test_a_channel_without_confirms_does_not_know_how_much_it_has_published() -> None:
+def test_a_channel_counts_what_was_published_with_confirms_or_without() -> None:
     peer = House().client()
     peer.call(m.QueueDeclare("q"))
+    assert only_channel(peer).published == UNKNOWN
     peer.publish("q", b"1", b"2")
     peer.house.settle()
-    assert only_channel(peer).published == UNKNOWN
+    assert only_channel(peer).published == 2
+    peer.call(m.ConfirmSelect(False))
+    peer.publish("q", b"3")
+    peer.house.settle()
+    facts = only_channel(peer)
+    assert (facts.published, facts.received_confirm, facts.confirmed) == (3, 1, 1)
 
 
 def test_a_channel_in_confirm_mode_counts_publishes_and_confirms() -> None:

@@ -8,6 +8,7 @@ from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
 from penstock.broker.move_table import MoveGate
+from penstock.broker.queues.ages import TimeInQueue
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue import PlainQueueMaker
 from penstock.broker.queues.queue_journal import ReadyLists
@@ -28,6 +29,7 @@ class Totals:
         self.acknowledged: int = 0
         self.redelivered: int = 0
         self.got: int = 0
+        self.time_in_queue: TimeInQueue = TimeInQueue()
         # Queues and streams since the process started; those that were recovered count too.
         self.queues_declared: int = 0
         self.queues_deleted: int = 0
@@ -44,6 +46,9 @@ class Totals:
         self.acknowledged += queue.acknowledged_total
         self.redelivered += queue.redelivered_total
         self.got += queue.got_total
+        waited = queue.time_in_queue()
+        if waited is not None:
+            self.time_in_queue.merge(waited)
 
 
 class RouteCount:

@@ -12,6 +12,7 @@ from penstock.broker.message import Publisher
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
+from penstock.dialects.confirm_times import ConfirmTimes
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.principal import Principal
 from penstock.dialects.translator import Translator
@@ -33,6 +34,15 @@ class Durability:
         # Behind the last tick that wrote definitions, and how many changes were written by then.
         self.definitions: int = 0
         self.definition_count: int = 0
+        # When the tick began that is being flushed, and how long publishers waited for their answers.
+        self.tick_began: int = 0
+        self.times: ConfirmTimes = ConfirmTimes()
+
+    def begin_tick(self, began: int) -> None:
+        """Called when a tick ends that began then."""
+        self.tick_began = began
+        # What nobody said the end of was written by now at the latest.
+        self.times.written(began)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -89,10 +99,18 @@ class Container:
         # Since the process started.
         self.channels_opened: int = 0
         self.channels_ended: int = 0
-        # Of the same time: messages that were confirmed on channels that have ended, returned to
-        # their publishers, and asked for one by one (acknowledged later, at once, or not there).
+        # Of the same time, on channels and links that have ended: messages that were received, those
+        # of them that were to be confirmed, confirmed ones, and deliveries that nobody acknowledges.
+        self.received_on_ended: int = 0
+        self.received_confirm_on_ended: int = 0
         self.confirmed_on_ended: int = 0
+        self.unowned_on_ended: int = 0
+        self.received_bytes_on_ended: int = 0
+        self.sent_bytes_on_ended: int = 0
+        # Messages that reached no queue: returned to their publishers, or dropped.
         self.returned_total: int = 0
+        self.dropped_total: int = 0
+        # Asked for one by one: acknowledged later, at once, or not there.
         self.got_total: int = 0
         self.got_unowned_total: int = 0
         self.got_empty_total: int = 0

@@ -49,6 +49,8 @@ class ChannelFacts:
         # Since it was opened.
         self.published: int = UNKNOWN
         self.confirmed: int = UNKNOWN
+        # Of those that were published, the ones that were to be confirmed.
+        self.received_confirm: int = 0
         self.returned: int = 0
         # With those that were asked for one by one.
         self.delivered: int = 0

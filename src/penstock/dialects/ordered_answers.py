@@ -25,6 +25,14 @@ class OrderedAnswers(EndOfTickAnswer):
         self._first_journalled: int = 0
         self._waits: deque[tuple[int, int]] = deque()
         self.closed: bool = False
+        # Up to which number the ticks of messages are known; and for those that were not answered
+        # in their own tick, the last number of each tick and when it began.
+        self._seen: int = 0
+        self._arrivals: deque[tuple[int, int]] = deque()
+
+    def answered(self) -> int:
+        """How many messages were confirmed, or refused."""
+        return self._answered
 
     def listed(self) -> None:
         """`flush` is called when the tick ends."""
@@ -64,4 +72,25 @@ class OrderedAnswers(EndOfTickAnswer):
             waits.popleft()
         if waits and waits[0][0] <= limit:
             limit = waits[0][0] - 1
+        if self.sequence > self._seen or limit > self._answered:
+            self._take_times(limit)
         return limit
+
+    def _take_times(self, limit: int) -> None:
+        """Everything up to the limit is answered now."""
+        durability = self._durability
+        arrivals = self._arrivals
+        if self.sequence > self._seen:
+            self._seen = self.sequence
+            if limit == self.sequence and not arrivals:
+                durability.times.answered(durability.tick_began, limit - self._answered)
+                return
+            arrivals.append((self.sequence, durability.tick_began))
+        answered = self._answered
+        while answered < limit:
+            last, came = arrivals[0]
+            until = min(last, limit)
+            durability.times.answered(came, until - answered)
+            answered = until
+            if last <= limit:
+                arrivals.popleft()

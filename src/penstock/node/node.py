@@ -139,7 +139,9 @@ class Node:
 
     def lost(self, connection: Connection, now: int) -> None:
         """The transport of a connection is gone."""
-        self.connections.pop(connection.number, None)
+        if self.connections.pop(connection.number, None) is not None:
+            self.container.received_bytes_on_ended += connection.received_bytes
+            self.container.sent_bytes_on_ended += connection.outgoing.sent_bytes
         connection.protocol.lost(now)
 
     def connection_failed(
@@ -208,6 +210,7 @@ class Node:
             return
         if self.breakdown:
             raise RuntimeError(self.breakdown)
+        self.durability.begin_tick(now)
         self._take_turns(now)
         if self._has_disk_failed():
             return

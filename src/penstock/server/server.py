@@ -273,7 +273,9 @@ class Server(SocketOwner):
             # The next one shows whether there is a way on.
             self.schedule_flush()
         else:
-            self.health.tick_completed(self._clock.now())
+            now = self._clock.now()
+            self.health.tick_completed(now)
+            node.durability.times.written(now)
         if node.has_work():
             self.schedule_flush()
         due = node.timers.next_due()

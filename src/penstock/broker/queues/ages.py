@@ -57,6 +57,12 @@ class TimeInQueue:
         self.count += count
         self.sum_ms += waited_ms * count
 
+    def merge(self, other: "TimeInQueue") -> None:
+        for bucket, count in enumerate(other.counts):
+            self.counts[bucket] += count
+        self.count += other.count
+        self.sum_ms += other.sum_ms
+
 
 class QueueAges:
     """Held by a queue from its first message on."""

@@ -64,7 +64,9 @@ class Channel(CancelListener):
         # and nobody intercepts it.
         self.is_plain: bool = True
         self.has_ended: bool = False
-        # Messages that reached no queue and went back to their publisher.
+        # Messages that its client has published here, and those of them that reached no queue and
+        # went back to it.
+        self.published: int = 0
         self.returned: int = 0
         # Of the last publish. The wire gives the same header again for a content like the last.
         self._header: bytes = b""
@@ -116,9 +118,12 @@ class Channel(CancelListener):
         confirms = self.confirms
         if confirms is not None:
             facts.is_confirming = True
-            facts.published = confirms.sequence
+            facts.published = self.published
+            facts.received_confirm = confirms.sequence
             facts.confirmed = confirms.answered()
-            facts.unconfirmed = facts.published - facts.confirmed
+            facts.unconfirmed = confirms.sequence - facts.confirmed
+        elif self.published:
+            facts.published = self.published
         transaction = self.transaction
         if transaction is not None:
             facts.is_transactional = True
@@ -156,6 +161,9 @@ class Channel(CancelListener):
         if self.confirms is not None:
             self.confirms.closed = True
             self.container.confirmed_on_ended += self.confirms.answered()
+            self.container.received_confirm_on_ended += self.confirms.sequence
+        self.container.received_on_ended += self.published
+        self.container.unowned_on_ended += max(self.deliveries.delivered_unowned(), 0)
         if self.transaction is not None:
             self.transaction.roll_back(self.container.state.discarded)
         if self.reply_consumer is not None:

@@ -33,10 +33,6 @@ class Confirms(OrderedAnswers):
     def identity(self) -> str:
         return self._identity
 
-    def answered(self) -> int:
-        """How many publishes were confirmed, or refused."""
-        return self._answered
-
     def next(self) -> int:
         """The sequence number of a publish that has just come."""
         if not self._is_listed:

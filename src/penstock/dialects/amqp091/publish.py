@@ -27,6 +27,7 @@ from penstock.wire.amqp091.reply_codes_generated import (
 
 
 def publish(channel: Channel, method: bytes, header: bytes, body: bytes, now: int) -> None:
+    channel.published += 1
     principal = channel.principal
     target = principal.targets.get(method)
     if target is None or target.generation != principal.vhost.routing.generation:
@@ -80,11 +81,7 @@ def _resolve_target(channel: Channel, method: bytes) -> Target:
     channel.turn.routed(target)
     target.mandatory = said.mandatory
     target.units = plain_units(target)
-    target.is_plain = (
-        target.is_fixed
-        and (target.reaches_any or not said.mandatory)
-        and not is_direct_reply(target.address)
-    )
+    target.is_plain = target.is_fixed and target.reaches_any and not is_direct_reply(target.address)
     principal.keep(method, target)
     return target
 
@@ -142,8 +139,11 @@ def publish_with_all_rules(channel: Channel, target: Target, message: Message, n
 
 
 def return_unrouted(channel: Channel, target: Target, message: Message, outcome: Outcome) -> None:
-    if outcome is Outcome.UNROUTED and target.mandatory:
-        _return(channel, message, NO_ROUTE, "NO_ROUTE")
+    if outcome is Outcome.UNROUTED:
+        if target.mandatory:
+            _return(channel, message, NO_ROUTE, "NO_ROUTE")
+        else:
+            channel.container.dropped_total += 1
 
 
 def _return(channel: Channel, message: Message, code: int, text: str) -> None:

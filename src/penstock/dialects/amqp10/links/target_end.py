@@ -32,12 +32,21 @@ class TargetEnd(LinkEnd):
         self._links: ResumableLinks = links
         self._node: TargetNode = node
         self._answers: TargetOutcomes = answers
+        # Of attachments before this one.
+        self._answered_before: int = answers.answered()
+        self._sequence_before: int = answers.sequence
         self.listener: TargetLink = TargetLink(context, node.address, answers)
 
     def add_to(self, facts: ChannelFacts) -> None:
+        facts.published = max(facts.published, 0) + self._received()
+        facts.confirmed = max(facts.confirmed, 0) + self._answers.answered() - self._answered_before
+        facts.received_confirm += self._answers.sequence - self._sequence_before
+
+    def _received(self) -> int:
+        """Deliveries of this attachment."""
         link = self.wire_link
         began = 0 if link.remote is None else link.remote.initial_delivery_count or 0
-        facts.published = max(facts.published, 0) + difference(link.delivery_count, began)
+        return difference(link.delivery_count, began)
 
     def alarm_changed(self) -> None:
         self._answers.give_credit()
@@ -47,6 +56,10 @@ class TargetEnd(LinkEnd):
 
     def ended(self, parting: Parting, now: int) -> None:
         self._links.detached(self)
+        container = self.context.container
+        container.received_on_ended += self._received()
+        container.confirmed_on_ended += self._answers.answered() - self._answered_before
+        container.received_confirm_on_ended += self._answers.sequence - self._sequence_before
         if may_suspend(self._node, parting):
             self._answers.suspend()
             release_target(self._node, Ending.SUSPENDED, now)

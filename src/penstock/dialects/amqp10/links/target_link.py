@@ -288,6 +288,11 @@ class TargetLink(DeliveryListener):
         outcome = publish(
             self._vhost.routing, target, message, interceptor, context.turn, context.now
         )
+        if outcome is Outcome.UNROUTED:
+            if sequence:
+                self._container.returned_total += 1
+            else:
+                self._container.dropped_total += 1
         if not sequence:
             if outcome is Outcome.REFUSED:
                 answers.was_refused = True
