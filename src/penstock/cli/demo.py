@@ -61,7 +61,7 @@ def command(
             "--keep",
             file_okay=False,
             help="Keep the broker's data, the ledgers and the archive in this directory, which "
-            "must be empty. [default: a temporary directory, removed at the end]",
+            "must be empty. Default: a temporary directory, removed at the end.",
         ),
     ] = None,
 ) -> None:

@@ -25,14 +25,14 @@ UriOption = Annotated[str, typer.Option("--uri", help="AMQP address of the broke
 CaOption = Annotated[
     Path | None,
     typer.Option(
-        "--ca", help="PEM file with the authority of an amqps:// broker. [default: the system's]"
+        "--ca", help="PEM file with the authority of an amqps:// broker. Default: the system's."
     ),
 ]
 CertOption = Annotated[
     Path | None, typer.Option("--cert", help="PEM file with a client certificate to show.")
 ]
 KeyOption = Annotated[
-    Path | None, typer.Option("--key", help="PEM file with its private key. [default: in --cert]")
+    Path | None, typer.Option("--key", help="PEM file with its private key. Default: in --cert.")
 ]
 ModeOption = Annotated[
     Mode,

@@ -90,7 +90,7 @@ def command(
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--folder", help="Work in this directory and keep it. [default: a temporary one]"
+            "--folder", help="Work in this directory and keep it. Default: a temporary one."
         ),
     ] = None,
     master: MasterOption = "local[*]",

@@ -25,11 +25,11 @@ ExchangeOption = Annotated[
     typer.Option(
         "--exchange",
         help="Publish to this exchange; amq.default is the default exchange. "
-        "[default: the one each message was published to]",
+        "Default: the one each message was published to.",
     ),
 ]
 RoutingKeyOption = Annotated[
-    str | None, typer.Option("--routing-key", help="Routing key. [default: the message's own]")
+    str | None, typer.Option("--routing-key", help="Routing key. Default: the message's own.")
 ]
 WhereOption = Annotated[
     str | None,

@@ -23,18 +23,18 @@ def command(
         list[str] | None,
         typer.Option(
             help="Address to listen on; can be repeated. localhost means IPv4 and IPv6. "
-            "[default: localhost]"
+            "Default: localhost."
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="AMQP port; 0 chooses a free one. [default: 5672]", min=0)
+        int | None, typer.Option(help="AMQP port; 0 chooses a free one. Default: 5672.", min=0)
     ] = None,
     no_plain: Annotated[
         bool, typer.Option("--no-plain", help="Listen only with TLS, not on --port.")
     ] = False,
     tls_port: Annotated[
         int | None,
-        typer.Option(help="Port for AMQP over TLS; 0 chooses a free one. [default: 5671]", min=0),
+        typer.Option(help="Port for AMQP over TLS; 0 chooses a free one. Default: 5671.", min=0),
     ] = None,
     tls_cert: Annotated[
         Path | None,
@@ -42,7 +42,7 @@ def command(
     ] = None,
     tls_key: Annotated[
         Path | None,
-        typer.Option(help="PEM file with its private key. [default: in the file of --tls-cert]"),
+        typer.Option(help="PEM file with its private key. Default: in the file of --tls-cert."),
     ] = None,
     tls_client_ca: Annotated[
         Path | None,
@@ -54,8 +54,8 @@ def command(
     http_port: Annotated[
         int | None,
         typer.Option(
-            help="HTTP port; 0 chooses a free one. [default: 15672 if the AMQP port is 5672, else "
-            "a free one]",
+            help="HTTP port; 0 chooses a free one. Default: 15672 if the AMQP port is 5672, else "
+            "a free one.",
             min=0,
         ),
     ] = None,
@@ -66,7 +66,7 @@ def command(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Data directory. [default: ~/.local/state/penstock/PORT; none with --port 0]"
+            help="Data directory. Default: ~/.local/state/penstock/PORT; none with --port 0."
         ),
     ] = None,
     memory: Annotated[
@@ -88,11 +88,9 @@ def command(
     ] = None,
     log_level: Annotated[
         LogLevel | None,
-        typer.Option(help="Lowest level that is logged. [default: info]"),
+        typer.Option(help="Lowest level that is logged. Default: info."),
     ] = None,
-    log_format: Annotated[
-        LogFormat | None, typer.Option(help="Log format. [default: text]")
-    ] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help="Log format. Default: text.")] = None,
 ) -> None:
     """Run a broker.
 

@@ -17,7 +17,7 @@ def command(
         int, typer.Option(min=1, help="Virtual seconds with faults in each run.")
     ] = 8,
     scenario: Annotated[
-        str, typer.Option(help="Run only this scenario. [default: all in turn]")
+        str, typer.Option(help="Run only this scenario. Default: all in turn.")
     ] = "",
     verbose: Annotated[
         bool, typer.Option(help="Print a line per seed, and the full history of a failure.")

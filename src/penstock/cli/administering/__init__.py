@@ -1,0 +1,1 @@
+"""What all operators' commands share: login, requests, tables, exit codes."""
