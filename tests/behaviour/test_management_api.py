@@ -315,7 +315,12 @@ def test_messages(api: Api) -> None:
 
 def test_publish_and_get_refuse_what_makes_no_sense(api: Api) -> None:
     assert api.status("PUT", "queues/V/q", {}) == 201
-    good = {"properties": {}, "routing_key": "q", "payload": "x", "payload_encoding": "string"}
+    good: dict[str, object] = {
+        "properties": {},
+        "routing_key": "q",
+        "payload": "x",
+        "payload_encoding": "string",
+    }
     path = "exchanges/V/amq.default/publish"
     for wrong in (
         {"properties": {"priority": "x"}},
@@ -328,7 +333,7 @@ def test_publish_and_get_refuse_what_makes_no_sense(api: Api) -> None:
     for missing in good:
         partial = {key: good[key] for key in good if key != missing}
         assert "key_missing" in api.reason("POST", path, partial)
-    asked = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    asked: dict[str, object] = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
     for missing in asked:
         partial = {key: asked[key] for key in asked if key != missing}
         assert "key_missing" in api.reason("POST", "queues/V/q/get", partial)
@@ -389,7 +394,7 @@ def test_definitions(api: Api) -> None:
     assert api.status("POST", "definitions", whole) == 204
     assert api.status("POST", "definitions", {"queues": [{**queue, "vhost": "no-such"}]}) == 400
     assert api.status("POST", "definitions/no-such", {}) == 404
-    assert api.status("POST", "definitions", 5) in {400, 500}
+    assert api.status("POST", "definitions", [5]) == 400
     everything = api.answer("definitions")
     assert isinstance(everything, dict)
     assert {"users", "vhosts", "permissions", "topic_permissions", "parameters"} <= set(everything)

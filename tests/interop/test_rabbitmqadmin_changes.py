@@ -157,8 +157,7 @@ def test_closes_a_connection_by_its_name(admin: Admin) -> None:
     name = f"{host}:{port} -> {admin.broker.host}:{admin.broker.port}"
     assert "connection closed" in admin.run("close", "connection", f"name={name}")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
-        while True:
-            connection.process_data_events(time_limit=1)
+        connection.process_data_events(time_limit=SECONDS)
     assert caught.value.reply_code == 320
     assert "Closed via management plugin" in caught.value.reply_text
 

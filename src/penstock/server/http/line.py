@@ -60,8 +60,12 @@ class BrokerLine:
         self.tell(run)
         return await heard(answer)
 
-    async def change_safely(self, command: Callable[[Node, int], T]) -> T:
-        """As `ask`, answered when what the tick wrote would survive a power loss."""
+    async def change_safely(
+        self, command: Callable[[Node, int], T], seconds: float = ANSWER_SECONDS
+    ) -> T:
+        """As `ask`, answered when what the tick wrote would survive a power loss. Whoever has more
+        to do than others waits for more `seconds`.
+        """
         answer: Future[T] = Future()
 
         def run() -> None:
@@ -80,7 +84,7 @@ class BrokerLine:
             self.server.schedule_flush()
 
         self.tell(run)
-        return await heard(answer)
+        return await heard(answer, seconds)
 
     async def until(self, has_come: Callable[[], bool], seconds: float) -> bool:
         """Whether something came about on the broker's loop within some seconds, and is safe."""
@@ -99,7 +103,9 @@ class BrokerLine:
         self.tell(run)
         return await heard(answer, seconds + ANSWER_SECONDS)
 
-    async def walk(self, begin: Callable[[Node], Generator[None, None, T]]) -> T:
+    async def walk(
+        self, begin: Callable[[Node], Generator[None, None, T]], seconds: float = ANSWER_SECONDS
+    ) -> T:
         """What a walk returns that pauses between its steps; others have their turn there."""
         answer: Future[T] = Future()
         steps: list[Generator[None, None, T]] = []
@@ -120,7 +126,7 @@ class BrokerLine:
                 self._loop.call_soon(step)
 
         self.tell(step)
-        return await heard(answer)
+        return await heard(answer, seconds)
 
     def run_in_steps(
         self, steps: Generator[None, None, None], ended: Callable[[Exception | None], None]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 from http import HTTPStatus
 
 from starlette.responses import JSONResponse
@@ -26,7 +27,22 @@ class JsonAnswer(JSONResponse):
     """Names may hold octets that are no UTF-8; JSON's escapes carry them all the same."""
 
     def render(self, content: object) -> bytes:
-        return json.dumps(content, separators=(",", ":")).encode("ascii")
+        try:
+            text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+        except ValueError:
+            text = json.dumps(finite(content), separators=(",", ":"))
+        return text.encode("ascii")
+
+
+def finite(value: object) -> object:
+    """Clients may send floats that are no numbers, for which JSON has no place: they are texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: finite(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [finite(member) for member in value]
+    return value
 
 
 class Problem(Exception):

@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import RedirectResponse
+from starlette.responses import RedirectResponse, Response
 
 from penstock.broker.definitions.parsing import DefinitionsRefused
 from penstock.server.definition_files import StepwiseImport, exported_in_steps, prepare
 from penstock.server.http.api.changes import actor_of
+from penstock.server.http.api.json_pieces import json_in_pieces, object_from_pieces
 from penstock.server.http.api.operation import ADMINISTRATOR, NO_CONTENT, Operation, Query
 from penstock.server.http.api.schema import TABLE
-from penstock.server.http.problems import JsonAnswer, Problem
-from penstock.server.http.request_parts import body_of, object_in
+from penstock.server.http.problems import Problem
+from penstock.server.http.request_parts import body_of
 from penstock.server.http.settings import DEFINITIONS_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from starlette.responses import Response
 
     from penstock.broker.access.actor import Actor
     from penstock.broker.definitions.parsing import Definitions
@@ -38,6 +37,7 @@ log = structlog.get_logger()
 
 _PATHS: Final = ("/api/definitions", "/api/definitions/{vhost}")
 _MULTIPART: Final = "multipart/form-data"
+_WHAT_TO_SEND: Final = "Send a JSON object with lists such as queues."
 # In the part of a form that has the definitions; browsers upload files so.
 _FILE: Final = "file"
 # In what the audit line calls the file.
@@ -47,6 +47,8 @@ MISTAKES_SHOWN_MAX: Final = 100
 # What was rehearsed is out of date when something was declared meanwhile. After so many times it is
 # rehearsed in the same step that applies it, however long that takes.
 REHEARSALS_MAX: Final = 3
+# Hundreds of thousands of queues take their time, and an answer before that would be a wrong one.
+IMPORT_SECONDS: Final = 300.0
 # Warnings that are logged of one import.
 WARNINGS_LOGGED_MAX: Final = 100
 
@@ -93,7 +95,7 @@ class DefinitionPages:
 
     async def export(self, call: ApiRequest) -> object:
         vhost = _vhost_of(call)
-        found = await self._line.walk(lambda node: exported_in_steps(node, vhost))
+        found = await self._line.walk(lambda node: exported_in_steps(node, vhost), IMPORT_SECONDS)
         return await run_in_threadpool(_answer, found, call.query("download"))
 
     async def take_over(self, call: ApiRequest) -> object:
@@ -119,20 +121,22 @@ class DefinitionPages:
     async def _apply(self, call: ApiRequest, definitions: Definitions) -> None:
         actor = actor_of(call)
         for _ in range(REHEARSALS_MAX):
-            if await self._line.change_safely(await self._rehearsed(definitions, actor)):
+            if await self._line.change_safely(
+                await self._rehearsed(definitions, actor), IMPORT_SECONDS
+            ):
                 return
 
         def apply(node: Node, now: int) -> None:
             StepwiseImport(definitions).apply_now(node, now, actor, _ORIGIN)
 
-        await self._line.change_safely(apply)
+        await self._line.change_safely(apply, IMPORT_SECONDS)
 
     async def _rehearsed(
         self, definitions: Definitions, actor: Actor
     ) -> Callable[[Node, int], bool]:
         """What applies them, unless something has changed meanwhile."""
         rehearsed = StepwiseImport(definitions)
-        await self._line.walk(rehearsed.rehearse)
+        await self._line.walk(rehearsed.rehearse, IMPORT_SECONDS)
         return lambda node, now: rehearsed.apply_if_fresh(node, now, actor, _ORIGIN)
 
 
@@ -142,13 +146,12 @@ def _vhost_of(call: ApiRequest) -> str | None:
 
 def _answer(found: dict[str, object], download: str) -> Response:
     headers = {}
-    name = "".join(letter for letter in download if letter.isalnum() or letter in "-_.")
+    name = "".join(
+        letter for letter in download if letter.isascii() and (letter.isalnum() or letter in "-_.")
+    )
     if name:
         headers["Content-Disposition"] = f'attachment; filename="{name[:100]}"'
-    try:
-        return JsonAnswer(found, headers=headers)
-    except UnicodeEncodeError:
-        return JsonAnswer(found)
+    return Response(json_in_pieces(found), media_type="application/json", headers=headers)
 
 
 def _read(
@@ -158,7 +161,15 @@ def _read(
     redirect = ""
     if kind.lower().startswith(_MULTIPART):
         octets, redirect = _uploaded(octets, kind)
-    read = object_in(octets, "a JSON object with lists such as queues")
+    try:
+        # Editors on Windows put a mark in front.
+        read = object_from_pieces(octets.decode("utf-8-sig"))
+    except RecursionError:
+        raise Problem(400, "the definitions are nested too deeply", _WHAT_TO_SEND) from None
+    except ValueError as error:
+        raise Problem(
+            400, f"the definitions are not a valid JSON object: {error}", _WHAT_TO_SEND
+        ) from None
     return prepare(read, vhost, makes_scram_keys), redirect
 
 
