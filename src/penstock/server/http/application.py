@@ -72,7 +72,7 @@ def make_application(
     door = Doorkeeper(line, logins)
     denials = Denials(line)
     application = Starlette(
-        routes=_routes(line, door, data),
+        routes=routes_and_document(line, door, data)[0],
         exception_handlers={
             ClientDisconnect: _gone,
             Problem: denials.problem,
@@ -86,13 +86,17 @@ def make_application(
     return Gate(application, hosts, health)
 
 
-def _routes(line: BrokerLine, door: Doorkeeper, data: Path | None) -> list[BaseRoute]:
+def routes_and_document(
+    line: BrokerLine, door: Doorkeeper, data: Path | None
+) -> tuple[list[BaseRoute], dict[str, object]]:
+    """All paths, and the OpenAPI document of those under /api."""
     metrics = MetricsPages(line, door)
     streams = StreamPages(line, door, data)
     sockets = WebSocketDoor(line)
     operations = all_operations(line, door, data)
-    description = JsonAnswer(document([*operations, *older_operations()]))
-    return [
+    described = document([*operations, *older_operations()])
+    description = JsonAnswer(described)
+    routes: list[BaseRoute] = [
         Route("/", _front),
         Route("/metrics", metrics.totals),
         Route("/metrics/per-queue", metrics.per_queue),
@@ -110,6 +114,7 @@ def _routes(line: BrokerLine, door: Doorkeeper, data: Path | None) -> list[BaseR
         Route("/api/openapi.json", lambda request: description),
         *(WebSocketRoute(path, sockets.serve) for path in _WEBSOCKETS),
     ]
+    return routes, described
 
 
 def _lease_routes(leases: LeasePages) -> list[BaseRoute]:

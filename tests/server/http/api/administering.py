@@ -9,6 +9,7 @@ import httpx
 from penstock import Broker
 from penstock.node.node import Node
 from tests.server.http.asking import Pages
+from tests.support.recorded_events import RecordedEvents
 
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
@@ -39,7 +40,7 @@ def user_of(pages: Pages, name: str, tags: str = "", **permissions: str) -> Page
 
 def publish(
     pages: Pages, exchange: str, key: str, payload: str = "x", **properties: object
-) -> object:
+) -> httpx.Response:
     body = {
         "properties": properties,
         "routing_key": key,
@@ -52,6 +53,17 @@ def publish(
 def looked_at(broker: Broker, look: Callable[[Node], object]) -> object:
     """What the broker's state says, on its own thread."""
     return broker._call(lambda node, now: look(node))
+
+
+def listening(broker: Broker) -> RecordedEvents:
+    """What the broker tells its log from now on."""
+    events = RecordedEvents()
+
+    def listen(node: Node) -> None:
+        node.container.events = events
+
+    looked_at(broker, listen)
+    return events
 
 
 def own_end(raw: socket.socket) -> str:

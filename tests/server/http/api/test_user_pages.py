@@ -7,7 +7,8 @@ import pika.exceptions
 import pytest
 
 from penstock import Broker
-from tests.server.http.api.administering import done, looked_at, sent, user_of
+from penstock.broker.events import EventKind
+from tests.server.http.api.administering import done, listening, looked_at, sent, user_of
 from tests.server.http.asking import Pages, problem, serving
 
 
@@ -109,11 +110,10 @@ def test_a_user_is_there_after_a_restart(tmp_path: Path) -> None:
         assert (row["configure"], row["write"], row["read"]) == ("^c", "^w", "^r")
 
 
-def test_the_log_says_who_changed_what_without_the_password(
-    pages: Pages, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_log_says_who_changed_what_from_where_without_the_password(pages: Pages) -> None:
+    events = listening(pages.broker)
     done(pages, "PUT", "/api/users/anna", {"password": "very-secret", "tags": "management"})
-    out, err = capfd.readouterr()
-    lines = [line for line in (out + err).splitlines() if "anna" in line]
-    assert any("guest" in line and "127.0.0.1" in line and "HTTP" in line for line in lines), lines
-    assert "very-secret" not in out + err and "argon2" not in out + err
+    event = events.of(EventKind.USER_SET)
+    assert (event.party.user, event.party.peer_host) == ("anna", "127.0.0.1")
+    assert event.party.peer_port > 0
+    assert event.facts == {"tags": "management", "by": "guest", "door": "HTTP"}
