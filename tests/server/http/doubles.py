@@ -14,6 +14,7 @@ from penstock.client.conversation import Conversation
 from penstock.client.events import Blocked, Opened, Replied
 from penstock.client.uri import Address
 from penstock.dialects.connection import Connection
+from penstock.dialects.encryption import Encryption
 from penstock.node.node import Node
 from penstock.server.health import Health
 from penstock.server.http.line import BrokerLine
@@ -50,7 +51,13 @@ class OneConnectionNode:
         self.connection = HeldConnection() if takes else None
 
     def connected(
-        self, transport: Transport, host: str, local: bool, now: int, port: int
+        self,
+        transport: Transport,
+        host: str,
+        local: bool,
+        now: int,
+        port: int,
+        encryption: Encryption | None,
     ) -> Connection | None:
         return cast("Connection | None", self.connection)
 
