@@ -58,6 +58,8 @@ _OWNER: Final = "/api/leases/{vhost}/{queue}/{owner}"
 _SINK: Final = "/api/sinks/{vhost}/{sink}"
 _WEBSOCKETS: Final = ("/", "/ws")
 _API: Final = "/api/"
+# Paths below it that RabbitMQ does not have.
+_OWN: Final = ("/api/streams/", "/api/leases/", "/api/sinks/")
 FORBIDDEN: Final = 403
 _HELP: Final = "docs/HTTP.md lists the paths."
 
@@ -206,7 +208,8 @@ class Gate:
 
 def _plain(path: str) -> str:
     """RabbitMQ takes a slash at the end of a path of its API, and some of its clients send one."""
-    return path.rstrip("/") if path.startswith(_API) else path
+    is_rabbitmqs = path.startswith(_API) and not path.startswith(_OWN)
+    return path.rstrip("/") if is_rabbitmqs else path
 
 
 class Sending:
