@@ -10,7 +10,7 @@ from penstock.broker.move_table import (
     MoveGate,
     MoveState,
 )
-from penstock.broker.moves.move import STEP_COUNT, Move, MoveRequest, begin_move
+from penstock.broker.moves.move import STEP_BYTES, STEP_COUNT, Move, MoveRequest, begin_move
 from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, DeleteQueue
 from tests.broker.store.doubles import Broker, message
 
@@ -235,6 +235,14 @@ def test_a_move_is_cancelled_between_steps(broker: Broker) -> None:
     run(broker, move)
     assert (move.state, move.moved_count) == (MoveState.CANCELLED, STEP_COUNT)
     assert len(bodies(broker, "from")) == 1
+
+
+def test_a_step_reads_no_more_than_so_many_bytes(broker: Broker) -> None:
+    broker.put("from", *[b"x" * (STEP_BYTES // 2)] * 5)
+    request = MoveRequest("from", "to", selector="a = 1")
+    move = begin_move(broker.vhost, request, broker.now)
+    broker.state.timers.fire_due(broker.now)
+    assert move.seen_count == 2
 
 
 @pytest.mark.parametrize("gone", ["from", "to"])

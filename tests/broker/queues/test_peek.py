@@ -2,7 +2,14 @@
 
 import pytest
 
-from penstock.broker.queues.peek import LOOKED_AT_MAX, STEP_LOOKED_AT, Peek, PeekAtHeld, PeekPlace
+from penstock.broker.queues.peek import (
+    LOOKED_AT_MAX,
+    STEP_BYTES,
+    STEP_LOOKED_AT,
+    Peek,
+    PeekAtHeld,
+    PeekPlace,
+)
 from penstock.broker.selectors.selector import Selector
 from tests.broker.store.doubles import Broker, message
 
@@ -109,6 +116,16 @@ def test_a_selector_chooses_and_steps_are_bounded(broker: Broker) -> None:
     assert (peek.looked_at, peek.found) == (STEP_LOOKED_AT, [])
     assert not peek.step(broker.now)
     assert bodies(peek) == numbers(STEP_LOOKED_AT, STEP_LOOKED_AT + 5)
+
+
+def test_a_step_reads_no_more_than_so_many_bytes(broker: Broker) -> None:
+    broker.put("q", *[b"x" * (STEP_BYTES // 4)] * 9)
+    peek = Peek(broker.vhost.queue("q"), PeekPlace(0, 0), Selector.parse("a = 1"), 9, ROOM, ROOM)
+    seen = [0]
+    while peek.step(broker.now):
+        seen.append(peek.looked_at)
+    assert seen == [0, 4, 8]
+    assert peek.looked_at == 9
 
 
 def test_a_peek_that_finds_nothing_ends_and_says_where(broker: Broker) -> None:

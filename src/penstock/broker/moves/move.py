@@ -34,8 +34,8 @@ from penstock.broker.topology import NO_CONNECTION
 from penstock.broker.vhost import VirtualHost
 from penstock.storage.errors import Damaged
 
-# A step takes a millisecond or two, in which nobody else is served: so many messages are moved, or
-# so many bytes of bodies, or so many messages looked at that a selector does not want.
+# A step takes a millisecond or two, in which nobody else is served: so many messages are moved, so
+# many bytes of bodies read, or so many messages looked at that a selector does not want.
 STEP_COUNT: Final = 256
 STEP_BYTES: Final = 1024 * 1024
 STEP_LOOKED_AT: Final = 1024
@@ -137,6 +137,7 @@ class Move(RunningMove):
             if entry is None:
                 return
             looked_at -= 1
+            octets -= len(entry.message.body)
             if entry.position >= self._end:
                 # It arrived since. With priorities, older ones may come behind it.
                 continue
@@ -146,7 +147,6 @@ class Move(RunningMove):
             if not self._move(entry, now):
                 return
             count -= 1
-            octets -= len(entry.message.body)
 
     def _next(self) -> QueueEntry | None:
         """The next one there is, or None when the move is over."""

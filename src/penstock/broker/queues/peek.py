@@ -20,6 +20,8 @@ from penstock.broker.selectors.selector import Selector
 # Messages that are looked at in one step: well below a millisecond in memory, and at most one page
 # that is read from disk, about two milliseconds.
 STEP_LOOKED_AT: Final = 256
+# Large ones are fewer: so many bytes of bodies are read from disk and checked in a millisecond or two.
+STEP_BYTES: Final = 1024 * 1024
 # And in one peek, before it answers with what it has found; the caller goes on from `next`.
 LOOKED_AT_MAX: Final = 100_000
 
@@ -73,6 +75,7 @@ class Peek:
 
     def step(self, now: int) -> bool:
         """Look at some messages; False when it is over. Raises `Damaged` where a stream is."""
+        octets = STEP_BYTES
         for _ in range(STEP_LOOKED_AT):
             if self.is_full():
                 return False
@@ -82,6 +85,9 @@ class Peek:
                 return False
             self.looked_at += 1
             self.see(entry, now)
+            octets -= len(entry.message.body)
+            if octets <= 0:
+                break
         return True
 
     def is_full(self) -> bool:
