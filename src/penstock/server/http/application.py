@@ -92,7 +92,7 @@ def routes_and_document(
     line: BrokerLine, door: Doorkeeper, data: Path | None
 ) -> tuple[list[BaseRoute], dict[str, object]]:
     """All paths, and the OpenAPI document of those under /api."""
-    metrics = MetricsPages(line, door)
+    metrics = MetricsPages(line, door, data)
     streams = StreamPages(line, door, data)
     sockets = WebSocketDoor(line)
     operations = all_operations(line, door, data)
@@ -101,6 +101,8 @@ def routes_and_document(
     routes: list[BaseRoute] = [
         Route("/", _front),
         Route("/metrics", metrics.totals),
+        Route("/metrics/per-object", metrics.per_object),
+        Route("/metrics/detailed", metrics.detailed),
         Route("/metrics/per-queue", metrics.per_queue),
         Route("/api/streams/{vhost}", streams.list),
         Route(_STREAM, streams.describe),

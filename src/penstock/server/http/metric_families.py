@@ -1,0 +1,261 @@
+"""The figures of one survey in Prometheus' words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+import penstock
+from penstock.broker.definitions.exporting import FORM
+from penstock.broker.queues.ages import BUCKETS_MS
+from penstock.builds import build_mode
+from penstock.dialects.confirm_times import CONFIRM_BUCKETS_MS
+from penstock.server.http.metric_table import (
+    CHANNEL_FAMILIES,
+    CONNECTION_FAMILIES,
+    COUNTER,
+    QUEUE_FAMILIES,
+    TIME_FAMILY,
+    TOTAL_FAMILIES,
+    TOTALS,
+    rows_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prometheus_client.core import Metric
+
+    from penstock.server.http.metric_table import MetricRow
+    from penstock.server.http.object_figures import QueueFigures
+    from penstock.server.http.survey import Figures
+
+_PLAIN: Final = "rabbitmq_"
+_DETAILED: Final = "rabbitmq_detailed_"
+_OWN: Final = "penstock_"
+_OWN_DETAILED: Final = "penstock_detailed_"
+_CONFIRM_TIME: Final = "penstock_publish_confirm_seconds"
+_QUEUE_TIME: Final = "penstock_queue_time_seconds"
+_QUEUE_TIME_TEXT: Final = "Time that messages were in their queue before they were delivered"
+
+
+class FamilyCollector(Collector):
+    """Given to Prometheus' library for one page."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families
+
+
+def identity_families(figures: Figures) -> Iterator[Metric]:
+    """What RabbitMQ's dashboards join with everything else."""
+    yield InfoMetricFamily(
+        "rabbitmq_identity",
+        "Name of the node; RabbitMQ's dashboards select by it",
+        {
+            "rabbitmq_node": _label(figures.node_name),
+            "rabbitmq_cluster": _label(figures.node_name),
+        },
+    )
+    yield InfoMetricFamily(
+        "rabbitmq_build",
+        "Version of RabbitMQ whose API this is, and version of Penstock",
+        {
+            "rabbitmq_version": FORM,
+            "product_name": "Penstock",
+            "product_version": penstock.__version__,
+            "build": build_mode(),
+        },
+    )
+
+
+def total_families(figures: Figures, families: frozenset[str]) -> Iterator[Metric]:
+    """Without those of which the page has a series for each object, in these families."""
+    one_by_one = {
+        row.name
+        for tables in (QUEUE_FAMILIES, CONNECTION_FAMILIES, CHANNEL_FAMILIES)
+        for row in rows_of(tables, families)
+    }
+    for row in TOTALS:
+        if row.name not in one_by_one:
+            yield _total(row, row.name, figures)
+    yield _histogram(
+        _CONFIRM_TIME,
+        "Time from reading a publish to writing its confirm",
+        CONFIRM_BUCKETS_MS,
+        figures.confirm_times,
+    )
+    yield _histogram(_QUEUE_TIME, _QUEUE_TIME_TEXT, BUCKETS_MS, figures.time_in_queue)
+    yield from _journal_families(figures)
+    yield from _stream_families(figures)
+
+
+def chosen_totals(figures: Figures, families: frozenset[str]) -> Iterator[Metric]:
+    """The totals that RabbitMQ's page of details has."""
+    for family, beginnings in TOTAL_FAMILIES.items():
+        if family in families:
+            for row in TOTALS:
+                if row.name.startswith(beginnings):
+                    yield _total(row, row.name.replace(_PLAIN, _DETAILED, 1), figures)
+
+
+def object_families(
+    figures: Figures, families: frozenset[str], is_detailed: bool
+) -> Iterator[Metric]:
+    """A series for each object; `families` are those that were asked for."""
+    queues = [[_label(queue.vhost), _label(queue.name)] for queue in figures.per_queue]
+    connections = [[_label(connection.name)] for connection in figures.per_connection]
+    channels = [[_label(channel.name)] for channel in figures.per_channel]
+    for tables, labels, places, objects in (
+        (QUEUE_FAMILIES, ["vhost", "queue"], queues, figures.per_queue),
+        (CONNECTION_FAMILIES, ["connection"], connections, figures.per_connection),
+        (CHANNEL_FAMILIES, ["channel"], channels, figures.per_channel),
+    ):
+        for row in rows_of(tables, families):
+            yield _series(row, _name(row.name, is_detailed), labels, places, objects)
+    if TIME_FAMILY in families:
+        yield _queue_times(figures.per_queue, queues, _name(_QUEUE_TIME, is_detailed))
+    if "vhost_status" in families:
+        status = GaugeMetricFamily(
+            "rabbitmq_cluster_vhost_status", "1 while the virtual host runs", labels=["vhost"]
+        )
+        for vhost in figures.per_vhost:
+            status.add_metric([_label(vhost)], 1)
+        yield status
+    if "exchange_names" in families:
+        names = GaugeMetricFamily(
+            "rabbitmq_cluster_exchange_name",
+            "Exchanges, with the value 1",
+            labels=["vhost", "exchange", "type"],
+        )
+        for vhost, name, kind in figures.per_exchange:
+            names.add_metric([_label(vhost), _label(name), kind], 1)
+        yield names
+
+
+def _name(name: str, is_detailed: bool) -> str:
+    if not is_detailed:
+        return name
+    if name.startswith(_PLAIN):
+        return name.replace(_PLAIN, _DETAILED, 1)
+    return name.replace(_OWN, _OWN_DETAILED, 1)
+
+
+def _total(row: MetricRow, name: str, figures: Figures) -> Metric:
+    value = getattr(figures, row.attribute)
+    if row.kind == COUNTER:
+        return CounterMetricFamily(name, row.text, value=value)
+    return GaugeMetricFamily(name, row.text, value=value)
+
+
+def _series(
+    row: MetricRow,
+    name: str,
+    labels: list[str],
+    places: Sequence[Sequence[str]],
+    objects: Sequence[object],
+) -> Metric:
+    family: CounterMetricFamily | GaugeMetricFamily
+    if row.kind == COUNTER:
+        family = CounterMetricFamily(name, row.text, labels=labels)
+    else:
+        family = GaugeMetricFamily(name, row.text, labels=labels)
+    for found, place in zip(objects, places, strict=True):
+        family.add_metric(place, getattr(found, row.attribute))
+    return family
+
+
+def _histogram(
+    name: str, text: str, bounds_ms: tuple[int, ...], numbers: list[int]
+) -> HistogramMetricFamily:
+    buckets, sum_seconds = _cumulative(bounds_ms, numbers)
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=sum_seconds)
+
+
+def _queue_times(
+    queues: list[QueueFigures], places: list[list[str]], name: str
+) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(name, _QUEUE_TIME_TEXT, labels=["vhost", "queue"])
+    for queue, place in zip(queues, places, strict=True):
+        if queue.times:
+            buckets, sum_seconds = _cumulative(BUCKETS_MS, queue.times)
+            family.add_metric(place, buckets, sum_seconds)
+    return family
+
+
+def _cumulative(
+    bounds_ms: tuple[int, ...], numbers: list[int]
+) -> tuple[list[tuple[str, float]], float]:
+    """From counts per bucket, followed by the sum in milliseconds."""
+    *counts, sum_ms = numbers
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for index, count in enumerate(counts):
+        total += count
+        bound = str(bounds_ms[index] / 1000) if index < len(bounds_ms) else "+Inf"
+        buckets.append((bound, total))
+    return buckets, sum_ms / 1000
+
+
+def _journal_families(figures: Figures) -> Iterator[Metric]:
+    if figures.journal is None:
+        return
+    position, safe, size, segments = figures.journal
+    yield CounterMetricFamily(
+        "penstock_journal_written_bytes", "Bytes written to the journal", position
+    )
+    yield CounterMetricFamily(
+        "penstock_journal_safe_bytes", "Bytes of the journal that are durable", safe
+    )
+    yield GaugeMetricFamily("penstock_journal_bytes", "Size of the journal files on disk", size)
+    yield GaugeMetricFamily("penstock_journal_segments", "Number of journal segments", segments)
+
+
+def _stream_families(figures: Figures) -> Iterator[Metric]:
+    labels = ["vhost", "stream"]
+    first = GaugeMetricFamily(
+        "penstock_stream_first_offset", "First offset in the stream", labels=labels
+    )
+    end = GaugeMetricFamily(
+        "penstock_stream_safe_end_offset",
+        "All messages before this offset are durable",
+        labels=labels,
+    )
+    size = GaugeMetricFamily("penstock_stream_bytes", "Size of the stream on disk", labels=labels)
+    by_cursor = [*labels, "cursor"]
+    offset = GaugeMetricFamily(
+        "penstock_stream_cursor_offset", "Next offset of the cursor's reader", labels=by_cursor
+    )
+    lag = GaugeMetricFamily(
+        "penstock_stream_cursor_lag",
+        "Messages from the cursor's offset to the end of the stream",
+        labels=by_cursor,
+    )
+    for stream in figures.streams:
+        place = [_label(stream.vhost), _label(stream.name)]
+        first.add_metric(place, stream.first_offset)
+        end.add_metric(place, stream.safe_end_offset)
+        size.add_metric(place, stream.size)
+        for cursor, at, behind in stream.cursors:
+            offset.add_metric([*place, _label(cursor)], at)
+            lag.add_metric([*place, _label(cursor)], behind)
+    yield from (first, end, size, offset, lag)
+    yield GaugeMetricFamily(
+        "penstock_streams_left_out",
+        "Streams omitted from this page; see the metrics per object",
+        value=figures.streams_left_out,
+    )
+
+
+def _label(name: str) -> str:
+    """Names may hold octets that are no UTF-8; one of them must not spoil the page."""
+    return name.encode(errors="backslashreplace").decode()
