@@ -12,12 +12,14 @@ from penstock.broker.errors import (
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.topology import (
     AddVhost,
+    BrokerCommand,
     ClearPermissions,
     ClearTopicPermissions,
     DeclareQueue,
     DeleteUser,
     DeleteVhost,
     PutUser,
+    SetGlobalParameter,
     SetPermissions,
     SetTopicPermissions,
     SetUserLimits,
@@ -192,3 +194,26 @@ def test_a_known_password_is_let_in_at_once_but_not_compared_again_and_again(
     assert not unknown.is_known_wrong
     assert state.begin_login("guest", b"guest", "elsewhere", 11).remembered
     assert state.begin_login("guest", b"guest", "host", 10 + COMPARISON_MS).remembered
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        AddVhost("\ud800"),
+        PutUser("\ud800", ""),
+        PutUser("\udcff", ""),
+        SetTopicPermissions("guest", "/", "\ud800", "", ""),
+        SetTopicPermissions("guest", "/", "", "", ""),
+        SetGlobalParameter("\ud800", 1),
+        SetGlobalParameter("g", "\ud800"),
+    ],
+)
+def test_text_that_cannot_be_written_down_is_refused(
+    state: BrokerState, command: BrokerCommand
+) -> None:
+    with pytest.raises(PreconditionFailed):
+        state.apply(command, 0)
+    assert set(state.vhosts) == {"/"}
+    assert [user.name for user in state.users.listed()] == ["guest"]
+    assert state.topic_access.listed() == []
+    assert state.global_parameters == {}

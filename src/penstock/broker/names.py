@@ -32,10 +32,24 @@ def check_not_reserved(kind: str, name: str) -> None:
 
 
 def check_length(kind: str, name: str) -> None:
-    if len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
+    if _octet_count(f"the {kind} name", name) > NAME_OCTETS_MAX:
         raise PreconditionFailed(
             f"{kind} name is longer than {NAME_OCTETS_MAX} bytes: '{name[:40]}...'"
         )
+
+
+def check_operators_name(what: str, name: str) -> None:
+    """Of something that only an operator makes; `what` reads "a vhost name"."""
+    if not 0 < _octet_count(what, name) <= NAME_OCTETS_MAX:
+        raise PreconditionFailed(f"{what} must have 1 to {NAME_OCTETS_MAX} bytes")
+
+
+def _octet_count(what: str, name: str) -> int:
+    """JSON can say half of a character, which no octets stand for."""
+    try:
+        return len(name.encode(errors="surrogateescape"))
+    except UnicodeEncodeError:
+        raise PreconditionFailed(f"{what} must be a valid Unicode string") from None
 
 
 def described(kind: str, name: str, vhost: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.json_values import value_fault
-from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.broker.names import check_operators_name
 from penstock.broker.topology import (
     ClearGlobalParameter,
     ClearOperatorPolicy,
@@ -57,8 +57,8 @@ def change_parameter(
     """Of a component that is not known here."""
     key = (command.component, command.name)
     if isinstance(command, SetParameter):
-        _check_name("a component name", command.component)
-        _check_name("a parameter name", command.name)
+        check_operators_name("a component name", command.component)
+        check_operators_name("a parameter name", command.name)
         _check_value(command.value)
         if key not in parameters:
             _check_count(len(parameters))
@@ -75,7 +75,7 @@ def change_global_parameter(
     parameters: dict[str, object], command: SetGlobalParameter | ClearGlobalParameter
 ) -> None:
     if isinstance(command, SetGlobalParameter):
-        _check_name("a global parameter name", command.name)
+        check_operators_name("a global parameter name", command.name)
         _check_value(command.value)
         if command.name not in parameters:
             _check_count(len(parameters))
@@ -90,11 +90,6 @@ def _check_count(count: int) -> None:
     """`count` are there already."""
     if count >= PARAMETERS_MAX:
         raise PreconditionFailed(f"limit of {PARAMETERS_MAX} parameters is reached")
-
-
-def _check_name(what: str, name: str) -> None:
-    if not name or len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-        raise PreconditionFailed(f"{what} must have 1 to {NAME_OCTETS_MAX} bytes")
 
 
 def _check_value(value: object) -> None:

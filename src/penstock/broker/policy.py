@@ -17,6 +17,7 @@ from penstock.broker.arguments import (
     Overflow,
 )
 from penstock.broker.errors import PreconditionFailed
+from penstock.broker.names import check_operators_name
 from penstock.broker.topology import SetOperatorPolicy, SetPolicy
 
 
@@ -70,6 +71,7 @@ class Policy:
     """One policy, checked and compiled. Held by `Policies`."""
 
     def __init__(self, command: SetPolicy | SetOperatorPolicy) -> None:
+        check_operators_name("a policy name", command.name)
         check_definition(command.definition)
         self.name: str = command.name
         self.definition: dict[str, object] = command.definition

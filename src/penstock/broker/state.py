@@ -27,7 +27,7 @@ from penstock.broker.errors import (
     PreconditionFailed,
     ResourceError,
 )
-from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.broker.names import check_operators_name
 from penstock.broker.parameters import change_global_parameter
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.shared_services import QueueWatcher, SharedServices, Totals
@@ -128,8 +128,7 @@ class BrokerState:
         name = command.name
         vhost = self.vhosts.get(name)
         if vhost is None:
-            if not name or len(name.encode(errors="surrogateescape")) > NAME_OCTETS_MAX:
-                raise PreconditionFailed(f"a vhost name must have 1 to {NAME_OCTETS_MAX} bytes")
+            check_operators_name("a vhost name", name)
             if len(self.vhosts) >= VHOSTS_MAX:
                 raise PreconditionFailed(f"limit of {VHOSTS_MAX} vhosts is reached")
             vhost = VirtualHost(name, self.shared)

@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock.broker.access.permissions import Permission, compiled_pattern
 from penstock.broker.errors import AccessRefused
+from penstock.broker.names import check_operators_name
 from penstock.broker.topology import SetTopicPermissions
 
 USERNAME_VARIABLE: Final = "{username}"
@@ -22,6 +23,7 @@ class TopicAccess:
     """What one user may do with the routing keys of one exchange. Held by `TopicAccessTable`."""
 
     def __init__(self, command: SetTopicPermissions) -> None:
+        check_operators_name("an exchange name", command.exchange)
         self.user: str = command.user
         self.vhost: str = command.vhost
         self.exchange: str = command.exchange

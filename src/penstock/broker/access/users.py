@@ -30,7 +30,7 @@ import re
 from typing import Final
 
 from penstock.broker.errors import NotFound, PreconditionFailed
-from penstock.broker.names import NAME_OCTETS_MAX
+from penstock.broker.names import check_operators_name
 from penstock.broker.topology import PutUser
 from penstock.formats.octets import Malformed
 from penstock.formats.scram_keys import ScramKeys, decode_keys, derive, encode_keys
@@ -129,8 +129,10 @@ class Users:
         self._remembered: dict[str, bytes] = {}
 
     def put(self, command: PutUser) -> None:
-        if not command.name or len(command.name.encode()) > NAME_OCTETS_MAX:
-            raise PreconditionFailed(f"a user name must have 1 to {NAME_OCTETS_MAX} bytes")
+        check_operators_name("a user name", command.name)
+        if command.name != command.name.encode(errors="replace").decode():
+            # Of octets that are no UTF-8, with which nobody could log in everywhere.
+            raise PreconditionFailed("a user name must be a valid Unicode string")
         if command.password_hash:
             check_hash(command.password_hash)
         if command.scram_keys:
