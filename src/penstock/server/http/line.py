@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.node.durable_answer import DurableAnswer
 from penstock.server.http.awaited import Awaited
@@ -107,43 +107,52 @@ class BrokerLine:
         self, begin: Callable[[Node], Generator[None, None, T]], seconds: float = ANSWER_SECONDS
     ) -> T:
         """What a walk returns that pauses between its steps; others have their turn there."""
-        answer: Future[T] = Future()
-        steps: list[Generator[None, None, T]] = []
-
-        def step() -> None:
-            try:
-                if not steps:
-                    # From here on it cannot be cancelled: the other thread may leave at any time.
-                    if not answer.set_running_or_notify_cancel():
-                        return
-                    steps.append(begin(self.server.node))
-                next(steps[0])
-            except StopIteration as end:
-                answer.set_result(end.value)
-            except Exception as error:
-                answer.set_exception(error)
-            else:
-                self._loop.call_soon(step)
-
-        self.tell(step)
-        return await heard(answer, seconds)
+        walk = Walk(self._loop, lambda: begin(self.server.node))
+        self.tell(walk.step)
+        return await heard(walk.answer, seconds)
 
     def run_in_steps(
         self, steps: Generator[None, None, None], ended: Callable[[Exception | None], None]
     ) -> None:
         """On the broker's loop already: one step per turn of the loop, while nobody waits for it."""
+        walk = Walk(self._loop, lambda: steps)
+        walk.answer.add_done_callback(lambda answer: ended(_exception_of(answer)))
+        walk.step()
 
-        def step() -> None:
-            try:
-                next(steps)
-            except StopIteration:
-                ended(None)
-            except Exception as error:
-                ended(error)
-            else:
-                self._loop.call_soon(step)
 
-        step()
+class Walk(Generic[T]):
+    """One walk, a step per turn of the broker's loop. Held by the loop's next call alone: a function
+    that calls itself again would be a cycle, and keep what was found, which may be ten thousand
+    records, until garbage is collected.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, begin: Callable[[], Generator[None, None, T]]
+    ) -> None:
+        self.answer: Future[T] = Future()
+        self._loop = loop
+        self._begin = begin
+        self._steps: Generator[None, None, T] | None = None
+
+    def step(self) -> None:
+        try:
+            if self._steps is None:
+                # From here on it cannot be cancelled: the other thread may leave at any time.
+                if not self.answer.set_running_or_notify_cancel():
+                    return
+                self._steps = self._begin()
+            next(self._steps)
+        except StopIteration as end:
+            self.answer.set_result(end.value)
+        except Exception as error:
+            self.answer.set_exception(error)
+        else:
+            self._loop.call_soon(self.step)
+
+
+def _exception_of(answer: Future[None]) -> Exception | None:
+    error = answer.exception()
+    return error if isinstance(error, Exception) else None
 
 
 async def heard(answer: Future[T], seconds: float = ANSWER_SECONDS) -> T:
