@@ -2,12 +2,13 @@
 
 import pytest
 
-from penstock.storage.checked_reading import BLOCK_BYTES, WHOLE_BYTES_MAX
+from penstock.storage.batch import batch_header
+from penstock.storage.checked_reading import BLOCK_BYTES, WHOLE_BYTES_MAX, SegmentBlocks
 from penstock.storage.journal import Journal
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.recovery import recover
 from penstock.storage.segment import offset_of, segment_name, segment_of
-from penstock.world.disk import DiskError
+from penstock.world.disk import AppendFile, DiskError
 from tests.storage.doubles import Collector, RecordingOwner
 
 STORE_ID = bytes(range(16))
@@ -73,3 +74,47 @@ def test_many_small_batches_are_remembered_by_a_few_numbers() -> None:
     locations = [journal.append(b"%06d" % number) for number in range(20_000)]
     assert read(journal, locations[12_345], 6) == b"012345"
     assert len(journal._blocks[1]._starts) == 20_000 * 34 // BLOCK_BYTES + 1
+
+
+class CountingFile(AppendFile):
+    """Says how many octets of it were read."""
+
+    def __init__(self) -> None:
+        self.content = b""
+        self.read_bytes = 0
+
+    def size(self) -> int:
+        return len(self.content)
+
+    def append(self, data: bytes) -> int:
+        self.content += data
+        return len(data)
+
+    def read(self, position: int, size: int) -> bytes:
+        found = self.content[position : position + size]
+        self.read_bytes += len(found)
+        return found
+
+    def truncate(self, size: int) -> None:
+        self.content = self.content[:size]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_large_batch_at_the_end_is_checked_once_and_again_when_it_has_grown() -> None:
+    """A commit of a hundred megabytes was checked anew for every page that was read of it."""
+    file = CountingFile()
+    blocks = SegmentBlocks()
+    payload = b"x" * (WHOLE_BYTES_MAX + 1)
+    blocks.batch_at(0)
+    file.append(batch_header(payload, 0, 0, 7) + payload)
+    blocks.read("segment", file, 7, 28, 1)
+    assert file.read_bytes > WHOLE_BYTES_MAX
+    file.read_bytes = 0
+    for _ in range(3):
+        blocks.read("segment", file, 7, 28, 1)
+    assert file.read_bytes == 3 * BLOCK_BYTES
+    file.append(batch_header(b"more", 0, 0, 8) + b"more")
+    with pytest.raises(DiskError):
+        blocks.read("segment", file, 7, 28, 1)

@@ -40,8 +40,9 @@ class SegmentBlocks:
     def __init__(self) -> None:
         self._starts: array[int] = array("I")
         self._last: int = -BLOCK_BYTES
-        # Large ones that were checked.
-        self._checked: set[int] = set()
+        # Large ones that were checked, by where they begin, with their end at that time: the last
+        # one of a segment may grow.
+        self._checked: dict[int, int] = {}
 
     def batch_at(self, offset: int) -> None:
         """A batch begins here; they come in order."""
@@ -64,10 +65,9 @@ class SegmentBlocks:
             data = file.read(start, end - start)
             check_batches(name, data, start, end, seed)
             return CheckedOctets(start, data)
-        if start not in self._checked:
+        if self._checked.get(start) != end:
             check_in_pieces(name, file, start, end, seed)
-            if place < len(starts):
-                self._checked.add(start)
+            self._checked[start] = end
         return CheckedOctets(offset, file.read(offset, max(size_min, BLOCK_BYTES)))
 
 
