@@ -39,10 +39,14 @@ def user_of(pages: Pages, name: str, tags: str = "", **permissions: str) -> Page
 
 
 def publish(
-    pages: Pages, exchange: str, key: str, payload: str = "x", **properties: object
+    pages: Pages,
+    exchange: str,
+    key: str,
+    payload: str = "x",
+    properties: dict[str, object] | None = None,
 ) -> httpx.Response:
     body = {
-        "properties": properties,
+        "properties": properties or {},
         "routing_key": key,
         "payload": payload,
         "payload_encoding": "string",

@@ -20,7 +20,7 @@ def got(pages: Pages, **wanted: object) -> list[dict[str, object]]:
 def filled(kept: Pages) -> Pages:
     done(kept, "PUT", "/api/queues/%2F/q", {"durable": True})
     for payload in "abc":
-        publish(kept, "amq.default", "q", payload, delivery_mode=2)
+        publish(kept, "amq.default", "q", payload, {"delivery_mode": 2})
     return kept
 
 

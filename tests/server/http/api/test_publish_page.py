@@ -10,7 +10,7 @@ from tests.server.http.asking import Pages, problem, serving
 
 
 def routed(pages: Pages, exchange: str, key: str, **properties: object) -> object:
-    response = publish(pages, exchange, key, **properties)
+    response = publish(pages, exchange, key, properties=properties)
     assert response.status_code == 200, response.text
     return response.json()["routed"]
 
@@ -97,7 +97,7 @@ def test_it_takes_write_permission_and_the_topic_permission(pages: Pages) -> Non
 def test_properties_that_amqp_refuses_are_refused(
     pages: Pages, properties: dict[str, object]
 ) -> None:
-    problem(publish(pages, "amq.default", "q", **properties), 400)
+    problem(publish(pages, "amq.default", "q", properties=properties), 400)
 
 
 def test_an_internal_exchange_and_a_missing_one(pages: Pages) -> None:
