@@ -4,6 +4,7 @@ import json
 import time
 
 from penstock import Broker
+from penstock.broker.topology import SetTopicPermissions
 from tests.server.http.asking import Pages, declared, problem, publish
 from tests.server.opened import pika_connection
 
@@ -101,3 +102,15 @@ def test_what_makes_no_sense_is_refused(broker: Broker, pages: Pages) -> None:
     problem(pages.get("/api/queues/%2F/none/moves"), 404)
     problem(pages.get("/api/queues/%2F/from/moves/7"), 404)
     problem(pages.ask("DELETE", "/api/queues/%2F/from/moves/x"), 400)
+
+
+def test_topic_permissions_hold_for_moves_too(broker: Broker, pages: Pages) -> None:
+    declared(broker, "from", {})
+    broker.add_user("ann", "p", ("management",))
+    broker.set_permissions("ann", "/")
+    broker.apply(SetTopicPermissions("ann", "/", "amq.topic", "^ann", ".*"))
+    ann = Pages(broker, ("ann", "p"))
+    for body in ({"exchange": "amq.topic"}, {"exchange": "amq.topic", "routing_key": "bob"}):
+        problem(ann.ask("POST", "/api/queues/%2F/from/move", json.dumps(body).encode()), 403)
+    move(ann, "from", exchange="amq.topic", routing_key="ann.x")
+    move(pages, "from", exchange="amq.topic")

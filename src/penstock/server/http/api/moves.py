@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.broker.exchanges.kinds import TOPIC
 from penstock.broker.move_table import MoveState
 from penstock.broker.moves.move import NO_LIMIT, Move, MoveRequest, begin_move
 from penstock.server.http.api.operation import NO_CONTENT, Operation, RowList
@@ -115,6 +116,7 @@ class MovePages:
             entered.queue(request.source)
             access.check(Permission.READ, ResourceKind.QUEUE, request.source)
             access.check(Permission.WRITE, ResourceKind.EXCHANGE, request.exchange or "")
+            _check_topic(node, user, vhost, request)
             move = begin_move(entered, request, now)
             facts: dict[str, object] = {
                 "queue": request.source,
@@ -123,7 +125,7 @@ class MovePages:
                 "copy": request.copy,
                 "move": move.number,
             }
-            event = Event(EventKind.MOVE_BEGUN, Severity.INFO, party, "", facts)
+            event = Event(EventKind.MOVE_BEGUN, Severity.INFO, party, "", facts, is_audit=True)
             node.container.events.record(event)
             return move
 
@@ -178,6 +180,23 @@ def _found(moves: list[Move], wanted: int) -> Move:
 
 def _number_of(call: ApiRequest) -> int:
     return number(call.named("number"), "the number of a move")
+
+
+def _check_topic(node: Node, user: str, vhost: str, request: MoveRequest) -> None:
+    """Topic permissions are checked for one routing key, not for that of every message."""
+    if request.exchange is None:
+        return
+    exchange = node.state.vhost(vhost).exchange(request.exchange)
+    topics = node.state.topic_access
+    if exchange.kind != TOPIC or topics.find(user, vhost, exchange.name) is None:
+        return
+    if request.routing_key is None:
+        raise Problem(
+            403,
+            f"user '{user}' has topic permissions in exchange '{exchange.name}'",
+            "Name the routing key with which the messages are to be published.",
+        )
+    topics.check(user, vhost, exchange.name, Permission.WRITE, request.routing_key)
 
 
 def _request_of(call: ApiRequest) -> MoveRequest:

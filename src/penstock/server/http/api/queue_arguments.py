@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.topology import ChangeQueueArguments
+from penstock.server.http.api.changes import ChangeTurn, changed
 from penstock.server.http.api.operation import NO_CONTENT, Operation
 from penstock.server.http.api.schema import TABLE, object_of
 from penstock.server.http.vhost_access import enter
 
 if TYPE_CHECKING:
-    from penstock.node.node import Node
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
 
@@ -39,13 +39,12 @@ class QueueArgumentPages:
         arguments = call.body["arguments"]
         assert isinstance(arguments, dict), "the schema says so"
         command = ChangeQueueArguments(call.named("name"), arguments)
-        user = call.caller.name
 
-        def apply(node: Node, now: int) -> object:
-            entered, access = enter(node, user, vhost)
+        def apply(turn: ChangeTurn) -> object:
+            entered, access = enter(turn.node, turn.user, vhost)
             entered.queue(command.name)
             access.check_command(command, creates=False)
-            node.apply_to_vhost(vhost, command, now)
+            turn.apply_in(vhost, command)
             return NO_CONTENT
 
-        return await self._line.change_safely(apply)
+        return await changed(self._line, call, apply)
