@@ -107,7 +107,7 @@ class BrokerLine:
         self, begin: Callable[[Node], Generator[None, None, T]], seconds: float = ANSWER_SECONDS
     ) -> T:
         """What a walk returns that pauses between its steps; others have their turn there."""
-        walk = Walk(self._loop, lambda: begin(self.server.node))
+        walk = SteppedWalk(self._loop, lambda: begin(self.server.node))
         self.tell(walk.step)
         return await heard(walk.answer, seconds)
 
@@ -115,12 +115,12 @@ class BrokerLine:
         self, steps: Generator[None, None, None], ended: Callable[[Exception | None], None]
     ) -> None:
         """On the broker's loop already: one step per turn of the loop, while nobody waits for it."""
-        walk = Walk(self._loop, lambda: steps)
+        walk = SteppedWalk(self._loop, lambda: steps)
         walk.answer.add_done_callback(lambda answer: ended(_exception_of(answer)))
         walk.step()
 
 
-class Walk(Generic[T]):
+class SteppedWalk(Generic[T]):
     """One walk, a step per turn of the broker's loop. Held by the loop's next call alone: a function
     that calls itself again would be a cycle, and keep what was found, which may be ten thousand
     records, until garbage is collected.
