@@ -9,7 +9,7 @@ from penstock.broker.access.actor import NOBODY, Actor
 from penstock.broker.access.new_password import NewPasswords
 from penstock.broker.definitions.exporting import export, export_steps, export_vhost
 from penstock.broker.definitions.parsing import Definitions, DefinitionsRefused, parse
-from penstock.broker.definitions.rehearsal import Rehearsal, rehearse
+from penstock.broker.definitions.rehearsal import StepwiseRehearsal, rehearse
 from penstock.server.world.entropy import MachineEntropy
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class StepwiseImport:
     def rehearse(self, node: Node) -> Generator[None, None, None]:
         """Raises `DefinitionsRefused`."""
         self._fingerprint = _fingerprint(node)
-        rehearsal = Rehearsal(self._definitions, node.state)
+        rehearsal = StepwiseRehearsal(self._definitions, node.state)
         while rehearsal.step(REHEARSED_PER_STEP, 0):
             yield
         yield

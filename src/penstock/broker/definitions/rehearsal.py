@@ -54,12 +54,12 @@ def rehearse(definitions: Definitions, state: BrokerState, now: int) -> list[Ste
     """The steps that are to be applied to this state, now. Raises `DefinitionsRefused` with all
     mistakes, those of reading included. Adds to the warnings.
     """
-    rehearsal = Rehearsal(definitions, state)
+    rehearsal = StepwiseRehearsal(definitions, state)
     rehearsal.step(len(definitions.steps), now)
     return rehearsal.result()
 
 
-class Rehearsal:
+class StepwiseRehearsal:
     """A rehearsal that may pause. Its result holds while the state is as it was at the beginning."""
 
     def __init__(self, definitions: Definitions, state: BrokerState) -> None:

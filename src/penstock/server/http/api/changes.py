@@ -17,7 +17,6 @@ from penstock.server.http.vhost_access import enter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.broker.access.users import User
     from penstock.broker.topology import BrokerCommand, CloseConnection, Result, VhostCommand
     from penstock.broker.vhost import VirtualHost
     from penstock.dialects.principal import Principal
@@ -64,12 +63,6 @@ class ChangeTurn:
         if ADMINISTRATOR_TAG in self._tags:
             return self.node.state.vhost(vhost)
         return enter(self.node, self.user, vhost)[0]
-
-    def known_user(self, name: str) -> User:
-        user = self.node.state.users.find(name)
-        if user is None:
-            raise no_user(name)
-        return user
 
 
 async def changed(line: BrokerLine, call: ApiRequest, change: Callable[[ChangeTurn], T]) -> T:
