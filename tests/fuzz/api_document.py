@@ -87,10 +87,21 @@ def prepare(url: str) -> None:
         ).raise_for_status()
 
 
-def drive(url: str, examples: int, first_seed: int, is_over: Callable[[], bool]) -> Findings:
-    """So many requests of each kind to every operation."""
+def document_of(url: str) -> dict[str, Any]:
+    found = httpx.get(f"{url}/api/openapi.json", timeout=REQUEST_SECONDS).json()
+    assert isinstance(found, dict)
+    return found
+
+
+def drive(
+    url: str,
+    document: dict[str, Any],
+    examples: int,
+    first_seed: int,
+    is_over: Callable[[], bool],
+) -> Findings:
+    """So many requests of each kind to every operation of the document."""
     load_all_checks()
-    document = httpx.get(f"{url}/api/openapi.json", timeout=REQUEST_SECONDS).json()
     schema = schemathesis.openapi.from_dict(document)
     findings = Findings()
     operations = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
@@ -169,6 +180,7 @@ def main() -> int:
         while time.monotonic() < ends_at:
             found = drive(
                 broker.http_url,
+                document_of(broker.http_url),
                 arguments.examples,
                 round_seed,
                 lambda: time.monotonic() >= ends_at,
