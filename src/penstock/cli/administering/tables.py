@@ -56,7 +56,7 @@ def found(row: Row, *path: str) -> object:
 
 def shown(value: object) -> str:
     """One cell."""
-    if value is None or value == "" or value == {} or value == []:
+    if value is None or value in ("", {}, []):
         return "-"
     if value is True:
         return "yes"

@@ -66,21 +66,16 @@ def _facts(row: Row) -> list[tuple[str, object]]:
     healthy = "healthy" if row["healthy"] else "NOT HEALTHY"
     if row["reason"]:
         healthy += f": {row['reason']}"
+    memory, memory_limit = size_text(row["memory_bytes"]), size_text(row["memory_limit_bytes"])
+    disk, disk_limit = size_text(row["disk_free_bytes"]), size_text(row["disk_limit_bytes"])
     return [
         ("status", healthy),
         ("server", row["server"]),
         ("broker", f"{row['name']}, version {row['version']}, process {row['pid']}"),
         ("uptime", duration_text(row["uptime_ms"])),
         ("alarms", row["alarms"] or "none"),
-        (
-            "memory",
-            f"{size_text(row['memory_bytes'])}, alarm above {size_text(row['memory_limit_bytes'])}",
-        ),
-        (
-            "disk",
-            f"{size_text(row['disk_free_bytes'])} free, alarm below "
-            f"{size_text(row['disk_limit_bytes'])}",
-        ),
+        ("memory", f"{memory}, alarm above {memory_limit}"),
+        ("disk", f"{disk} free, alarm below {disk_limit}"),
         ("files", f"{row['descriptors']} of {row['descriptors_max']}"),
         ("connections", row["connections"]),
     ]

@@ -25,7 +25,7 @@ Tags = Annotated[
     ),
 ]
 # What an export would show; nobody needs to see it in passing.
-_SECRET = "password_hash"
+_HASH_KEY = "password_hash"
 
 
 def list_all(session: Session) -> None:
@@ -43,7 +43,7 @@ def list_all(session: Session) -> None:
 
     def read() -> list[Row]:
         rows = session.api.rows("users")
-        return [{key: row[key] for key in row if key != _SECRET} for row in rows]
+        return [{key: row[key] for key in row if key != _HASH_KEY} for row in rows]
 
     session.show_table(_COLUMNS, read)
 
@@ -120,7 +120,7 @@ def set_tags(
 
     """
     known = session.api.row("users", name)
-    body: Row = {"tags": tags, _SECRET: known.get(_SECRET, "")}
+    body: Row = {"tags": tags, _HASH_KEY: known.get(_HASH_KEY, "")}
     if known.get("hashing_algorithm"):
         body["hashing_algorithm"] = known["hashing_algorithm"]
     session.api.put("users", name, body=body)
