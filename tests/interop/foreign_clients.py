@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,34 @@ def rabbitmq_amqp_client() -> Path:
                 pytest.skip(f"RabbitMQ's client cannot be installed here: {str(error)[-300:]}")
             installed.write_bytes(requirements.read_bytes())
     return python
+
+
+def prometheus() -> Path:
+    """Debian's Prometheus, unpacked and not installed: a package that is installed starts a server
+    that listens on all addresses.
+    """
+    installed = shutil.which("prometheus")
+    if installed is not None:
+        return Path(installed)
+    folder = CACHE / "prometheus"
+    program = folder / "usr/bin/prometheus"
+    reason = "Prometheus is missing; as root: apt-get install prometheus"
+    with _one_process_at_a_time("prometheus"):
+        if program.exists():
+            return program
+        if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+            pytest.skip(reason)
+        folder.mkdir(parents=True, exist_ok=True)
+        download = "apt-get download prometheus"
+        script = (
+            f"cd {shlex.quote(str(folder))} && {{ {download} || {{ apt-get update && {download}; }}; }}"
+            " && dpkg-deb --extract prometheus_*.deb ."
+        )
+        try:
+            _run(["sh", "-c", script], INSTALL_SECONDS_MAX, None)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            pytest.skip(f"{reason}; it cannot be downloaded here: {str(error)[-300:]}")
+    return program
 
 
 def node_packages(name: str) -> Path:
