@@ -2,8 +2,8 @@
 
 The event loop has TLS of its own. This one is here because a broker needs what that one hides: how
 much is unsent, an orderly end in two steps, who failed a handshake and why, and TLS that begins in
-the middle of a connection. It also takes less time: everything that one read brought is decrypted
-into one piece, and everything that one tick says is encrypted into one write (ADR 0021).
+the middle of a connection. Everything that one read brought is decrypted into one piece, and
+everything that one tick says is encrypted into one write, so it takes about as long (ADR 0021).
 
 Invariants: nothing is kept here but an incomplete record. What was read is decrypted and passed on
 before the call returns, what is written is encrypted at once and waits in the socket's own buffer.
