@@ -56,6 +56,13 @@ class Health:
                 f"the broker had an internal error {_seconds(now - failed_at)} ago, while "
                 f"{self._failure}; see its log"
             )
+        return self.stall()
+
+    def stall(self) -> str:
+        """Why nothing goes on; empty when it does. A failure that the broker has survived is none:
+        to restart it would help nobody.
+        """
+        now = self._clock.now()
         silent = now - self._completed_at
         if silent > TICK_MS_MAX:
             return f"the broker's event loop has not completed a tick for {_seconds(silent)}"

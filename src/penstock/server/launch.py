@@ -37,6 +37,7 @@ from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes
 from penstock.server.offered_mechanisms import Anonymous, offered_mechanisms
 from penstock.server.reloading import Reloading
 from penstock.server.server import BACKLOG, STOP_SECONDS, Server
+from penstock.server.systemd import Systemd
 from penstock.server.tls import Certificates, check_tls
 from penstock.server.tls_door import TlsDoor
 from penstock.server.tls_settings import TlsConfiguration
@@ -335,7 +336,11 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    reloading = Reloading()
+    systemd = Systemd()
+    feed = systemd.watcher(running.server.health.stall)
+    if feed is not None:
+        running.server.watchers.append(feed)
+    reloading = Reloading(systemd)
     reloading.add(running.reload_certificates)
     loop.add_signal_handler(signal.SIGHUP, reloading.reload)
     gc.freeze()
@@ -360,7 +365,9 @@ async def _serve(
     running.start_http(configuration.data)
     running.server.when_storage_fails = stopped.set
     running.server.when_broken = stopped.set
+    systemd.ready()
     await stopped.wait()
+    systemd.stopping()
     if running.server.breakdown:
         # No orderly end either: what is in memory may be damaged. The journal is not.
         log.critical(
