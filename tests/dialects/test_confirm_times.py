@@ -1,24 +1,31 @@
 """Times from a publish to its confirm are told from ticks."""
 
+from penstock.dialects.amqp091.confirms import Confirms
 from penstock.dialects.confirm_times import CONFIRM_BUCKETS_MS, ConfirmTimes
-from penstock.dialects.container import Durability, EndOfTickAnswer
-from penstock.dialects.ordered_answers import OrderedAnswers
+from penstock.dialects.container import Durability
+from penstock.wire.outgoing import Outgoing
+from tests.dialects.amqp10.doubles import KeptTransport
 
 
-class Answers(OrderedAnswers):
-    """Publishes without a wire. Held by a test."""
+class Answers:
+    """Publishes of one channel, answered by its confirms. Held by a test."""
 
     def __init__(self, durability: Durability) -> None:
-        self.list: list[EndOfTickAnswer] = []
-        super().__init__(self.list, durability)
+        self._confirms = Confirms([], Outgoing([], KeptTransport()), 1, durability)
 
     def publish(self, is_journalled: bool = False) -> None:
-        self.sequence += 1
+        sequence = self._confirms.next()
         if is_journalled:
-            self.journalled(self.sequence)
+            self._confirms.journalled(sequence)
+
+    def held(self, sequence: int) -> None:
+        self._confirms.held(sequence)
+
+    def completed(self, sequence: int) -> None:
+        self._confirms.completed(sequence)
 
     def flush(self) -> None:
-        self._answered = max(self._answered, self.answerable())
+        self._confirms.flush()
 
 
 def bucket_of(milliseconds: int) -> int:

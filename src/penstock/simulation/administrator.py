@@ -52,6 +52,8 @@ Thing = tuple[str, ...]
 Said = object
 Command = BrokerCommand | VhostCommand
 
+# 32 zero octets in base64.
+_KEY: Final = "A" * 43 + "="
 
 class Administrator(Job, PromiseKeeper):
     """Held by the run. Its user, its virtual host and its parameter have names of their own."""
@@ -132,7 +134,7 @@ class Administrator(Job, PromiseKeeper):
         name = self._own("user")
         if state.users.find(name) is not None and self.dice.chance(DELETE_CHANCE):
             return DeleteUser(name)
-        keys = f"keys {self.dice.between(0, 9)}"
+        keys = f"SCRAM-SHA-256${4096 + self.dice.between(0, 9)}:c2FsdA==${_KEY}:{_KEY}"
         return PutUser(name, "", self.dice.choose(list(TAGS)), False, keys)
 
     def _vhost(self, state: BrokerState) -> Command | None:
