@@ -201,7 +201,7 @@ def test_a_known_password_is_let_in_at_once_but_not_compared_again_and_again(
     [
         AddVhost("\ud800"),
         PutUser("\ud800", ""),
-        PutUser("\udcff", ""),
+        PutUser("u\udcff", ""),
         SetTopicPermissions("guest", "/", "\ud800", "", ""),
         SetTopicPermissions("guest", "/", "", "", ""),
         SetGlobalParameter("\ud800", 1),

@@ -187,7 +187,9 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
             cursor = f"{broker.http_url}/api/streams/%2F/stream/cursors/job"
             scraper = Scraper(port)
             assert scraper.ask("penstock_stream_bytes"), (folder / "log").read_text()
-            answer = httpx.put(cursor, auth=("guest", "guest"), content=b'{"offset": 0}', timeout=20)
+            answer = httpx.put(
+                cursor, auth=("guest", "guest"), content=b'{"offset": 0}', timeout=20
+            )
             assert answer.is_success, answer.text
             yield broker, scraper
             assert clients.is_alive(), "the traffic ended early"

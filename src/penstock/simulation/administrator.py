@@ -55,6 +55,7 @@ Command = BrokerCommand | VhostCommand
 # 32 zero octets in base64.
 _KEY: Final = "A" * 43 + "="
 
+
 class Administrator(Job, PromiseKeeper):
     """Held by the run. Its user, its virtual host and its parameter have names of their own."""
 
@@ -205,8 +206,10 @@ class Administrator(Job, PromiseKeeper):
     def _differences(self, found: dict[Thing, Said]) -> list[str]:
         if len(self._possible) > 1:
             return [
-                f"{self.name} asked for changes that happened in part: {found} is none of "
-                f"{self._possible}"
+                (
+                    f"{self.name} asked for changes that happened in part: {found} is none of "
+                    f"{self._possible}"
+                )
             ]
         return [
             f"{self.name} was told that {thing} is {said}, but it is {found.get(thing)}"

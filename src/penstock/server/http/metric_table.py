@@ -279,17 +279,17 @@ _CHANNEL: Final = (
 )
 
 # By the names of `?family=`, which are RabbitMQ's but for the last two.
-QUEUE_FAMILIES: Final = {
+QUEUE_FAMILIES: Final[dict[str, tuple[MetricRow, ...]]] = {
     "queue_coarse_metrics": _QUEUE_LEVELS,
     "queue_consumer_count": _QUEUE_CONSUMERS,
     "queue_metrics": _QUEUE_CONSUMERS,
     "penstock_queue_counts": _QUEUE_COUNTS,
 }
-CONNECTION_FAMILIES: Final = {
+CONNECTION_FAMILIES: Final[dict[str, tuple[MetricRow, ...]]] = {
     "connection_coarse_metrics": _CONNECTION_BYTES,
     "connection_metrics": _CONNECTION_CHANNELS,
 }
-CHANNEL_FAMILIES: Final = {"channel_metrics": _CHANNEL}
+CHANNEL_FAMILIES: Final[dict[str, tuple[MetricRow, ...]]] = {"channel_metrics": _CHANNEL}
 # Names of virtual hosts and exchanges.
 NAME_FAMILIES: Final = ("vhost_status", "exchange_names")
 # Totals that can be asked for as a family as well: names that begin so.
