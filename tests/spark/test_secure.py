@@ -64,10 +64,11 @@ def test_rows_are_published_directly_over_tls(
     writing = frame.write.format("penstock").mode("append")
     writing.options(**access, **direct, exchange="", routingKey=name).save()
     assert numbers_in(broker, name) == list(range(1000))
-    unknown = {**access, "tlsCertFile": str(files / "stranger.pem")}
-    unknown["tlsKeyFile"] = str(files / "stranger.key")
-    with pytest.raises(Exception, match="The broker"):
-        writing.options(**unknown, **direct, exchange="", routingKey=name).save()
+    # The HTTP port knows the client, the AMQP port meets a stranger.
+    shown = f"certfile={files / 'stranger.pem'}&keyfile={files / 'stranger.key'}"
+    stranger = {**direct, "amqpUri": f"{direct['amqpUri']}/?{shown}"}
+    with pytest.raises(Exception, match="The broker cannot be reached over AMQP"):
+        writing.options(**access, **stranger, exchange="", routingKey=name).save()
 
 
 @needs_spark("4.1", STREAM_WRITER)
