@@ -105,7 +105,7 @@ def setting(key: str, value: str) -> str:
 
 
 def read_setting(folder: Path, key: str, value: str) -> ServerConfiguration:
-    return read_configuration(written(folder, setting(key, value)))
+    return read_configuration(written(folder, setting(key, value))).configuration
 
 
 def refusal(folder: Path, text: str) -> str:
@@ -130,7 +130,7 @@ def test_every_key_is_tried_here() -> None:
 
 
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
-    assert read_configuration(written(tmp_path, "")) == ServerConfiguration()
+    assert read_configuration(written(tmp_path, "")).configuration == ServerConfiguration()
 
 
 @pytest.mark.parametrize("key", NUMBERS)

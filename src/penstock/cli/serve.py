@@ -1,7 +1,7 @@
 """`penstock serve`: run a broker until it is told to stop."""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,9 +97,11 @@ def command(
     No configuration is needed. When the broker is ready it prints one line, `penstock ready
     amqp=HOST:PORT amqps=HOST:PORT http=HOST:PORT pid=N`, and runs until SIGTERM or SIGINT.
     Further addresses follow as `amqp_also=`, `amqps_also=` and `http_also=`. SIGHUP reloads the
-    certificates.
+    configuration and the certificates. Variables (PENSTOCK_LISTEN_PORT is listen.port) override
+    the file, options override both.
     """
     from penstock.broker.definitions.parsing import DefinitionsRefused
+    from penstock.server.configuration_changes import CannotRead
     from penstock.server.data_directory import DataDirectoryError
     from penstock.server.launch import serve
     from penstock.server.listening import CannotListen
@@ -107,50 +109,31 @@ def command(
     from penstock.storage.errors import StorageError
     from penstock.world.disk import DiskError, DiskFull
 
-    configuration = _configuration(config)
-    if host:
-        configuration = replace(configuration, hosts=tuple(host))
-    if port is not None:
-        configuration = replace(configuration, port=port)
-    if no_plain:
-        configuration = replace(configuration, plain=False)
-    tls = chosen_tls(configuration.tls, tls_port, tls_cert, tls_key, tls_client_ca)
-    configuration = replace(configuration, tls=tls)
-    if not tls.is_enabled and not configuration.plain:
-        typer.echo(
-            "penstock: without the plain port clients need TLS. Name the certificate with "
-            "--tls-cert FILE, or omit --no-plain (listen.plain).",
-            err=True,
-        )
-        raise typer.Exit(2)
-    log = configuration.log
-    log = replace(
-        log,
-        level=log.level if log_level is None else log_level.value,
-        format=log.format if log_format is None else log_format.value,
+    options = Options(
+        tuple(host or ()),
+        port,
+        no_plain,
+        tls_port,
+        tls_cert,
+        tls_key,
+        tls_client_ca,
+        http_port,
+        no_http,
+        data,
+        memory,
+        ledger,
+        config,
+        definitions,
+        None if log_level is None else log_level.value,
+        None if log_format is None else log_format.value,
     )
-    configuration = replace(configuration, log=log)
-    http = chosen_http(configuration.http, http_port, no_http)
-    configuration = replace(configuration, http=http)
-    if definitions is not None:
-        configuration = replace(configuration, definitions=definitions)
-    if data is not None:
-        configuration = replace(configuration, data=data)
-    elif configuration.data is None and (amqp_port := _amqp_port(configuration)):
-        configuration = replace(configuration, data=default_data(amqp_port))
-    if memory:
-        configuration = replace(configuration, data=None)
-    if ledger:
-        configuration = replace(configuration, ledger=True)
-    if configuration.ledger and configuration.data is None:
-        typer.echo(
-            "penstock: --ledger needs a data directory. Name one with --data DIR, or omit "
-            "--ledger.",
-            err=True,
-        )
-        raise typer.Exit(2)
     try:
-        code = serve(configuration)
+        configuration = configured(options)
+    except CannotRead as error:
+        typer.echo(f"penstock: {error}", err=True)
+        raise typer.Exit(2) from error
+    try:
+        code = serve(configuration, read_again=lambda: configured(options))
     except DiskFull as error:
         typer.echo(
             f"penstock: no space left for the data directory: {error}. Free some space and start "
@@ -173,10 +156,73 @@ def command(
     raise typer.Exit(code)
 
 
-def chosen_http(
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options as they were given: they override file and environment, also on SIGHUP."""
+
+    hosts: tuple[str, ...]
+    port: int | None
+    no_plain: bool
+    tls_port: int | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_client_ca: Path | None
+    http_port: int | None
+    no_http: bool
+    data: Path | None
+    memory: bool
+    ledger: bool
+    config: Path | None
+    definitions: Path | None
+    log_level: str | None
+    log_format: str | None
+
+
+def configured(options: Options) -> "ServerConfiguration":
+    """Options over the environment over the file. Raises `CannotRead`."""
+    from penstock.server.configuration_changes import CannotRead
+
+    configuration = _read(options.config)
+    tls = _chosen_tls(configuration.tls, options)
+    log = configuration.log
+    configuration = replace(
+        configuration,
+        hosts=options.hosts or configuration.hosts,
+        port=configuration.port if options.port is None else options.port,
+        plain=configuration.plain and not options.no_plain,
+        tls=tls,
+        http=_chosen_http(configuration.http, options.http_port, options.no_http),
+        definitions=options.definitions or configuration.definitions,
+        ledger=configuration.ledger or options.ledger,
+        log=replace(
+            log, level=options.log_level or log.level, format=options.log_format or log.format
+        ),
+    )
+    if not tls.is_enabled and not configuration.plain:
+        raise CannotRead(
+            "without the plain port clients need TLS. Name the certificate with --tls-cert FILE, "
+            "or omit --no-plain (listen.plain)."
+        )
+    configuration = replace(configuration, data=_data(configuration, options))
+    if configuration.ledger and configuration.data is None:
+        raise CannotRead(
+            "--ledger needs a data directory. Name one with --data DIR, or omit --ledger."
+        )
+    return configuration
+
+
+def _data(configuration: "ServerConfiguration", options: Options) -> Path | None:
+    if options.memory:
+        return None
+    port = configuration.port if configuration.plain else configuration.tls.port
+    # By the port, unless any free one is taken.
+    usual = default_data(port) if port else None
+    return options.data or configuration.data or usual
+
+
+def _chosen_http(
     configured: "HttpConfiguration", port: int | None, is_off: bool
 ) -> "HttpConfiguration":
-    """Options override the file."""
     if is_off:
         return replace(configured, enabled=False)
     if port is not None:
@@ -184,31 +230,19 @@ def chosen_http(
     return configured
 
 
-def chosen_tls(
-    configured: "TlsConfiguration",
-    port: int | None,
-    certificate: Path | None,
-    key: Path | None,
-    client_authorities: Path | None,
-) -> "TlsConfiguration":
-    """Options override the file."""
-    if certificate is not None:
+def _chosen_tls(configured: "TlsConfiguration", options: Options) -> "TlsConfiguration":
+    if options.tls_cert is not None:
         # With its key: the one in the file belongs to another certificate.
-        configured = replace(configured, certificate=certificate, key=key)
-    elif key is not None:
-        configured = replace(configured, key=key)
-    if client_authorities is not None:
-        configured = replace(configured, client_authorities=client_authorities)
-    if port is not None:
+        configured = replace(configured, certificate=options.tls_cert, key=options.tls_key)
+    elif options.tls_key is not None:
+        configured = replace(configured, key=options.tls_key)
+    if options.tls_client_ca is not None:
+        configured = replace(configured, client_authorities=options.tls_client_ca)
+    if options.tls_port is not None:
         if not configured.is_enabled:
             raise typer.BadParameter("--tls-port needs --tls-cert FILE")
-        configured = replace(configured, port=port)
+        configured = replace(configured, port=options.tls_port)
     return configured
-
-
-def _amqp_port(configuration: "ServerConfiguration") -> int:
-    """By which the default data directory is named; 0 for any free one."""
-    return configuration.port if configuration.plain else configuration.tls.port
 
 
 def default_data(port: int) -> Path:
@@ -217,16 +251,18 @@ def default_data(port: int) -> Path:
     return Path(state).expanduser() / "penstock" / str(port)
 
 
-def _configuration(path: Path | None) -> "ServerConfiguration":
+def _read(path: Path | None) -> "ServerConfiguration":
+    """The environment over the file."""
+    from penstock.server.config_environment import variables_in
+    from penstock.server.configuration_changes import CannotRead
     from penstock.server.launch import ServerConfiguration
 
-    if path is None:
+    if path is None and not variables_in(os.environ):
         return ServerConfiguration()
-    # Imported only for a file: pydantic takes longer to import than a broker to start.
+    # Imported only when needed: pydantic takes longer to import than a broker to start.
     from penstock.server.config_file import ConfigurationError, read_configuration
 
     try:
-        return read_configuration(path)
+        return read_configuration(path, os.environ).configuration
     except ConfigurationError as error:
-        typer.echo(f"penstock: {error}", err=True)
-        raise typer.Exit(2) from error
+        raise CannotRead(str(error)) from error

@@ -1,64 +1,22 @@
 """The configuration file: TOML, every key optional, every mistake named with its place.
 
-[listen]
-host = "localhost"                 # or a list: ["127.0.0.1", "::1"]
-port = 5672
-plain = true                       # false: only with TLS, see below
-
-[tls]                              # AMQP over TLS, beside the plain port or instead of it
-port = 5671
-host = []                          # as listen.host
-certificate = ""
-key = ""                           # empty: in the certificate's file
-client_ca = ""                     # who signs client certificates
-client_crl = ""                    # certificates that it has revoked
-client_certificate = "required"    # with client_ca; or "optional", "no"
-login_from = "common_name"         # the user in a client certificate; or "distinguished_name"
-minimum_version = "1.2"            # or "1.3"
-ciphers = ""                       # OpenSSL's list for TLS 1.2
-
-[limits]
-connections = 65536
-channels_per_connection = 2047
-frame_bytes = 131072
-message_bytes = 134217728
-heartbeat_seconds = 60
-handshake_seconds = 10
-
-[memory]
-publishers_wait_above_bytes = 0    # 0 is 40 % of the machine's memory
-
-[amqp10]
-anonymous = "loopback"             # or "always", "never"
-create_queues = true
-
-[definitions]
-file = "definitions.json"          # beside this file, if not absolute
-
-[log]
-level = "info"                     # or debug, warning, error
-format = "text"                    # or json
-
-[http]
-enabled = true
-host = []                          # as listen.host
-port = 15672                       # any free one beside another AMQP port than 5672
-tls_certificate = ""
-tls_key = ""
-tls_client_ca = ""                 # clients must show a certificate that this one has signed
-allowed_hosts = []                 # names in the Host header, beside the broker's own
-websocket_origins = []
+The tables below are the one source of it all: what the file and the environment may say, and what
+docs/CONFIGURATION.md and examples/penstock.toml say about each key (`python -m
+tests.test_docs_configuration` writes them). A key marked `reloaded` takes effect on SIGHUP.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from penstock.node.configuration import CONNECTIONS_MAX
+from penstock.server.config_environment import variable_of, variables_in
 from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from penstock.server.launch import ServerConfiguration
@@ -73,6 +31,9 @@ from penstock.server.tls_settings import (
     TlsConfiguration,
 )
 from penstock.wire.amqp091.limits import FRAME_MAX_FLOOR, Limits
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 _DEFAULTS: Final = Limits()
 _PORT_MAX: Final = 65_535
@@ -96,78 +57,230 @@ class ConfigurationError(Exception):
     """The file cannot be used; the text says where and why."""
 
 
+def _key(
+    default: object, description: str, *, reloaded: bool = False, path: bool = False, **bounds: Any
+) -> Any:
+    """A key of a table: its default, what it means, and whether SIGHUP changes it."""
+    marks: dict[str, Any] = {"reloaded": reloaded, "path": path}
+    return Field(default=default, description=description, json_schema_extra=marks, **bounds)
+
+
+def _file(description: str, *, reloaded: bool = False) -> Any:
+    """A path; in the file, a relative one begins at the file's own directory."""
+    return _key("", description, reloaded=reloaded, path=True)
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class ListenTable(_Table):
-    host: _Hosts = Field(default=[LOCALHOST], min_length=1, max_length=_HOSTS_MAX)
-    port: int = Field(default=5672, ge=0, le=_PORT_MAX)
-    plain: bool = True
-    mechanisms: list[MechanismName] = Field(default=[], max_length=_MECHANISMS_MAX)
+    host: _Hosts = _key(
+        [LOCALHOST],
+        "address to listen on, or a list of them; `localhost` means 127.0.0.1 and ::1, as `--host`",
+        min_length=1,
+        max_length=_HOSTS_MAX,
+    )
+    port: int = _key(
+        5672, "AMQP port, on every address; 0 takes a free one, as `--port`", ge=0, le=_PORT_MAX
+    )
+    plain: bool = _key(True, "`false`: clients must use TLS, as `--no-plain`")
+    mechanisms: list[MechanismName] = _key(
+        [],
+        "the SASL mechanisms that the AMQP port offers, in this order; an empty list means all of "
+        "them, `ANONYMOUS` only as `login.anonymous` says. `EXTERNAL` is offered only to clients "
+        "that have shown a certificate; see [SECURITY](../SECURITY.md#passwords)",
+        max_length=_MECHANISMS_MAX,
+    )
 
 
 class TlsTable(_Table):
-    port: int = Field(default=TLS_PORT, ge=0, le=_PORT_MAX)
-    host: _Hosts = Field(default=[], max_length=_HOSTS_MAX)
-    certificate: str = ""
-    key: str = ""
-    client_ca: str = ""
-    client_crl: str = ""
-    client_certificate: ClientCertificate = "required"
-    login_from: LoginFrom = "common_name"
-    minimum_version: MinimumVersion = "1.2"
-    ciphers: str = ""
-    mechanisms: list[MechanismName] = Field(default=[], max_length=_MECHANISMS_MAX)
+    port: int = _key(
+        TLS_PORT, "port for AMQP over TLS; 0 takes a free one, as `--tls-port`", ge=0, le=_PORT_MAX
+    )
+    host: _Hosts = _key(
+        [], "where AMQP over TLS listens; empty means `listen.host`", max_length=_HOSTS_MAX
+    )
+    certificate: str = _file(
+        "a PEM file with the broker's certificate, and the intermediate ones if there are any; "
+        "enables [TLS](#tls), as `--tls-cert`",
+        reloaded=True,
+    )
+    key: str = _file(
+        "a PEM file with the private key, not encrypted; empty: it is in the certificate's file, "
+        "as `--tls-key`",
+        reloaded=True,
+    )
+    client_ca: str = _file(
+        "a PEM file with the authorities that sign client certificates, as `--tls-client-ca`",
+        reloaded=True,
+    )
+    client_crl: str = _file(
+        "a PEM file with the revocation list of every authority that signs client certificates; a "
+        "certificate on it is refused, and so is every certificate whose authority has no current "
+        "list in it",
+        reloaded=True,
+    )
+    client_certificate: ClientCertificate = _key(
+        "required",
+        "with `tls.client_ca`: whether a client must show a certificate, may show one, or is not "
+        "asked. A certificate that is shown must be valid",
+        reloaded=True,
+    )
+    login_from: LoginFrom = _key(
+        "common_name",
+        "which part of a client certificate names its user, as RabbitMQ's `ssl_cert_login_from`",
+    )
+    minimum_version: MinimumVersion = _key(
+        "1.2", "the oldest TLS version that is accepted", reloaded=True
+    )
+    ciphers: str = _key(
+        "",
+        "OpenSSL's cipher list for TLS 1.2; empty means the defaults of Python",
+        reloaded=True,
+    )
+    mechanisms: list[MechanismName] = _key(
+        [],
+        "the SASL mechanisms of the TLS port, as `listen.mechanisms`",
+        max_length=_MECHANISMS_MAX,
+    )
 
 
 class LimitsTable(_Table):
-    connections: int = Field(default=CONNECTIONS_MAX, ge=1)
-    channels_per_connection: int = Field(default=_DEFAULTS.channel_max, ge=1, le=65_535)
-    frame_bytes: int = Field(default=_DEFAULTS.frame_max, ge=FRAME_MAX_FLOOR, le=16 * 1024 * 1024)
-    message_bytes: int = Field(default=_DEFAULTS.message_bytes_max, ge=1)
-    heartbeat_seconds: int = Field(default=_DEFAULTS.heartbeat_seconds, ge=0, le=65_535)
-    handshake_seconds: int = Field(default=_DEFAULTS.handshake_ms // 1000, ge=1, le=3600)
+    connections: int = _key(
+        CONNECTIONS_MAX, "further sockets are closed at once", reloaded=True, ge=1
+    )
+    channels_per_connection: int = _key(
+        _DEFAULTS.channel_max, "proposed in `connection.tune`", reloaded=True, ge=1, le=65_535
+    )
+    frame_bytes: int = _key(
+        _DEFAULTS.frame_max,
+        "proposed in `connection.tune`",
+        reloaded=True,
+        ge=FRAME_MAX_FLOOR,
+        le=16 * 1024 * 1024,
+    )
+    message_bytes: int = _key(
+        _DEFAULTS.message_bytes_max,
+        "a larger body closes the channel with 406",
+        reloaded=True,
+        ge=1,
+    )
+    heartbeat_seconds: int = _key(
+        _DEFAULTS.heartbeat_seconds,
+        "proposed in `connection.tune`; the client decides, 0 means none",
+        reloaded=True,
+        ge=0,
+        le=65_535,
+    )
+    handshake_seconds: int = _key(
+        _DEFAULTS.handshake_ms // 1000,
+        "from the first byte to an open connection",
+        reloaded=True,
+        ge=1,
+        le=3600,
+    )
 
 
 class MemoryTable(_Table):
-    publishers_wait_above_bytes: int = Field(default=0, ge=0)
+    publishers_wait_above_bytes: int = _key(
+        0,
+        "the memory alarm: publishers are blocked while more is held for clients; 0 means 40 % of "
+        "the machine's memory or of the control group's limit",
+        reloaded=True,
+        ge=0,
+    )
 
 
 class DataTable(_Table):
-    directory: str = ""
-    publishers_wait_below_bytes: int = Field(default=FREE_BYTES_MIN, ge=0)
-    ledger: bool = False
+    directory: str = _file(
+        "the data directory, as `--data`; empty: `~/.local/state/penstock/PORT`, and none if the "
+        "port is 0"
+    )
+    publishers_wait_below_bytes: int = _key(
+        FREE_BYTES_MIN,
+        "the disk alarm: publishers are blocked while less is free",
+        reloaded=True,
+        ge=0,
+    )
+    ledger: bool = _key(
+        False,
+        "record what happens to every message, as `--ledger`; needs a data directory",
+    )
 
 
 class LoginTable(_Table):
-    anonymous: Anonymous = "loopback"
-    scram_keys: bool = True
+    anonymous: Anonymous = _key(
+        "loopback",
+        "where clients that name no user are logged in as `guest`: only if the server listens on "
+        "loopback addresses only, everywhere, or nowhere; see "
+        "[SECURITY](../SECURITY.md#anonymous-clients)",
+    )
+    scram_keys: bool = _key(
+        True,
+        "whether the keys of SCRAM-SHA-256 are stored beside the hash when a password is set; "
+        "without them the user cannot log in with SCRAM",
+    )
 
 
 class Amqp10Table(_Table):
-    create_queues: bool = True
+    create_queues: bool = _key(
+        True,
+        "whether an AMQP 1.0 client that attaches to a bare name creates the queue if it does not "
+        "exist and the user has configure permission",
+    )
 
 
 class DefinitionsTable(_Table):
-    file: str = ""
+    file: str = _file(
+        "[definitions](DEFINITIONS.md) that are imported at every start, as `--definitions`"
+    )
 
 
 class LogTable(_Table):
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = _key(
+        "info", "the least severe level that is written, as `--log-level`", reloaded=True
+    )
+    format: Literal["text", "json"] = _key(
+        "text", "how lines are written, as `--log-format`", reloaded=True
+    )
 
 
 class HttpTable(_Table):
-    enabled: bool = True
-    host: _Hosts = Field(default=[], max_length=_HOSTS_MAX)
-    port: int = Field(default=HTTP_PORT, ge=0, le=_PORT_MAX)
-    tls_certificate: str = ""
-    tls_key: str = ""
-    tls_client_ca: str = ""
-    allowed_hosts: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
-    websocket_origins: list[str] = Field(default=[], max_length=_ORIGINS_MAX)
-    mechanisms: list[MechanismName] = Field(default=[], max_length=_MECHANISMS_MAX)
+    enabled: bool = _key(True, "`false`: no HTTP server, as `--no-http`")
+    host: _Hosts = _key([], "where HTTP listens; empty means `listen.host`", max_length=_HOSTS_MAX)
+    port: int = _key(
+        HTTP_PORT,
+        "HTTP port, as `--http-port`; if it is not set and the AMQP port is not 5672, a free one",
+        ge=0,
+        le=_PORT_MAX,
+    )
+    tls_certificate: str = _file(
+        "a PEM file; if it is set, the port accepts HTTPS only", reloaded=True
+    )
+    tls_key: str = _file("the private key, if it is in another file", reloaded=True)
+    tls_client_ca: str = _file(
+        "a PEM file; if it is set, only clients with a certificate that it has signed are served. "
+        "They must log in as well",
+        reloaded=True,
+    )
+    allowed_hosts: list[str] = _key(
+        [],
+        "names that clients may use in the `Host` header, in addition to `localhost`, the "
+        'machine\'s own name, `http.host` and every IP address; `"*"` allows all',
+        max_length=_ORIGINS_MAX,
+    )
+    websocket_origins: list[str] = _key(
+        [],
+        "pages of these origins may open WebSockets and send requests that change something, in "
+        "addition to the broker's own pages",
+        max_length=_ORIGINS_MAX,
+    )
+    mechanisms: list[MechanismName] = _key(
+        [],
+        "the SASL mechanisms over WebSockets, as `listen.mechanisms`",
+        max_length=_MECHANISMS_MAX,
+    )
 
 
 class ConfigurationFile(_Table):
@@ -185,26 +298,93 @@ class ConfigurationFile(_Table):
     http: HttpTable = HttpTable()
 
 
-def read_configuration(path: Path) -> ServerConfiguration:
-    """Raises ConfigurationError that lists every error, not only the first."""
+_NOTHING_SAID: Final = ConfigurationFile()
+# What each variable sets: PENSTOCK_LISTEN_PORT is listen.port.
+VARIABLES: Final = {
+    variable_of(name, key): (name, key)
+    for name, keys in _NOTHING_SAID.model_dump().items()
+    for key in keys
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfiguration:
+    """What the file and the environment say together. Held while a broker starts or reloads."""
+
+    configuration: ServerConfiguration
+    tables: ConfigurationFile
+    # "table.key" to where its value comes from: the name of a variable, or "file".
+    sources: dict[str, str]
+
+
+def read_configuration(
+    path: Path | None, environment: Mapping[str, str] | None = None
+) -> ReadConfiguration:
+    """The environment overrides the file. Raises ConfigurationError that lists every error, not only
+    the first.
+    """
+    table = {} if path is None else _file_table(path)
+    sources = {
+        f"{name}.{key}": "file"
+        for name, keys in table.items()
+        if isinstance(keys, dict)
+        for key in keys
+    }
+    variables = variables_in(environment or {})
+    unknown = [variable for variable in variables if variable not in VARIABLES]
+    for variable, text in variables.items():
+        if variable in unknown:
+            continue
+        name, key = VARIABLES[variable]
+        keys = table.setdefault(name, {})
+        if isinstance(keys, dict):
+            keys[key] = _value_of(name, key, text)
+            sources[f"{name}.{key}"] = variable
+    lines = [f"  {variable}: unknown key; see docs/CONFIGURATION.md" for variable in unknown]
+    try:
+        read = ConfigurationFile.model_validate(table)
+    except ValidationError as error:
+        for mistake in error.errors():
+            place = ".".join(str(part) for part in mistake["loc"])
+            at = sources.get(".".join(str(part) for part in mistake["loc"][:2]), "file")
+            shown = place if at == "file" else at
+            lines.append(f"  {shown}: {_explained(mistake['type'], mistake['msg'])}")
+    if lines:
+        count = len(lines)
+        origin = path or "the environment"
+        heading = f"{origin} has {count} error{'s' if count > 1 else ''}:"
+        raise ConfigurationError("\n".join([heading, *lines]))
+    return ReadConfiguration(
+        _configured(read, Path() if path is None else path.parent), read, sources
+    )
+
+
+def _file_table(path: Path) -> dict[str, object]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read the configuration file {path}: {error}") from error
     try:
-        table = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
-    try:
-        read = ConfigurationFile.model_validate(table)
-    except ValidationError as error:
-        count = error.error_count()
-        lines = [f"{path} has {count} error{'s' if count > 1 else ''}:"]
-        for mistake in error.errors():
-            place = ".".join(str(part) for part in mistake["loc"])
-            lines.append(f"  {place}: {_explained(mistake['type'], mistake['msg'])}")
-        raise ConfigurationError("\n".join(lines)) from error
-    return _configured(read, path.parent)
+
+
+def _value_of(table: str, key: str, text: str) -> object:
+    """A variable's text as the value that the file would have. What does not fit stays a text, and
+    the model says what is wrong with it.
+    """
+    known: FieldInfo = type(getattr(_NOTHING_SAID, table)).model_fields[key]
+    if isinstance(known.default, list):
+        return [word.strip() for word in text.split(",") if word.strip()]
+    if isinstance(known.default, bool):
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if isinstance(known.default, int):
+        return int(text) if text.isascii() and text.removeprefix("-").isdigit() else text
+    if text and isinstance(known.json_schema_extra, dict) and known.json_schema_extra["path"]:
+        # Whoever sets a variable means the directory that the process is started in.
+        return str(Path(text).absolute())
+    return text
 
 
 def _explained(kind: str, message: str) -> str:

@@ -24,9 +24,14 @@ class DiskWatcher:
     def __init__(self, node: Node, disk: Disk, free_bytes_min: int = FREE_BYTES_MIN) -> None:
         self._node = node
         self._disk = disk
+        self._raised = False
+        self._sweeps = 0
+        self.set_limit(free_bytes_min)
+
+    def set_limit(self, free_bytes_min: int) -> None:
+        """In force with the next sweep."""
         self._min = free_bytes_min
         self._release = max(free_bytes_min, free_bytes_min * FREE_BYTES_RELEASE // FREE_BYTES_MIN)
-        self._raised = False
         self._sweeps = 0
 
     def __call__(self, now: int) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from penstock.server.sockets import SocketProtocol
+    from penstock.server.tls_settings import ListenerTls
 
 
 class Handshakes(ABC):
@@ -31,8 +32,8 @@ class Handshakes(ABC):
         """
 
     @abstractmethod
-    def reload(self) -> str:
-        """Read the certificates again. Returns why that failed, or nothing."""
+    def reload(self, files: ListenerTls | None = None) -> str:
+        """Read the certificates again, or others. Returns why that failed, or nothing."""
 
     @abstractmethod
     def close(self) -> None:

@@ -403,7 +403,8 @@ class Broker:
         """Read the files of TLS again, as `penstock serve` does on SIGHUP. Returns what failed."""
         running = self._running
         assert running is not None, "the broker is not running"
-        return self._call(lambda node, now: running.reload_certificates())
+        failures = self._call(lambda node, now: running.reload_certificates())
+        return [failure for failure in failures if failure]
 
     # Looking in.
 

@@ -22,6 +22,7 @@ from penstock.builds import build_mode, is_pure_by_accident
 from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.node.configuration import CONNECTIONS_MAX, NodeConfiguration
 from penstock.node.node import Node
+from penstock.server.configuration_changes import ConfigurationChanges
 from penstock.server.data_directory import NotOurDirectory, open_data_directory
 from penstock.server.descriptors import files_max, limit, sockets_below
 from penstock.server.disk_space import FREE_BYTES_MIN, DiskWatcher
@@ -30,17 +31,17 @@ from penstock.server.http.listener import HttpListener
 from penstock.server.http.settings import HttpConfiguration
 from penstock.server.listening import LOCALHOST, CannotListen, address_of, bound, shown
 from penstock.server.log_file import LogFile
-from penstock.server.log_lines import configure
 from penstock.server.log_settings import LogConfiguration
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher, can_watch, default_limit_bytes, flood_bytes
 from penstock.server.offered_mechanisms import Anonymous, offered_mechanisms
+from penstock.server.process_log import ProcessLog
 from penstock.server.reloading import Reloading
 from penstock.server.server import BACKLOG, STOP_SECONDS, Server
 from penstock.server.systemd import Systemd
 from penstock.server.tls import Certificates, check_tls
 from penstock.server.tls_door import TlsDoor
-from penstock.server.tls_settings import TlsConfiguration
+from penstock.server.tls_settings import ListenerTls, TlsConfiguration
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
@@ -101,6 +102,9 @@ class Running:
         self.tls_addresses: list[tuple[str, int]] = []
         # None when it was not asked for.
         self.http: HttpListener | None = None
+        # What watches for the alarms; None where nothing can be watched.
+        self.memory: MemoryWatcher | None = None
+        self.disk: DiskWatcher | None = None
         # None when events are not written to the log.
         self.events: EventLines | None = None
         self._logins = logins
@@ -151,16 +155,18 @@ class Running:
         self.server.watchers.append(door.sweep)
         self.server.accept_on(sockets, door.protocol)
 
-    def reload_certificates(self) -> list[str]:
-        """Read the files of all TLS listeners again; connections keep what they have. Returns why
-        that failed, for each listener that goes on with its previous files.
+    def reload_certificates(
+        self, tls: ListenerTls | None = None, http: ListenerTls | None = None
+    ) -> tuple[str, str]:
+        """Read the files of the TLS listeners again, or others; connections keep what they have.
+        Returns why that failed, for AMQP and for HTTP; the listener goes on with what it had then.
         """
-        failures = []
+        of_amqp, of_http = "", ""
         if self.server.tls is not None:
-            failures.append(self.server.tls.reload())
+            of_amqp = self.server.tls.reload(tls)
         if self.http is not None and self.http.certificates is not None:
-            failures.append(self.http.certificates.reload())
-        return [failure for failure in failures if failure]
+            of_http = self.http.certificates.reload(http)
+        return of_amqp, of_http
 
     def start_http(self, data: Path | None) -> None:
         if self.http is not None:
@@ -213,6 +219,7 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
     logins.attach(server)
     if events is not None:
         server.watchers.append(events)
+    memory, disk = None, None
     if can_watch():
         memory_bytes_max = configuration.memory_bytes_max or default_limit_bytes()
         memory = MemoryWatcher(node, memory_bytes_max)
@@ -225,9 +232,11 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
         storage.disk.when_it_fails = server.disk_failed
         server.health.flushing_since = storage.disk.flushing_since
         server.disk_bytes_min = configuration.disk_bytes_min
-        server.watchers.append(DiskWatcher(node, storage.disk, configuration.disk_bytes_min))
+        disk = DiskWatcher(node, storage.disk, configuration.disk_bytes_min)
+        server.watchers.append(disk)
     running = Running(node, server, logins, storage)
     running.events = events
+    running.memory, running.disk = memory, disk
     try:
         for watcher in server.watchers:
             # Before anybody can publish.
@@ -315,21 +324,28 @@ def _import_definitions(node: Node, configuration: ServerConfiguration, now: int
 
 
 def serve(
-    configuration: ServerConfiguration, when_started: Callable[[Running], None] | None = None
+    configuration: ServerConfiguration,
+    when_started: Callable[[Running], None] | None = None,
+    read_again: Callable[[], ServerConfiguration] | None = None,
 ) -> int:
     """Run a broker until SIGTERM or SIGINT; says on one line when it is ready. Returns the exit
-    code: 0, STORAGE_FAILED or BROKEN. `when_started` is called on the loop before that line.
+    code: 0, STORAGE_FAILED or BROKEN. `when_started` is called on the loop before that line,
+    `read_again` on SIGHUP, for the configuration as it is then; it may raise `CannotRead`.
     """
-    configure(configuration.log, LogFile(sys.stderr.fileno()))
+    process_log = ProcessLog(configuration.log, LogFile(sys.stderr.fileno()))
     raise_open_files_limit()
     gc.set_threshold(*GC_THRESHOLDS)
-    return uvloop.run(_serve(configuration, when_started))
+    return uvloop.run(_serve(configuration, when_started, read_again, process_log))
 
 
 async def _serve(
-    configuration: ServerConfiguration, when_started: Callable[[Running], None] | None
+    configuration: ServerConfiguration,
+    when_started: Callable[[Running], None] | None,
+    read_again: Callable[[], ServerConfiguration] | None,
+    process_log: ProcessLog,
 ) -> int:
     running = await start(configuration, writes_events=True)
+    running.server.process_log = process_log
     if when_started is not None:
         when_started(running)
     stopped = asyncio.Event()
@@ -341,7 +357,7 @@ async def _serve(
     if feed is not None:
         running.server.watchers.append(feed)
     reloading = Reloading(systemd)
-    reloading.add(running.reload_certificates)
+    reloading.add(ConfigurationChanges(running, configuration, read_again).reload)
     loop.add_signal_handler(signal.SIGHUP, reloading.reload)
     gc.freeze()
     connections_max = running.node.configuration.connections_max

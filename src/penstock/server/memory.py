@@ -75,6 +75,10 @@ class MemoryWatcher:
         self._trim_due = 0
         self._raised = False
 
+    def set_limit(self, limit_bytes: int) -> None:
+        """In force with the next look."""
+        self._limit_bytes = limit_bytes
+
     def __call__(self, now: int) -> None:
         held = self._node.held_bytes()
         resident = self._resident()

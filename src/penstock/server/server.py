@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.dialects.encryption import Encryption
     from penstock.node.node import Node
     from penstock.server.handshakes import Handshakes
+    from penstock.server.process_log import ProcessLog
     from penstock.server.tls_settings import LoginFrom
     from penstock.world.clock import Clock
 
@@ -86,6 +87,8 @@ class Server(SocketOwner):
         self.began = clock.now()
         self.listening: list[tuple[str, int]] = []
         self.memory_bytes_max = 0
+        # None in a process whose log is not ours.
+        self.process_log: ProcessLog | None = None
         self.disk_bytes_min = 0
         # Called with every sweep; memory and disk watchers attach here.
         self.watchers: list[Callable[[int], None]] = []

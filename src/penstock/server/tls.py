@@ -42,12 +42,13 @@ class Certificates:
         self._purpose = purpose
         self.context = make_context(files, purpose)
 
-    def reload(self) -> str:
-        """Read the files again. Returns why that failed, in which case nothing has changed, or
+    def reload(self, files: ListenerTls | None = None) -> str:
+        """Read the files again, or others. Returns why that failed, in which case nothing has changed, or
         nothing.
         """
+        files = files or self._files
         try:
-            self.context = make_context(self._files, self._purpose)
+            self.context = make_context(files, self._purpose)
         except BadCertificate as error:
             log.error(
                 "cannot reload the certificates; new connections use the previous ones",
@@ -55,7 +56,8 @@ class Certificates:
                 reason=str(error),
             )
             return str(error)
-        log.info("certificates reloaded", listener=self._purpose, file=str(self._files.certificate))
+        self._files = files
+        log.info("certificates reloaded", listener=self._purpose, file=str(files.certificate))
         return ""
 
 

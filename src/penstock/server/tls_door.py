@@ -20,6 +20,7 @@ from penstock.server.tls_sockets import TlsOwner, TlsProtocol
 if TYPE_CHECKING:
     from penstock.server.server import Server
     from penstock.server.tls import Certificates
+    from penstock.server.tls_settings import ListenerTls
 
 
 class TlsDoor(TlsOwner, Handshakes):
@@ -69,8 +70,8 @@ class TlsDoor(TlsOwner, Handshakes):
         oldest.raw.abort()
         return True
 
-    def reload(self) -> str:
-        return self._certificates.reload()
+    def reload(self, files: ListenerTls | None = None) -> str:
+        return self._certificates.reload(files)
 
     def close(self) -> None:
         self._is_closed = True

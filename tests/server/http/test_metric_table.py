@@ -56,9 +56,12 @@ def test_the_document_names_every_metric(
     tables: dict[str, dict[str, tuple[str, str]]],
 ) -> None:
     totals, per_object, detailed = tables.values()
-    one_by_one = {name: per_object[name] for name in per_object if per_object[name] != totals.get(name)}
+    one_by_one = {
+        name: per_object[name] for name in per_object if per_object[name] != totals.get(name)
+    }
     own = {
-        re.sub("^(rabbitmq|penstock)_detailed_", r"\1_", name): row for name, row in detailed.items()
+        re.sub("^(rabbitmq|penstock)_detailed_", r"\1_", name): row
+        for name, row in detailed.items()
     }
     expected = {(name, *row) for each in (totals, one_by_one, own) for name, row in each.items()}
     written = set(ROW.findall(DOCUMENT.read_text(encoding="utf-8")))

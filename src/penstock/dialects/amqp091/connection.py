@@ -406,7 +406,8 @@ class Connection(ConnectionListener, ProtocolConnection):
             self._tune()
 
     def _tune(self) -> None:
-        limits = self._dialect.limits
+        # Those that the wire keeps, even if others are in force for new connections.
+        limits = self.wire.limits
         self.wire.send_method(
             0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
         )

@@ -22,7 +22,6 @@ from penstock.server.http.line import BrokerLine
 from penstock.server.http.settings import BACKLOG, STOP_SECONDS, HttpConfiguration
 from penstock.server.listening import CannotListen, address_of, bound
 from penstock.server.tls import Certificates, check_tls
-from penstock.server.tls_settings import ListenerTls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,8 +127,6 @@ class HttpListener:
 
 
 def _certificates(configuration: HttpConfiguration) -> Certificates | None:
-    files = ListenerTls(
-        configuration.certificate, configuration.key, configuration.client_authorities
-    )
+    files = configuration.files()
     check_tls(files, "http.tls_certificate")
     return Certificates(files, "HTTP") if files.is_enabled else None

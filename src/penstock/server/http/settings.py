@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from penstock.server.tls_settings import ListenerTls
+
 # As RabbitMQ's management port, which goes with its AMQP port 5672.
 HTTP_PORT: Final = 15_672
 AMQP_PORT: Final = 5672
@@ -73,6 +75,9 @@ class HttpConfiguration:
     mechanisms: tuple[str, ...] = ()  # SASL mechanisms over WebSockets; empty is the default
     # Whether somebody chose the port, so that another AMQP port does not change it.
     is_port_named: bool = field(default=False, compare=False)
+
+    def files(self) -> ListenerTls:
+        return ListenerTls(self.certificate, self.key, self.client_authorities)
 
     def port_beside(self, amqp_port: int) -> int:
         """The port to listen on. One that nobody named is any free one, unless the AMQP port is the

@@ -18,6 +18,7 @@ from penstock.server.http.api.explain import ExplainPages
 from penstock.server.http.api.get_page import GetPage
 from penstock.server.http.api.health_checks import HealthChecks
 from penstock.server.http.api.limit_pages import LimitPages
+from penstock.server.http.api.log_level import LogLevelPages
 from penstock.server.http.api.moves import MovePages
 from penstock.server.http.api.nodes import NodePages
 from penstock.server.http.api.overview import OverviewPages
@@ -50,6 +51,7 @@ def all_operations(line: BrokerLine, door: Doorkeeper, data: Path | None) -> lis
     sampler = Sampler(line)
     return [
         *WhoAmI().operations(),
+        *LogLevelPages(line).operations(),
         *OverviewPages(line, sampler).operations(),
         *NodePages(line, sampler, data).operations(),
         *ConnectionPages(line, sampler).operations(),
