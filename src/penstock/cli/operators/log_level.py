@@ -13,7 +13,7 @@ def command(
     session: Session,
     level: Annotated[LogLevel | None, typer.Argument(help="The least severe level.")] = None,
 ) -> None:
-    """Show the log level, or set it until the broker reloads its configuration or stops.
+    """Show the log level, or set it until the broker stops or reloads another level.
 
     Examples:
       penstock log-level
