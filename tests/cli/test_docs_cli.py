@@ -10,7 +10,7 @@ from penstock.cli.administering.exit_codes import MEANINGS
 from penstock.cli.main import COMMANDS, DEVELOPING, build_app
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "CLI.md").read_text("utf-8")
-NAMED = sorted(set(re.findall(r"`penstock ([\w-]+)(?: ([\w-]+))?((?: --[\w-]+)*)`", PAGE)))
+NAMED = sorted(set(re.findall(r"`penstock ([a-z][\w-]*)(?: (\w[\w-]*))?((?: --[\w-]+)*)`", PAGE)))
 
 
 def problem_with(name: str, verb: str, options: str) -> str:
