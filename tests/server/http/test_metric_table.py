@@ -34,7 +34,7 @@ def table(pages: Pages, path: str) -> dict[str, tuple[str, str]]:
     response = pages.get(path, accept="application/openmetrics-text; version=1.0.0")
     assert response.status_code == 200, response.text
     found = {}
-    for family in text_string_to_metric_families(response.text):
+    for family in text_string_to_metric_families(response.text):  # type: ignore[no-untyped-call]
         suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
         found[family.name + suffix] = (family.type, family.documentation)
     return found

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from penstock.server.http.metric_table import MetricRow
+    from penstock.server.http.metric_table import MetricRow, Tables
     from penstock.server.http.object_figures import QueueFigures
     from penstock.server.http.survey import Figures
 
@@ -115,11 +115,12 @@ def object_families(
     queues = [[_label(queue.vhost), _label(queue.name)] for queue in figures.per_queue]
     connections = [[_label(connection.name)] for connection in figures.per_connection]
     channels = [[_label(channel.name)] for channel in figures.per_channel]
-    for tables, labels, places, objects in (
+    kinds: tuple[tuple[Tables, list[str], list[list[str]], Sequence[object]], ...] = (
         (QUEUE_FAMILIES, ["vhost", "queue"], queues, figures.per_queue),
         (CONNECTION_FAMILIES, ["connection"], connections, figures.per_connection),
         (CHANNEL_FAMILIES, ["channel"], channels, figures.per_channel),
-    ):
+    )
+    for tables, labels, places, objects in kinds:
         for row in rows_of(tables, families):
             yield _series(row, _name(row.name, is_detailed), labels, places, objects)
     if TIME_FAMILY in families:

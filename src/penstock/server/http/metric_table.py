@@ -23,6 +23,9 @@ class MetricRow:
     attribute: str
 
 
+# Metrics by the name of their family.
+Tables = dict[str, tuple[MetricRow, ...]]
+
 TOTALS: Final = (
     MetricRow("rabbitmq_connections", GAUGE, "Connections, including WebSockets", "connections"),
     MetricRow("rabbitmq_channels", GAUGE, "Open channels and AMQP 1.0 sessions", "channels"),
@@ -279,17 +282,17 @@ _CHANNEL: Final = (
 )
 
 # By the names of `?family=`, which are RabbitMQ's but for the last two.
-QUEUE_FAMILIES: Final[dict[str, tuple[MetricRow, ...]]] = {
+QUEUE_FAMILIES: Final[Tables] = {
     "queue_coarse_metrics": _QUEUE_LEVELS,
     "queue_consumer_count": _QUEUE_CONSUMERS,
     "queue_metrics": _QUEUE_CONSUMERS,
     "penstock_queue_counts": _QUEUE_COUNTS,
 }
-CONNECTION_FAMILIES: Final[dict[str, tuple[MetricRow, ...]]] = {
+CONNECTION_FAMILIES: Final[Tables] = {
     "connection_coarse_metrics": _CONNECTION_BYTES,
     "connection_metrics": _CONNECTION_CHANNELS,
 }
-CHANNEL_FAMILIES: Final[dict[str, tuple[MetricRow, ...]]] = {"channel_metrics": _CHANNEL}
+CHANNEL_FAMILIES: Final[Tables] = {"channel_metrics": _CHANNEL}
 # Names of virtual hosts and exchanges.
 NAME_FAMILIES: Final = ("vhost_status", "exchange_names")
 # Totals that can be asked for as a family as well: names that begin so.
@@ -304,7 +307,7 @@ TOTAL_FAMILIES: Final = {
 TIME_FAMILY: Final = "penstock_queue_times"
 
 
-def rows_of(tables: dict[str, tuple[MetricRow, ...]], families: frozenset[str]) -> list[MetricRow]:
+def rows_of(tables: Tables, families: frozenset[str]) -> list[MetricRow]:
     """Those of the families that were asked for. Two of them may have a metric in common."""
     rows = (row for family in tables if family in families for row in tables[family])
     return list(dict.fromkeys(rows))
