@@ -77,7 +77,7 @@ def all_words() -> set[str]:
 WORDS = all_words()
 # The launcher's shell script reads the first; the others wait for the cluster's room.
 ELSEWHERE = {"PENSTOCK_PYTHON", "Partition", "PRIMARY"}
-FOLDERS = ("src", "tests", "tools", "bench", "docs", "spec")
+FOLDERS = ("src", "tests", "tools", "bench", "docs", "spec", "examples")
 FILES = [f"/{name_of(path)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
 FILES += [f"/{path.name}" for path in ROOT.glob("*.*")]
 

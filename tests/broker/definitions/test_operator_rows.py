@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.broker.definitions.exporting import export
-from tests.broker.definitions.definition_examples import make_state, mistakes_of
+from tests.broker.definitions.definition_examples import apply, make_state, mistakes_of
 
 
 def topic(**changed: object) -> dict[str, object]:
@@ -129,3 +129,18 @@ def test_a_topic_permission_of_a_user_that_is_wrong_is_no_mistake_of_its_own() -
     assert mistakes_of(definitions) == [
         "users[0].limits.max-channels: must be an integer, not a string"
     ]
+
+
+def test_an_operator_policy_may_be_written_in_pairs_as_rabbitmqctl_does() -> None:
+    state = make_state()
+    pairs = {**LIMITING, "definition": [["max-length", 1], ["expires", 2]]}
+    apply(state, {"parameters": [parameter("operator_policy", pairs)]})
+    [policy] = state.vhost("/").operator_policies.listed()
+    assert policy.definition == {"max-length": 1, "expires": 2}
+
+
+@pytest.mark.parametrize("definition", [[["max-length"]], [[1, 2]], ["max-length"]])
+def test_a_list_that_is_not_of_pairs_is_no_definition(definition: list[object]) -> None:
+    row = parameter("operator_policy", {**LIMITING, "definition": definition})
+    [mistake] = mistakes_of({"parameters": [row]})
+    assert mistake.startswith("parameters[0].value.definition: must be an object, not a list")

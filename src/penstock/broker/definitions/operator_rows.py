@@ -89,6 +89,7 @@ def parameter_command(row: Row) -> VhostCommand:
         row.complain("component", "policies belong into the list `policies`")
     if component not in {LIMITS_COMPONENT, OPERATOR_POLICY_COMPONENT}:
         return SetParameter(component, name, json_value(row))
+    row.table["value"] = _without_pairs(row.table.get("value"))
     value = Row(f"{row.path}.value", row.arguments("value"), row.mistakes)
     if component == LIMITS_COMPONENT:
         command: VhostCommand = SetVhostLimits(
@@ -103,6 +104,7 @@ def parameter_command(row: Row) -> VhostCommand:
 
 def _operator_policy_command(name: str, value: Row) -> SetOperatorPolicy:
     value.table["name"] = name
+    value.table["definition"] = _without_pairs(value.table.get("definition"))
     policy = policy_command(value)
     for key in policy.definition:
         try:
@@ -112,6 +114,18 @@ def _operator_policy_command(name: str, value: Row) -> SetOperatorPolicy:
     return SetOperatorPolicy(
         name, policy.pattern, policy.definition, policy.apply_to, policy.priority
     )
+
+
+def _without_pairs(value: object) -> object:
+    """`rabbitmqctl export_definitions` of RabbitMQ 3.10 writes some objects as a list of pairs."""
+    if not isinstance(value, list) or not value:
+        return value
+    table: dict[str, object] = {}
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            return value
+        table[pair[0]] = pair[1]
+    return table
 
 
 def global_parameter_command(row: Row) -> SetGlobalParameter:
