@@ -90,9 +90,7 @@ def table_text() -> str:
     lines = ["| key | range | reload | meaning |", "|---|---|---|---|"]
     for (table, key), field in fields().items():
         reload = "yes" if is_reloaded(field) else "restart"
-        lines.append(
-            f"| `{table}.{key}` | {range_of(field)} | {reload} | {field.description} |"
-        )
+        lines.append(f"| `{table}.{key}` | {range_of(field)} | {reload} | {field.description} |")
     return "\n".join([*lines, ""])
 
 

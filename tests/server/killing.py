@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import pika
 import pika.exceptions
@@ -42,7 +43,19 @@ def parameters(broker: DurableBroker) -> pika.ConnectionParameters:
 def until_killed(broker: DurableBroker) -> Iterator[BlockingChannel]:
     """A channel of a client that works until the server dies, which ends the block."""
     with contextlib.suppress(pika.exceptions.AMQPError, OSError):
-        yield pika.BlockingConnection(parameters(broker)).channel()
+        try:
+            channel = pika.BlockingConnection(parameters(broker)).channel()
+        except (pika.exceptions.AMQPError, OSError):
+            # It died before this client had connected.
+            channel = cast("BlockingChannel", NoChannel())
+        yield channel
+
+
+class NoChannel:
+    """Fails as a channel of a dead server does."""
+
+    def __getattr__(self, name: str) -> object:
+        raise pika.exceptions.AMQPConnectionError(f"no channel for {name}")
 
 
 def play_round(

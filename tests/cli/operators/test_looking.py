@@ -132,9 +132,7 @@ def test_a_profile_that_others_can_read_is_refused(operator: Operator, tmp_path:
     assert result.returncode == 2 and "chmod 600" in result.stderr
 
 
-def test_the_amqp_port_is_told_from_the_http_port(
-    facts: dict[str, str], tmp_path: Path
-) -> None:
+def test_the_amqp_port_is_told_from_the_http_port(facts: dict[str, str], tmp_path: Path) -> None:
     result = Operator(f"http://{facts['amqp']}", tmp_path).run("status")
     assert result.returncode == 3 and "HTTP port" in result.stderr
 

@@ -58,6 +58,7 @@ class OneConnectionNode:
         now: int,
         port: int,
         encryption: Encryption | None,
+        mechanisms: tuple[str, ...] | None,
     ) -> Connection | None:
         return cast("Connection | None", self.connection)
 
@@ -67,6 +68,7 @@ class HearingServer:
 
     def __init__(self, node: OneConnectionNode) -> None:
         self.node = node
+        self.websocket_mechanisms: tuple[str, ...] | None = None
         self.heard: list[bytes] = []
         self.lost_count = 0
 
