@@ -125,7 +125,8 @@ def _file_errors(read: "ReadConfiguration") -> list[str]:
         errors.append("listen.plain is false and tls.certificate is not set: nobody could connect")
     if configuration.definitions is not None:
         try:
-            prepare(read_file(configuration.definitions))
+            mistakes = prepare(read_file(configuration.definitions)).mistakes
         except DefinitionsRefused as error:
-            errors.append(f"{configuration.definitions}: {error}")
+            mistakes = error.mistakes
+        errors += [f"{configuration.definitions}: {mistake}" for mistake in mistakes]
     return errors
