@@ -1,7 +1,8 @@
 """Bindings and exchanges as the API shows them."""
 
 from penstock import Broker
-from penstock.server.http.api.binding_rows import properties_key
+from penstock.server.http.api.binding_keys import properties_key
+from tests.server.http.api.administering import done
 from tests.server.http.api.lists import Row, Scene, quoted, row, rows
 from tests.server.http.asking import Pages, problem
 
@@ -85,3 +86,34 @@ def test_an_exchange_names_its_policy(broker: Broker, pages: Pages) -> None:
     Scene(broker)
     broker.set_policy("/", "spare", "^ex$", {"alternate-exchange": "other"}, 0, "exchanges")
     assert row(pages, "/api/exchanges/%2F/ex")["policy"] == "spare"
+
+
+def test_the_location_of_a_new_binding_has_the_key_that_lists_show(pages: Pages) -> None:
+    done(pages, "PUT", "/api/queues/%2F/to", {})
+    asked: list[dict[str, object]] = [
+        {},
+        {"routing_key": "a b~#"},
+        {"routing_key": "k", "arguments": {"x": 1}},
+        {"routing_key": "k", "arguments": {"x": 1.5, "y": ["z", {"w": True}]}},
+    ]
+    for body in asked:
+        made = done(pages, "POST", "/api/bindings/%2F/e/amq.topic/q/to", body)
+        place = made.headers["location"]
+        # It is relative to the path of the request.
+        one = row(pages, f"/api/bindings/%2F/e/amq.topic/q/{place}")
+        assert (one["routing_key"], one["arguments"]) == (
+            body.get("routing_key", ""),
+            body.get("arguments", {}),
+        )
+        assert place == f"to/{quoted(one['properties_key'])}"
+        assert one in rows(pages, "/api/bindings/%2F/e/amq.topic/q/to")
+
+
+def test_a_key_means_its_own_binding_before_one_with_such_a_routing_key(pages: Pages) -> None:
+    done(pages, "PUT", "/api/queues/%2F/to", {})
+    path = "/api/bindings/%2F/e/amq.direct/q/to"
+    for key in ("a+b", "a b"):
+        done(pages, "POST", path, {"routing_key": key})
+    assert row(pages, f"{path}/a%2Bb")["routing_key"] == "a b"
+    done(pages, "DELETE", f"{path}/a%2Bb")
+    assert [one["routing_key"] for one in rows(pages, path)] == ["a+b"]

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from penstock.broker.topology import BindExchange, BindQueue, UnbindExchange, UnbindQueue
-from penstock.server.http.api.binding_keys import exchange_called, key_of, means
+from penstock.server.http.api.binding_keys import (
+    exchange_name,
+    find_meant,
+    properties_key,
+    routing_key_in,
+)
 from penstock.server.http.api.changes import changed
 from penstock.server.http.api.operation import NO_CONTENT, Created, Operation
-from penstock.server.http.api.schema import ARGUMENTS, TEXT, arguments_in, object_of, text_of
+from penstock.server.http.api.schema import ARGUMENTS, TEXT, arguments_in, object_of
 from penstock.server.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -57,7 +62,7 @@ class BindingChanges:
         return await self._bind(call, BindQueue(queue, _source(call), key, arguments), queue)
 
     async def bind_exchange(self, call: ApiRequest) -> object:
-        destination = exchange_called(call.named("destination"))
+        destination = exchange_name(call.named("destination"))
         key, arguments = _asked(call)
         command = BindExchange(destination, _source(call), key, arguments)
         return await self._bind(call, command, destination)
@@ -67,7 +72,7 @@ class BindingChanges:
     ) -> Created:
         vhost = call.named("vhost")
         await changed(self._line, call, lambda turn: turn.declare(vhost, command))
-        key = key_of(command.routing_key, command.arguments)
+        key = properties_key(command.routing_key, command.arguments)
         # Relative to the path of the request, as RabbitMQ says it.
         name = quote(destination, safe="", errors="surrogateescape")
         return Created(True, f"{name}/{quote(key, safe='~')}")
@@ -88,7 +93,7 @@ class BindingChanges:
         return NO_CONTENT
 
     async def unbind_exchange(self, call: ApiRequest) -> object:
-        name = exchange_called(call.named("destination"))
+        name = exchange_name(call.named("destination"))
 
         def unbind(turn: ChangeTurn) -> None:
             vhost = turn.principal(call.named("vhost")).vhost
@@ -104,24 +109,17 @@ class BindingChanges:
 
 
 def _source(call: ApiRequest) -> str:
-    return exchange_called(call.named("source"))
+    return exchange_name(call.named("source"))
 
 
 def _asked(call: ApiRequest) -> tuple[str, dict[str, object]]:
-    key = text_of(call.body, "routing_key")
-    if len(key.encode(errors="surrogateescape")) > KEY_BYTES_MAX:
-        raise Problem(400, f"'routing_key' is longer than {KEY_BYTES_MAX} bytes")
-    return key, arguments_in(call.body)
-
-
-# A routing key travels as a short string.
-KEY_BYTES_MAX: Final = 255
+    return routing_key_in(call.body), arguments_in(call.body)
 
 
 def _found(call: ApiRequest, vhost: VirtualHost, arriving: list[Binding]) -> Binding:
     source = vhost.exchange(_source(call))
     key = call.named("properties_key")
-    for binding in arriving:
-        if binding.source is source and means(key, binding):
-            return binding
-    raise Problem(404, f"no such binding from exchange '{source.name}' in vhost '{vhost.name}'")
+    found = find_meant(key, [binding for binding in arriving if binding.source is source])
+    if found is None:
+        raise Problem(404, f"no such binding from exchange '{source.name}' in vhost '{vhost.name}'")
+    return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
+from penstock.server.http.api.binding_keys import exchange_name, find_meant
 from penstock.server.http.api.binding_rows import (
     BINDING_SCHEMA,
     BindingRecord,
     DefaultBindingRecord,
-    exchange_name,
 )
 from penstock.server.http.api.operation import Operation, RecordList
 from penstock.server.http.api.visibility import (
@@ -89,10 +89,10 @@ class BindingPages:
 
     async def one(self, call: ApiRequest) -> object:
         key = call.named("properties")
-        for record in await self._between(call):
-            if record.is_named(key):
-                return record.row()
-        raise not_found("binding", key)
+        record = find_meant(key, await self._between(call))
+        if record is None:
+            raise not_found("binding", key)
+        return record.row()
 
     async def _between(self, call: ApiRequest) -> list[AnyBinding]:
         vhost, source = call.named("vhost"), exchange_name(call.named("exchange"))

@@ -1,15 +1,12 @@
-"""Rows of bindings, under RabbitMQ's names, and the key by which a path names one of them."""
+"""Rows of bindings, under RabbitMQ's names."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote_plus
 
-from penstock.broker.access.permissions import DEFAULT_EXCHANGE_ALIAS
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
 from penstock.broker.definitions.exporting import exported_table
+from penstock.server.http.api.binding_keys import properties_key
 from penstock.server.http.api.schema import TABLE, TEXT, one_of
 from penstock.server.http.api.stats import row_schema
 
@@ -28,34 +25,6 @@ BINDING_SCHEMA = row_schema(
         "vhost": TEXT,
     }
 )
-# Of a binding without a routing key, and between a routing key and what tells arguments apart.
-_MARK: Final = "~"
-_HASH_OCTETS: Final = 6
-
-
-def exchange_name(said: str) -> str:
-    """What a path says of the default exchange, which has no name."""
-    return DEFAULT_EXCHANGE if said == DEFAULT_EXCHANGE_ALIAS else said
-
-
-def properties_key(routing_key: str, arguments: dict[str, object]) -> str:
-    """Tells bindings between the same exchange and destination apart. Without arguments it is
-    RabbitMQ's; with some, what comes after the mark differs.
-    """
-    quoted = quote_plus(routing_key, errors="surrogateescape").replace(_MARK, "%7E")
-    if not arguments:
-        return quoted or _MARK
-    # The representation tells 1 from 1.0 and true.
-    told = repr(sorted(arguments.items(), key=lambda item: item[0]))
-    digest = hashlib.sha256(told.encode(errors="surrogateescape")).digest()[:_HASH_OCTETS]
-    return f"{quoted}{_MARK}{base64.urlsafe_b64encode(digest).decode()}"
-
-
-def is_meant(key: str, routing_key: str, arguments: dict[str, object]) -> bool:
-    """Whether a path with this key means such a binding. A client may have encoded the routing key
-    once less than it was given.
-    """
-    return key == properties_key(routing_key, arguments) or (not arguments and key == routing_key)
 
 
 class BindingRecord:
@@ -72,8 +41,13 @@ class BindingRecord:
         """A list of bindings is filtered by where they begin."""
         return self._binding.source.name
 
-    def is_named(self, key: str) -> bool:
-        return is_meant(key, self._binding.routing_key, self._binding.arguments)
+    @property
+    def routing_key(self) -> str:
+        return self._binding.routing_key
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        return self._binding.arguments
 
     def row(self) -> Row:
         binding = self._binding
@@ -99,8 +73,13 @@ class DefaultBindingRecord:
         self._vhost = vhost
         self._queue = queue
 
-    def is_named(self, key: str) -> bool:
-        return is_meant(key, self._queue, {})
+    @property
+    def routing_key(self) -> str:
+        return self._queue
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        return {}
 
     def row(self) -> Row:
         return {

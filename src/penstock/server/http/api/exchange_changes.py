@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.names import without_line_breaks
 from penstock.broker.topology import DeclareExchange, DeleteExchange
-from penstock.server.http.api.binding_keys import exchange_called
+from penstock.server.http.api.binding_keys import exchange_name
 from penstock.server.http.api.changes import changed
 from penstock.server.http.api.operation import NO_CONTENT, Created, Operation, Query
 from penstock.server.http.api.schema import (
@@ -59,7 +59,7 @@ class ExchangeChanges:
         vhost = call.named("vhost")
         body = call.body
         command = DeclareExchange(
-            exchange_called(without_line_breaks(call.named("name"))),
+            exchange_name(without_line_breaks(call.named("name"))),
             text_of(body, "type", "direct"),
             flag_in(body, "durable"),
             flag_in(body, "auto_delete"),
@@ -75,7 +75,7 @@ class ExchangeChanges:
         return await changed(self._line, call, declare)
 
     async def delete(self, call: ApiRequest) -> object:
-        vhost, name = call.named("vhost"), exchange_called(call.named("name"))
+        vhost, name = call.named("vhost"), exchange_name(call.named("name"))
         command = DeleteExchange(name, call.is_asked("if-unused"))
 
         def delete(turn: ChangeTurn) -> None:

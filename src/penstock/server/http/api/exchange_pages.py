@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.definitions.exporting import exported_table
-from penstock.server.http.api.binding_rows import exchange_name
+from penstock.server.http.api.binding_keys import exchange_name
 from penstock.server.http.api.operation import Operation, RecordList
 from penstock.server.http.api.queue_rows import PolicyChoice
 from penstock.server.http.api.schema import BOOLEAN, TABLE, TEXT, Schema, list_of

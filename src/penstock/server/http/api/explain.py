@@ -11,12 +11,17 @@ from penstock.broker.access.permissions import (
     ResourceKind,
 )
 from penstock.broker.publishing.explain import Explanation
-from penstock.server.http.api.message_properties import NAME_BYTES_MAX, properties_in
+from penstock.server.http.api.binding_keys import exchange_name
+from penstock.server.http.api.message_properties import (
+    check_names,
+    properties_in,
+    short_text,
+)
 from penstock.server.http.api.message_rows import plain
 from penstock.server.http.api.operation import ADMINISTRATOR, Operation
 from penstock.server.http.api.schema import BOOLEAN, COUNT, TABLE, TEXT, list_of, object_of, one_of
 from penstock.server.http.problems import Problem
-from penstock.server.http.request_parts import NUMBER_MAX, is_writable
+from penstock.server.http.request_parts import NUMBER_MAX
 from penstock.server.http.vhost_access import enter
 
 if TYPE_CHECKING:
@@ -134,6 +139,7 @@ def _request_of(call: ApiRequest) -> ExplainRequest:
         if "headers" in table:
             raise Problem(400, "'headers' stand beside the properties or in them, not both")
         table["headers"] = _table(body, "headers")
+    check_names(table)
     size = body.get("payload_bytes", 0)
     if not isinstance(size, int) or size > NUMBER_MAX:
         raise Problem(400, "'payload_bytes' is too large a number")
@@ -141,7 +147,7 @@ def _request_of(call: ApiRequest) -> ExplainRequest:
     return ExplainRequest(
         call.named("vhost"),
         call.caller.name,
-        "" if exchange == DEFAULT_EXCHANGE_ALIAS else exchange,
+        exchange_name(exchange),
         _text(body, "routing_key"),
         properties_in(table, size),
         size,
@@ -156,14 +162,7 @@ def _table(body: Row, key: str) -> Row:
 
 
 def _text(body: Row, key: str) -> str:
-    value = body.get(key, "")
-    if (
-        not isinstance(value, str)
-        or not is_writable(value)
-        or len(value.encode(errors="surrogateescape")) > NAME_BYTES_MAX
-    ):
-        raise Problem(400, f"'{key}' must be a text of at most {NAME_BYTES_MAX} bytes")
-    return value
+    return short_text(f"'{key}'", body.get(key, ""))
 
 
 def _explained(node: Node, request: ExplainRequest) -> Generator[None, None, Row]:

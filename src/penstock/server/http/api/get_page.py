@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from penstock.broker.errors import NotImplementedHere
 from penstock.dialects.amqp091.consume import DELIVERY_COUNT
 from penstock.dialects.amqp091.properties import properties_of
-from penstock.server.http.api.basic_properties import properties_as_json
 from penstock.server.http.api.changes import changed
+from penstock.server.http.api.message_properties import properties_row
 from penstock.server.http.api.operation import Operation
 from penstock.server.http.api.schema import (
     BOOLEAN,
@@ -185,7 +185,7 @@ def _row(gotten: Gotten, is_base64: bool, length: int) -> dict[str, object]:
         "exchange": gotten.exchange,
         "routing_key": gotten.routing_key,
         "message_count": gotten.message_count,
-        "properties": properties_as_json(gotten.header),
+        "properties": properties_row(gotten.header),
         "payload": payload,
         "payload_encoding": encoding,
     }

@@ -1,4 +1,4 @@
-"""A message as JSON, with the names that RabbitMQ's `get` has for its parts."""
+"""A body and values of headers as JSON, with the names that RabbitMQ's `get` has for its parts."""
 
 from __future__ import annotations
 
@@ -7,33 +7,8 @@ import json
 import math
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-from penstock.dialects.amqp091.properties import properties_of
-from penstock.formats.octets import Malformed
-from penstock.wire.amqp091.content import decode_properties
-
-if TYPE_CHECKING:
-    from penstock.broker.message import Message
 
 Row = dict[str, object]
-
-# Properties by RabbitMQ's names, and by our own where these differ.
-_NAMES: Final = (
-    ("content_type", "content_type"),
-    ("content_encoding", "content_encoding"),
-    ("delivery_mode", "delivery_mode"),
-    ("priority", "priority"),
-    ("correlation_id", "correlation_id"),
-    ("reply_to", "reply_to"),
-    ("expiration", "expiration"),
-    ("message_id", "message_id"),
-    ("timestamp", "timestamp"),
-    ("type", "type_"),
-    ("user_id", "user_id"),
-    ("app_id", "app_id"),
-    ("cluster_id", "cluster_id"),
-)
 
 
 class BodyForm(Enum):
@@ -45,23 +20,6 @@ class BodyForm(Enum):
     JSON = "json"
     BASE64 = "base64"
     NONE = "none"
-
-
-def properties_row(message: Message) -> Row:
-    """Of a message as a consumer of AMQP 0-9-1 gets it."""
-    try:
-        properties = decode_properties(properties_of(message).header)
-    except Malformed:
-        # Stored by an earlier version: a text that is not UTF-8.
-        return {}
-    row: Row = {}
-    for name, attribute in _NAMES:
-        value = getattr(properties, attribute)
-        if value is not None:
-            row[name] = value
-    if properties.headers:
-        row["headers"] = plain(properties.headers)
-    return row
 
 
 def payload_row(body: bytes, form: BodyForm, size: int) -> Row:

@@ -12,7 +12,9 @@ from penstock.broker.queues.message_queue import NO_AGE
 from penstock.broker.queues.peek import Peek, PeekAtHeld, PeekPlace
 from penstock.broker.selectors.selector import Selector
 from penstock.broker.topology import NO_CONNECTION
-from penstock.server.http.api.message_rows import BodyForm, Row, payload_row, properties_row
+from penstock.dialects.amqp091.properties import properties_of
+from penstock.server.http.api.message_properties import properties_row
+from penstock.server.http.api.message_rows import BodyForm, Row, payload_row
 from penstock.server.http.api.operation import Operation, Query
 from penstock.server.http.api.schema import (
     ANYTHING,
@@ -151,7 +153,7 @@ class PeekPages:
             ) from None
         messages: list[Row] = []
         for row, message, body, size in looked.rows:
-            row["properties"] = properties_row(message)
+            row["properties"] = properties_row(properties_of(message).header)
             row.update(payload_row(body, request.form, size))
             messages.append(row)
         return {

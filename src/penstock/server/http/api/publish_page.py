@@ -19,10 +19,9 @@ from penstock.broker.message import NOBODY, Address, Message, Publisher
 from penstock.broker.publishing.publish import Outcome, publish
 from penstock.broker.publishing.target import resolve_target
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, is_direct_reply
-from penstock.server.http.api.basic_properties import properties_from
-from penstock.server.http.api.binding_changes import KEY_BYTES_MAX
-from penstock.server.http.api.binding_keys import exchange_called
+from penstock.server.http.api.binding_keys import exchange_name, routing_key_in
 from penstock.server.http.api.changes import changed
+from penstock.server.http.api.message_properties import properties_in
 from penstock.server.http.api.operation import Operation
 from penstock.server.http.api.schema import BOOLEAN, TABLE, TEXT, object_of, text_of
 from penstock.server.http.problems import Problem
@@ -66,7 +65,7 @@ class PublishPage:
     async def publish(self, call: ApiRequest) -> object:
         vhost = call.named("vhost")
         wanted = await run_in_threadpool(
-            WantedPublish, exchange_called(call.named("name")), call.body
+            WantedPublish, exchange_name(call.named("name")), call.body
         )
         outcome = await changed(self._line, call, lambda turn: wanted.run(turn, vhost))
         receipt = wanted.receipt
@@ -103,14 +102,11 @@ class WantedPublish:
     """One publish: decoded by the HTTP server, run on the broker's loop. Held by its request."""
 
     def __init__(self, exchange: str, body: dict[str, object]) -> None:
-        routing_key = text_of(body, "routing_key")
-        if len(routing_key.encode(errors="surrogateescape")) > KEY_BYTES_MAX:
-            raise Problem(400, f"'routing_key' is longer than {KEY_BYTES_MAX} bytes")
         given = body["properties"]
         assert isinstance(given, dict), "the body was checked"
         self._payload = _payload_in(body)
-        self._properties = properties_from(given, len(self._payload))
-        self._address = Address(exchange, routing_key, b"")
+        self._properties = properties_in(given, len(self._payload))
+        self._address = Address(exchange, routing_key_in(body), b"")
         self.receipt = Receipt()
 
     def run(self, turn: ChangeTurn, vhost: str) -> Outcome:
