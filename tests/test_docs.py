@@ -15,7 +15,7 @@ import penstock
 from penstock import Broker
 from penstock.cli.main import COMMANDS
 from penstock.server.config_file import ConfigurationFile, read_configuration
-from penstock.server.launch import ServerConfiguration
+from penstock.server.server_configuration import ServerConfiguration
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "penstock"

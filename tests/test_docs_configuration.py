@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from penstock.server.config_environment import TABLES, variable_of
 from penstock.server.config_file import ConfigurationFile, read_configuration
 from penstock.server.configuration_changes import PLACES, RELOADED
-from penstock.server.launch import ServerConfiguration
+from penstock.server.server_configuration import ServerConfiguration
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "CONFIGURATION.md"

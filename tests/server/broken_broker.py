@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 from penstock.server.http.settings import HttpConfiguration
-from penstock.server.launch import Running, ServerConfiguration, serve
+from penstock.server.launch import serve
+from penstock.server.running import Running
+from penstock.server.server_configuration import ServerConfiguration
 from tests.server.defects import BrokenAnswer
 
 # More ticks than the broker will try.

@@ -11,7 +11,7 @@ from penstock.server.config_file import (
     ConfigurationFile,
     read_configuration,
 )
-from penstock.server.launch import ServerConfiguration
+from penstock.server.server_configuration import ServerConfiguration
 
 INTEGER_MAX = 2**63 - 1
 

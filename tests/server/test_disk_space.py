@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from penstock.server.launch import ServerConfiguration, start
+from penstock.server.launch import start
+from penstock.server.server_configuration import ServerConfiguration
 
 # More than any disk has.
 MORE_THAN_THERE_IS = 1 << 60

@@ -21,8 +21,10 @@ from structlog.testing import capture_logs
 
 from penstock import Broker
 from penstock.server.in_process import BrokerFailed
-from penstock.server.launch import BROKEN, Running, ServerConfiguration, start
+from penstock.server.launch import BROKEN, start
+from penstock.server.running import Running
 from penstock.server.server import SWEEP_SECONDS
+from penstock.server.server_configuration import ServerConfiguration
 from tests.behaviour.raw import RawConnection
 from tests.server.defects import (
     BrokenAnswer,

@@ -18,7 +18,9 @@ from penstock.broker.topology import DeclareQueue
 from penstock.dialects.amqp091.commit import PLACED_PER_UNIT, PLAIN_PER_UNIT
 from penstock.dialects.turn import TOPOLOGY_UNITS, TURN_UNITS_MAX
 from penstock.server.http.settings import HttpConfiguration
-from penstock.server.launch import Running, ServerConfiguration, start
+from penstock.server.launch import start
+from penstock.server.running import Running
+from penstock.server.server_configuration import ServerConfiguration
 from tests.behaviour.raw import BODY, RawConnection, frame
 from tests.server.opened import remember
 

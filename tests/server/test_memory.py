@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from penstock.broker.topology import DeclareQueue
-from penstock.server.launch import Running, ServerConfiguration, start
+from penstock.server.launch import start
 from penstock.server.memory import (
     FLOOD_BYTES_MIN,
     HELD_FRACTION,
@@ -23,6 +23,8 @@ from penstock.server.memory import (
     flood_bytes,
     resident_bytes,
 )
+from penstock.server.running import Running
+from penstock.server.server_configuration import ServerConfiguration
 from penstock.wire.amqp091 import methods_generated as m
 from tests.behaviour.raw import BODY, HEADER, RawConnection, frame, header_payload
 from tests.dialects.amqp10.doubles import House as House10

@@ -10,7 +10,9 @@ import pytest
 import uvloop
 from pika import spec
 
-from penstock.server.launch import Running, ServerConfiguration, start
+from penstock.server.launch import start
+from penstock.server.running import Running
+from penstock.server.server_configuration import ServerConfiguration
 from penstock.server.sockets import READ_BYTES_FULL, SocketTransport
 from tests.behaviour.raw import BODY, HEADER, RawConnection, frame, header_payload
 from tests.server.doubles import ReadingTransport

@@ -11,7 +11,7 @@ from penstock.server.log_settings import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from penstock.server.http.settings import HttpConfiguration
-    from penstock.server.launch import ServerConfiguration
+    from penstock.server.server_configuration import ServerConfiguration
     from penstock.server.tls_settings import TlsConfiguration
 
 # Exit code when the data directory is locked, damaged, of another version or not ours.
@@ -255,7 +255,7 @@ def _read(path: Path | None) -> "ServerConfiguration":
     """The environment over the file."""
     from penstock.server.config_environment import variables_in
     from penstock.server.configuration_changes import CannotRead
-    from penstock.server.launch import ServerConfiguration
+    from penstock.server.server_configuration import ServerConfiguration
 
     if path is None and not variables_in(os.environ):
         return ServerConfiguration()

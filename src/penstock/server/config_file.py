@@ -19,10 +19,10 @@ from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.server.config_environment import variable_of, variables_in
 from penstock.server.disk_space import FREE_BYTES_MIN
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
-from penstock.server.launch import ServerConfiguration
 from penstock.server.listening import LOCALHOST
 from penstock.server.log_settings import LogConfiguration
 from penstock.server.offered_mechanisms import Anonymous, MechanismName
+from penstock.server.server_configuration import ServerConfiguration
 from penstock.server.tls_settings import (
     TLS_PORT,
     ClientCertificate,

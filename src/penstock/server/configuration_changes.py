@@ -18,7 +18,8 @@ from penstock.server.memory import default_limit_bytes, flood_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.server.launch import Running, ServerConfiguration
+    from penstock.server.running import Running
+    from penstock.server.server_configuration import ServerConfiguration
     from penstock.server.tls_settings import TlsConfiguration
 
 log = structlog.get_logger()

@@ -36,7 +36,9 @@ from penstock.node.configuration import CONNECTIONS_MAX
 from penstock.node.durable_answer import DurableAnswer
 from penstock.server.faults import FaultyPublishing
 from penstock.server.http.settings import HttpConfiguration
-from penstock.server.launch import Running, ServerConfiguration, start
+from penstock.server.launch import start
+from penstock.server.running import Running
+from penstock.server.server_configuration import ServerConfiguration
 from penstock.server.tls_settings import TlsConfiguration
 from penstock.server.world.entropy import MachineEntropy
 from penstock.wire.amqp091.limits import Limits
