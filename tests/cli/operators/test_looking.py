@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel as Channel
 
 from penstock.cli.administering.tables import width_of
 from tests.cli.operator_process import Operator
@@ -36,13 +37,10 @@ def operator(facts: dict[str, str], tmp_path: Path) -> Operator:
 
 
 @pytest.fixture
-def channel(facts: dict[str, str]) -> Iterator[pika.adapters.blocking_connection.BlockingChannel]:
+def channel(facts: dict[str, str]) -> Iterator[Channel]:
     parameters = pika.ConnectionParameters("127.0.0.1", amqp_port(facts))
     with pika.BlockingConnection(parameters) as connection:
         yield connection.channel()
-
-
-Channel = pika.adapters.blocking_connection.BlockingChannel
 
 
 def test_a_healthy_broker_is_healthy(operator: Operator) -> None:

@@ -136,7 +136,7 @@ class Given:
         )
 
 
-class Session:
+class OperatorSession:
     """Held by one call of a command."""
 
     def __init__(self, given: Given, out: TextIO | None = None) -> None:
@@ -298,7 +298,7 @@ def _given(values: dict[str, object]) -> Given:
 
 def _run(function: Callable[..., None], given: Given, values: dict[str, object]) -> None:
     try:
-        session = Session(given)
+        session = OperatorSession(given)
         try:
             function(session, **values)
         finally:

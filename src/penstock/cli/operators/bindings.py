@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.administering.arguments import DEFAULT_EXCHANGE, Arguments, table_of
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, Row, column
 
 _COLUMNS = (
@@ -25,7 +25,7 @@ ToExchange = Annotated[
 
 
 def list_all(
-    session: Session,
+    session: OperatorSession,
     all_bindings: Annotated[
         bool, typer.Option("--all", help="Also those of the default exchange.")
     ] = False,
@@ -51,7 +51,7 @@ app = listing_group(list_all, has_vhost=True)
 @app.command("add")
 @operator(has_vhost=True)
 def add(
-    session: Session,
+    session: OperatorSession,
     source: Annotated[str, typer.Argument(help="Exchange.")],
     destination: Annotated[str, typer.Argument(help="Queue, or exchange with --to-exchange.")],
     key: Key = "",
@@ -76,7 +76,7 @@ def add(
 @app.command("delete")
 @operator(has_vhost=True)
 def delete(
-    session: Session,
+    session: OperatorSession,
     source: Annotated[str, typer.Argument(help="Exchange.")],
     destination: Annotated[str, typer.Argument(help="Queue, or exchange with --to-exchange.")],
     key: Key = "",

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from penstock.cli.administering.completing import OptionalConnectionName
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 
 
 @operator()
 def command(
-    session: Session,
+    session: OperatorSession,
     name: OptionalConnectionName = None,
     of_user: Annotated[
         str | None, typer.Option(help="All connections of this user.", metavar="USER")

@@ -1,7 +1,7 @@
 """`penstock connections`: list connections."""
 
 from penstock.cli.administering.figures import rate_text
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, Row, column, found, number
 
 _COLUMNS = (
@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 @operator(has_vhost=True)
-def command(session: Session) -> None:
+def command(session: OperatorSession) -> None:
     """List connections. `penstock close` closes one.
 
     Examples:
@@ -32,7 +32,7 @@ def command(session: Session) -> None:
     session.show_table(_COLUMNS, lambda: _rows(session))
 
 
-def _rows(session: Session) -> list[Row]:
+def _rows(session: OperatorSession) -> list[Row]:
     if session.asked_vhost:
         return session.api.rows("vhosts", session.asked_vhost, "connections")
     return session.api.rows("connections")

@@ -1,6 +1,6 @@
 """`penstock consumers`: list consumers."""
 
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import column, number
 
 _COLUMNS = (
@@ -17,7 +17,7 @@ _COLUMNS = (
 
 
 @operator(has_vhost=True)
-def command(session: Session) -> None:
+def command(session: OperatorSession) -> None:
     """List consumers.
 
     Examples:

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.administering.arguments import Confirmed, confirm
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row, column, number
 from penstock.cli.operators.streams import stream_rows
 
@@ -20,7 +20,7 @@ _COLUMNS = (
 
 
 def list_all(
-    session: Session,
+    session: OperatorSession,
     stream: Annotated[
         str | None, typer.Option(help="Only those of this stream.", metavar="NAME")
     ] = None,
@@ -39,7 +39,7 @@ def list_all(
 app = listing_group(list_all, has_vhost=True)
 
 
-def _rows(session: Session, wanted: str | None) -> list[Row]:
+def _rows(session: OperatorSession, wanted: str | None) -> list[Row]:
     rows: list[Row] = []
     for stream in stream_rows(session):
         if stream.get("kind") != "stream" or wanted not in {None, stream["name"]}:
@@ -56,7 +56,7 @@ def _rows(session: Session, wanted: str | None) -> list[Row]:
 @app.command("set")
 @operator(has_vhost=True)
 def set_cursor(
-    session: Session,
+    session: OperatorSession,
     stream: str,
     cursor: str,
     offset: Annotated[int, typer.Argument(help="Where its reader continues.", min=0)],
@@ -73,7 +73,7 @@ def set_cursor(
 
 @app.command("delete")
 @operator(has_vhost=True)
-def delete(session: Session, stream: str, cursor: str, yes: Confirmed = False) -> None:
+def delete(session: OperatorSession, stream: str, cursor: str, yes: Confirmed = False) -> None:
     """Delete a cursor: its reader begins anew.
 
     Example:

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.administering.arguments import text_of_file
 from penstock.cli.administering.progress import Progress
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.examples import shows_examples
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -32,7 +32,7 @@ def definitions() -> None:
 @app.command("export")
 @operator(has_vhost=True)
 def export(
-    session: Session,
+    session: OperatorSession,
     file: Annotated[
         Path, typer.Argument(help="File to write, readable by its owner; - is standard output.")
     ] = Path("-"),
@@ -60,7 +60,7 @@ def export(
 @app.command("import")
 @operator(has_vhost=True)
 def import_file(
-    session: Session,
+    session: OperatorSession,
     file: Annotated[Path, typer.Argument(help="File to read; - is standard input.")],
 ) -> None:
     """Import definitions: all of them, or none if one is refused.

@@ -7,7 +7,7 @@ import typer
 from penstock.cli.administering.arguments import Arguments, Confirmed, confirm, table_of
 from penstock.cli.administering.completing import ExchangeName
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, column
 
 _COLUMNS = (
@@ -22,7 +22,7 @@ _COLUMNS = (
 )
 
 
-def list_all(session: Session) -> None:
+def list_all(session: OperatorSession) -> None:
     """List exchanges; with a verb, declare or delete one.
 
     Examples:
@@ -41,7 +41,7 @@ app = listing_group(list_all, has_vhost=True)
 @app.command("declare")
 @operator(has_vhost=True)
 def declare(
-    session: Session,
+    session: OperatorSession,
     name: str,
     kind: Annotated[
         str, typer.Option("--type", help="direct, fanout, topic, headers, ...", metavar="TYPE")
@@ -78,7 +78,7 @@ def declare(
 @app.command("delete")
 @operator(has_vhost=True)
 def delete(
-    session: Session,
+    session: OperatorSession,
     name: ExchangeName,
     if_unused: Annotated[
         bool, typer.Option("--if-unused", help="Only if nothing is bound to it.")

@@ -5,13 +5,13 @@ from typing import Annotated
 import typer
 
 from penstock.cli.administering.arguments import table_of
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row, found, shown, visible
 
 
 @operator(has_vhost=True)
 def command(
-    session: Session,
+    session: OperatorSession,
     exchange: Annotated[str, typer.Argument(help="Exchange; '' is the default one.")],
     routing_key: Annotated[str, typer.Argument(help="Routing key.")] = "",
     header: Annotated[

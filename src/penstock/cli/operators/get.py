@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.administering.completing import QueueName
 from penstock.cli.administering.messages import message_lines
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row
 
 _REMOVES = "ack_requeue_false"
@@ -16,7 +16,7 @@ _REJECTS = "reject_requeue_false"
 
 @operator(has_vhost=True)
 def command(
-    session: Session,
+    session: OperatorSession,
     queue: QueueName,
     count: Annotated[int, typer.Option("--count", "-n", help="Messages.", min=1, max=1000)] = 1,
     requeue: Annotated[

@@ -7,7 +7,7 @@ import typer
 from penstock.cli.administering.arguments import Confirmed, confirm
 from penstock.cli.administering.figures import size_text
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, Row, column, number
 
 _COLUMNS = (
@@ -23,7 +23,7 @@ _COLUMNS = (
 Number = Annotated[int, typer.Argument(help="Number of the lease.")]
 
 
-def list_all(session: Session) -> None:
+def list_all(session: OperatorSession) -> None:
     """List leases; with a verb, settle or return one.
 
     Examples:
@@ -38,7 +38,7 @@ def list_all(session: Session) -> None:
 app = listing_group(list_all, has_vhost=True)
 
 
-def _rows(session: Session) -> list[Row]:
+def _rows(session: OperatorSession) -> list[Row]:
     rows: list[Row] = []
     for vhost in session.vhosts():
         leases = session.api.row("leases", vhost).get("leases")
@@ -50,7 +50,7 @@ def _rows(session: Session) -> list[Row]:
 @app.command("settle")
 @operator(has_vhost=True)
 def settle(
-    session: Session, queue: str, owner: str, number: Number, yes: Confirmed = False
+    session: OperatorSession, queue: str, owner: str, number: Number, yes: Confirmed = False
 ) -> None:
     """Settle a lease and all before it: their messages are gone.
 
@@ -66,7 +66,7 @@ def settle(
 
 @app.command("return")
 @operator(has_vhost=True)
-def give_back(session: Session, queue: str, owner: str, number: Number) -> None:
+def give_back(session: OperatorSession, queue: str, owner: str, number: Number) -> None:
     """Return the messages of a lease to their queue.
 
     Example:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row, column, number
 
 _COLUMNS = (
@@ -28,7 +28,7 @@ Limit = Annotated[
 ]
 
 
-def list_all(session: Session) -> None:
+def list_all(session: OperatorSession) -> None:
     """List the limits of virtual hosts and users; with a verb, change them.
 
     Examples:
@@ -44,7 +44,7 @@ def list_all(session: Session) -> None:
 app = listing_group(list_all)
 
 
-def _rows(session: Session) -> list[Row]:
+def _rows(session: OperatorSession) -> list[Row]:
     rows: list[Row] = []
     for kind, path in (("vhost", "vhost-limits"), ("user", "user-limits")):
         for row in session.api.rows(path):
@@ -64,7 +64,7 @@ def _owner(user: str | None, vhost: str | None) -> tuple[str, str]:
 @app.command("set")
 @operator()
 def set_limit(
-    session: Session,
+    session: OperatorSession,
     limit: Limit,
     value: Annotated[int, typer.Argument(help="0 forbids all.")],
     of_user: OfUser = None,
@@ -84,7 +84,9 @@ def set_limit(
 
 @app.command("clear")
 @operator()
-def clear(session: Session, limit: Limit, of_user: OfUser = None, of_vhost: OfVhost = None) -> None:
+def clear(
+    session: OperatorSession, limit: Limit, of_user: OfUser = None, of_vhost: OfVhost = None
+) -> None:
     """Clear a limit.
 
     Example:

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.server.log_settings import LogLevel
 
 
 @operator()
 def command(
-    session: Session,
+    session: OperatorSession,
     level: Annotated[LogLevel | None, typer.Argument(help="The least severe level.")] = None,
 ) -> None:
     """Show the log level, or set it until the broker stops or reloads another level.

@@ -8,7 +8,7 @@ import typer
 from penstock.cli.administering.completing import OptionalQueueName, QueueName
 from penstock.cli.administering.exit_codes import REFUSED
 from penstock.cli.administering.progress import Progress
-from penstock.cli.administering.session import Session, fail, operator
+from penstock.cli.administering.session import OperatorSession, fail, operator
 from penstock.cli.administering.tables import Row
 
 # How long one request waits, so that a person sees how far the move is.
@@ -19,7 +19,7 @@ _DONE: Final = "done"
 
 @operator(has_vhost=True)
 def command(
-    session: Session,
+    session: OperatorSession,
     source: QueueName,
     destination: OptionalQueueName = None,
     exchange: Annotated[
@@ -68,7 +68,7 @@ def _answer(answer: object) -> Row:
     return answer if isinstance(answer, dict) else {}
 
 
-def _waited(session: Session, path: tuple[str, ...], move: Row) -> Row:
+def _waited(session: OperatorSession, path: tuple[str, ...], move: Row) -> Row:
     progress = Progress(not session.is_json)
     try:
         while move.get("state") == _RUNNING:
@@ -82,7 +82,7 @@ def _waited(session: Session, path: tuple[str, ...], move: Row) -> Row:
     return move
 
 
-def _tell(session: Session, move: Row, is_copy: bool) -> None:
+def _tell(session: OperatorSession, move: Row, is_copy: bool) -> None:
     verb = "copied" if is_copy else "moved"
     state = move.get("state")
     if state == _RUNNING:

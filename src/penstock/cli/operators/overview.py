@@ -1,12 +1,12 @@
 """`penstock overview`: the figures of the whole broker."""
 
 from penstock.cli.administering.figures import rate_text
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row, found
 
 
 @operator()
-def command(session: Session) -> None:
+def command(session: OperatorSession) -> None:
     """Show how many queues, connections and messages there are, and the rates.
 
     Examples:

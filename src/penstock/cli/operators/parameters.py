@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.administering.arguments import value_of
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import column
 
 _COLUMNS = (
@@ -21,7 +21,7 @@ Value = Annotated[str, typer.Argument(help="JSON, or else a string.")]
 
 
 def list_all(
-    session: Session,
+    session: OperatorSession,
     component: Annotated[
         str | None, typer.Option(help="Only those of this component.", metavar="NAME")
     ] = None,
@@ -59,7 +59,7 @@ app = listing_group(list_all, has_vhost=True)
 
 @app.command("set")
 @operator(has_vhost=True)
-def set_parameter(session: Session, component: str, name: str, value: Value) -> None:
+def set_parameter(session: OperatorSession, component: str, name: str, value: Value) -> None:
     """Set a parameter of a component in a virtual host.
 
     Example:
@@ -72,7 +72,7 @@ def set_parameter(session: Session, component: str, name: str, value: Value) -> 
 
 @app.command("clear")
 @operator(has_vhost=True)
-def clear(session: Session, component: str, name: str) -> None:
+def clear(session: OperatorSession, component: str, name: str) -> None:
     """Clear a parameter of a component.
 
     Example:
@@ -85,7 +85,7 @@ def clear(session: Session, component: str, name: str) -> None:
 
 @app.command("set-global")
 @operator()
-def set_global(session: Session, name: str, value: Value) -> None:
+def set_global(session: OperatorSession, name: str, value: Value) -> None:
     """Set a parameter of the whole broker.
 
     Example:
@@ -98,7 +98,7 @@ def set_global(session: Session, name: str, value: Value) -> None:
 
 @app.command("clear-global")
 @operator()
-def clear_global(session: Session, name: str) -> None:
+def clear_global(session: OperatorSession, name: str) -> None:
     """Clear a parameter of the whole broker.
 
     Example:

@@ -7,10 +7,10 @@ import typer
 
 from penstock.cli.administering.completing import QueueName
 from penstock.cli.administering.messages import message_lines
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 
 
-class BodyForm(Enum):
+class ShownBody(Enum):
     TEXT = "text"
     JSON = "json"
     BASE64 = "base64"
@@ -19,7 +19,7 @@ class BodyForm(Enum):
 
 @operator(has_vhost=True)
 def command(
-    session: Session,
+    session: OperatorSession,
     queue: QueueName,
     count: Annotated[int, typer.Option("--count", "-n", help="Messages.", min=1, max=1000)] = 10,
     offset: Annotated[
@@ -32,7 +32,7 @@ def command(
     unacked: Annotated[
         bool, typer.Option("--unacked", help="Those that consumers hold, instead.")
     ] = False,
-    body: Annotated[BodyForm, typer.Option(help="How bodies are shown.")] = BodyForm.TEXT,
+    body: Annotated[ShownBody, typer.Option(help="How bodies are shown.")] = ShownBody.TEXT,
     body_bytes: Annotated[int | None, typer.Option(help="At most so much of a body.")] = None,
 ) -> None:
     """Look at messages of a queue. Order, redelivered flags and expiry stay as they are.

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.administering.completing import UserName
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row, column
 
 _COLUMNS = (
@@ -28,7 +28,7 @@ Pattern = Annotated[str, typer.Argument(help="Regular expression; '.*' is everyt
 
 
 def list_all(
-    session: Session,
+    session: OperatorSession,
     of_user: Annotated[
         str | None, typer.Option("--of", help="Only those of this user.", metavar="USER")
     ] = None,
@@ -50,7 +50,7 @@ def list_all(
 app = listing_group(list_all, has_vhost=True)
 
 
-def _rows(session: Session, kind: str, user: str | None) -> list[Row]:
+def _rows(session: OperatorSession, kind: str, user: str | None) -> list[Row]:
     rows = session.api.rows(kind) if user is None else session.api.rows("users", user, kind)
     return [row for row in rows if session.asked_vhost in {"", row.get("vhost")}]
 
@@ -58,7 +58,7 @@ def _rows(session: Session, kind: str, user: str | None) -> list[Row]:
 @app.command("topics")
 @operator(has_vhost=True)
 def list_topics(
-    session: Session,
+    session: OperatorSession,
     of_user: Annotated[
         str | None, typer.Option("--of", help="Only those of this user.", metavar="USER")
     ] = None,
@@ -75,7 +75,7 @@ def list_topics(
 @app.command("set")
 @operator(has_vhost=True)
 def set_permissions(
-    session: Session, name: UserName, configure: Pattern, write: Pattern, read: Pattern
+    session: OperatorSession, name: UserName, configure: Pattern, write: Pattern, read: Pattern
 ) -> None:
     """Set what a user may configure, write and read in a virtual host.
 
@@ -93,7 +93,7 @@ def set_permissions(
 
 @app.command("clear")
 @operator(has_vhost=True)
-def clear(session: Session, name: UserName) -> None:
+def clear(session: OperatorSession, name: UserName) -> None:
     """Clear a user's permissions in a virtual host, who can then no longer connect to it.
 
     Example:
@@ -109,7 +109,7 @@ def clear(session: Session, name: UserName) -> None:
 @app.command("topic-set")
 @operator(has_vhost=True)
 def topic_set(
-    session: Session,
+    session: OperatorSession,
     name: UserName,
     exchange: Annotated[str, typer.Argument(help="A topic exchange.")],
     write: Pattern,
@@ -128,7 +128,7 @@ def topic_set(
 
 @app.command("topic-clear")
 @operator(has_vhost=True)
-def topic_clear(session: Session, name: UserName) -> None:
+def topic_clear(session: OperatorSession, name: UserName) -> None:
     """Clear a user's topic permissions in a virtual host, for all exchanges.
 
     Example:

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.administering.arguments import object_or_pairs
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import column, number
 
 _COLUMNS = (
@@ -27,7 +27,7 @@ def _kind(is_operator: bool) -> str:
     return "operator-policies" if is_operator else "policies"
 
 
-def list_all(session: Session, is_operator: Operator = False) -> None:
+def list_all(session: OperatorSession, is_operator: Operator = False) -> None:
     """List policies; with a verb, change them.
 
     Examples:
@@ -46,7 +46,7 @@ app = listing_group(list_all, has_vhost=True)
 @app.command("set")
 @operator(has_vhost=True)
 def set_policy(
-    session: Session,
+    session: OperatorSession,
     name: str,
     pattern: Annotated[str, typer.Argument(help="Regular expression for names.")],
     definition: Annotated[
@@ -79,7 +79,7 @@ def set_policy(
 
 @app.command("clear")
 @operator(has_vhost=True)
-def clear(session: Session, name: str, is_operator: Operator = False) -> None:
+def clear(session: OperatorSession, name: str, is_operator: Operator = False) -> None:
     """Clear a policy.
 
     Examples:

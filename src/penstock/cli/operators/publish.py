@@ -9,13 +9,13 @@ import typer
 
 from penstock.cli.administering.arguments import DEFAULT_EXCHANGE, table_of
 from penstock.cli.administering.exit_codes import REFUSED
-from penstock.cli.administering.session import Session, fail, operator
+from penstock.cli.administering.session import OperatorSession, fail, operator
 from penstock.cli.administering.tables import Row
 
 
 @operator(has_vhost=True)
 def command(
-    session: Session,
+    session: OperatorSession,
     exchange: Annotated[str, typer.Argument(help="Exchange; '' is the default one.")],
     routing_key: Annotated[str, typer.Argument(help="Routing key, or the name of a queue.")],
     payload: Annotated[str | None, typer.Argument(help="The body.")] = None,

@@ -2,11 +2,11 @@
 
 from penstock.cli.administering.arguments import Confirmed, confirm
 from penstock.cli.administering.completing import QueueName
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 
 
 @operator(has_vhost=True)
-def command(session: Session, queue: QueueName, yes: Confirmed = False) -> None:
+def command(session: OperatorSession, queue: QueueName, yes: Confirmed = False) -> None:
     """Drop all messages of a queue that are ready; those that consumers hold stay.
 
     Examples:

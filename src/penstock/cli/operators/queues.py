@@ -8,7 +8,7 @@ from penstock.cli.administering.arguments import Arguments, Confirmed, confirm, 
 from penstock.cli.administering.completing import QueueName
 from penstock.cli.administering.figures import duration_text, rate_text, size_text
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, Row, column, found, number
 
 _COLUMNS = (
@@ -34,7 +34,7 @@ def _rate(row: Row, key: str) -> object:
 
 
 def list_all(
-    session: Session,
+    session: OperatorSession,
     name: Annotated[
         str | None, typer.Option(help="Only queues whose name contains this.", metavar="TEXT")
     ] = None,
@@ -68,7 +68,7 @@ app = listing_group(list_all, has_vhost=True)
 
 @app.command("show")
 @operator(has_vhost=True)
-def show(session: Session, name: QueueName) -> None:
+def show(session: OperatorSession, name: QueueName) -> None:
     """Show everything about one queue.
 
     Example:
@@ -83,7 +83,7 @@ def show(session: Session, name: QueueName) -> None:
 @app.command("declare")
 @operator(has_vhost=True)
 def declare(
-    session: Session,
+    session: OperatorSession,
     name: QueueName,
     kind: Annotated[
         str | None, typer.Option("--type", help="classic, quorum or stream.", metavar="TYPE")
@@ -112,7 +112,7 @@ def declare(
 
 @app.command("set")
 @operator(has_vhost=True)
-def set_arguments(session: Session, name: QueueName, argument: Arguments = None) -> None:
+def set_arguments(session: OperatorSession, name: QueueName, argument: Arguments = None) -> None:
     """Change arguments of a queue in place; null removes one.
 
     Examples:
@@ -130,7 +130,7 @@ def set_arguments(session: Session, name: QueueName, argument: Arguments = None)
 @app.command("delete")
 @operator(has_vhost=True)
 def delete(
-    session: Session,
+    session: OperatorSession,
     name: QueueName,
     if_empty: Annotated[
         bool, typer.Option("--if-empty", help="Only if it has no messages.")
@@ -156,7 +156,7 @@ def delete(
 
 @app.command("moves")
 @operator(has_vhost=True)
-def moves(session: Session, name: QueueName) -> None:
+def moves(session: OperatorSession, name: QueueName) -> None:
     """List the moves out of a queue, those in progress and the last ones that ended.
 
     Example:
@@ -180,7 +180,7 @@ def moves(session: Session, name: QueueName) -> None:
 @app.command("cancel-move")
 @operator(has_vhost=True)
 def cancel_move(
-    session: Session,
+    session: OperatorSession,
     name: QueueName,
     move: Annotated[int, typer.Argument(help="Number of the move.", metavar="NUMBER")],
 ) -> None:

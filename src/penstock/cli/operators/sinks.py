@@ -3,7 +3,7 @@
 from penstock.cli.administering.arguments import Confirmed, confirm
 from penstock.cli.administering.figures import duration_text
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, Row, column, number
 
 _COLUMNS = (
@@ -19,7 +19,7 @@ _COLUMNS = (
 )
 
 
-def list_all(session: Session) -> None:
+def list_all(session: OperatorSession) -> None:
     """List sinks; `delete` deletes one.
 
     Examples:
@@ -33,7 +33,7 @@ def list_all(session: Session) -> None:
 app = listing_group(list_all, has_vhost=True)
 
 
-def _rows(session: Session) -> list[Row]:
+def _rows(session: OperatorSession) -> list[Row]:
     rows: list[Row] = []
     for vhost in session.vhosts():
         sinks = session.api.row("sinks", vhost).get("sinks")
@@ -44,7 +44,7 @@ def _rows(session: Session) -> list[Row]:
 
 @app.command("delete")
 @operator(has_vhost=True)
-def delete(session: Session, name: str, yes: Confirmed = False) -> None:
+def delete(session: OperatorSession, name: str, yes: Confirmed = False) -> None:
     """Delete a sink with what is staged; its job could publish old batches again.
 
     Example:

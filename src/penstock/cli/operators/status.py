@@ -4,12 +4,12 @@ import typer
 
 from penstock.cli.administering.exit_codes import REFUSED
 from penstock.cli.administering.figures import duration_text, size_text
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row, found
 
 
 @operator()
-def command(session: Session) -> None:
+def command(session: OperatorSession) -> None:
     """Show whether the broker is healthy, and the alarms.
 
     The exit code is 1 if it is not ready or an alarm is raised, so that scripts can use it.
@@ -32,7 +32,7 @@ def command(session: Session) -> None:
         raise typer.Exit(REFUSED)
 
 
-def _read(session: Session) -> Row:
+def _read(session: OperatorSession) -> Row:
     overview = session.api.row("overview", columns="cluster_name,product_version,object_totals")
     node = (session.api.rows("nodes") or [{}])[0]
     is_ready, reason = session.api.readiness()

@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.administering.figures import size_text
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, Row, column, number
 
 _COLUMNS = (
@@ -20,7 +20,7 @@ _COLUMNS = (
 )
 
 
-def list_all(session: Session) -> None:
+def list_all(session: OperatorSession) -> None:
     """List streams; `show` shows segments and cursors of one.
 
     Examples:
@@ -34,7 +34,7 @@ def list_all(session: Session) -> None:
 app = listing_group(list_all, has_vhost=True)
 
 
-def stream_rows(session: Session) -> list[Row]:
+def stream_rows(session: OperatorSession) -> list[Row]:
     """All streams, those in partitioned ones too."""
     rows: list[Row] = []
     for vhost in session.vhosts():
@@ -49,7 +49,7 @@ def stream_rows(session: Session) -> list[Row]:
 
 @app.command("show")
 @operator(has_vhost=True)
-def show(session: Session, name: Annotated[str, typer.Argument(help="Stream.")]) -> None:
+def show(session: OperatorSession, name: Annotated[str, typer.Argument(help="Stream.")]) -> None:
     """Show offsets, retention, segments and cursors of a stream.
 
     Example:

@@ -7,7 +7,7 @@ import typer
 from penstock.cli.administering.arguments import Confirmed, PasswordFile, confirm, password_from
 from penstock.cli.administering.completing import UserName
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Row, column
 
 _COLUMNS = (
@@ -28,7 +28,7 @@ Tags = Annotated[
 _HASH_KEY = "password_hash"
 
 
-def list_all(session: Session) -> None:
+def list_all(session: OperatorSession) -> None:
     """List users; with a verb, change them.
 
     Examples:
@@ -54,7 +54,7 @@ app = listing_group(list_all)
 @app.command("add")
 @operator()
 def add(
-    session: Session,
+    session: OperatorSession,
     name: str,
     tags: Tags = "",
     password_file: PasswordFile = None,
@@ -87,7 +87,9 @@ def add(
 
 @app.command("password")
 @operator()
-def set_password(session: Session, name: UserName, password_file: PasswordFile = None) -> None:
+def set_password(
+    session: OperatorSession, name: UserName, password_file: PasswordFile = None
+) -> None:
     """Set a user's password. It is asked for, or read from a file or from standard input.
 
     Examples:
@@ -107,7 +109,7 @@ def set_password(session: Session, name: UserName, password_file: PasswordFile =
 @app.command("tags")
 @operator()
 def set_tags(
-    session: Session,
+    session: OperatorSession,
     name: UserName,
     tags: Annotated[str, typer.Argument(help="The new tags, with commas; '' for none.")],
 ) -> None:
@@ -129,7 +131,7 @@ def set_tags(
 
 @app.command("delete")
 @operator()
-def delete(session: Session, name: UserName, yes: Confirmed = False) -> None:
+def delete(session: OperatorSession, name: UserName, yes: Confirmed = False) -> None:
     """Delete a user with the permissions, and close the user's connections.
 
     Example:

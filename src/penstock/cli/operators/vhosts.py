@@ -7,7 +7,7 @@ import typer
 from penstock.cli.administering.arguments import Confirmed, confirm
 from penstock.cli.administering.completing import VhostName
 from penstock.cli.administering.groups import listing_group
-from penstock.cli.administering.session import Session, operator
+from penstock.cli.administering.session import OperatorSession, operator
 from penstock.cli.administering.tables import Column, Row, column, number
 
 _COLUMNS = (
@@ -24,7 +24,7 @@ _COLUMNS = (
 )
 
 
-def list_all(session: Session) -> None:
+def list_all(session: OperatorSession) -> None:
     """List virtual hosts; with a verb, add or delete one.
 
     Examples:
@@ -42,7 +42,7 @@ app = listing_group(list_all)
 @app.command("add")
 @operator()
 def add(
-    session: Session,
+    session: OperatorSession,
     name: str,
     description: Annotated[str | None, typer.Option(help="A text for people.")] = None,
     tags: Annotated[str | None, typer.Option(help="Tags, with commas.")] = None,
@@ -64,7 +64,7 @@ def add(
 
 @app.command("delete")
 @operator()
-def delete(session: Session, name: VhostName, yes: Confirmed = False) -> None:
+def delete(session: OperatorSession, name: VhostName, yes: Confirmed = False) -> None:
     """Delete a virtual host with everything in it, and close its connections.
 
     Example:
