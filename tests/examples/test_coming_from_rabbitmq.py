@@ -306,9 +306,10 @@ def test_a_queue_that_the_new_broker_does_not_have_keeps_its_messages(
         channel.basic_publish("", "unknown", b"stay")
         with served_processes() as served:
             port = served.port("--no-http", "--memory")
+            program = str(ROOT / "examples" / "move_from_rabbitmq.py")
+            command = [program, "--from", rabbitmq.url(), "--to"]
             done = subprocess.run(
-                [sys.executable, str(ROOT / "examples" / "move_from_rabbitmq.py")]
-                + ["--from", rabbitmq.url(), "--to", f"amqp://{HOST}:{port}/%2F", "unknown"],
+                [sys.executable, *command, f"amqp://{HOST}:{port}/%2F", "unknown"],
                 capture_output=True,
                 text=True,
                 timeout=PATIENCE_SECONDS,
