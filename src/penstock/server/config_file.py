@@ -264,6 +264,14 @@ class HttpTable(_Table):
         "They must log in as well",
         reloaded=True,
     )
+    tls_client_crl: str = _file(
+        "a PEM file with the revocation lists of the authorities in `http.tls_client_ca`; a "
+        "certificate on one of them is refused",
+        reloaded=True,
+    )
+    tls_minimum_version: MinimumVersion = _key(
+        "1.2", "the oldest TLS version that is accepted", reloaded=True
+    )
     allowed_hosts: list[str] = _key(
         [],
         "names that clients may use in the `Host` header, in addition to `localhost`, the "
@@ -450,6 +458,8 @@ def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
         certificate=folder / http.tls_certificate if http.tls_certificate else None,
         key=folder / http.tls_key if http.tls_key else None,
         client_authorities=folder / http.tls_client_ca if http.tls_client_ca else None,
+        client_revocations=folder / http.tls_client_crl if http.tls_client_crl else None,
+        minimum_version=http.tls_minimum_version,
         allowed_hosts=tuple(http.allowed_hosts),
         origins=tuple(http.websocket_origins),
         mechanisms=tuple(http.mechanisms),

@@ -63,6 +63,8 @@ PLACES: Final = {
     "http.tls_certificate": "http.certificate",
     "http.tls_key": "http.key",
     "http.tls_client_ca": "http.client_authorities",
+    "http.tls_client_crl": "http.client_revocations",
+    "http.tls_minimum_version": "http.minimum_version",
     "http.allowed_hosts": "http.allowed_hosts",
     "http.websocket_origins": "http.origins",
     "http.mechanisms": "http.mechanisms",
@@ -76,7 +78,13 @@ _AMQP_FILES: Final = (
     "tls.minimum_version",
     "tls.ciphers",
 )
-_HTTP_FILES: Final = ("http.tls_certificate", "http.tls_key", "http.tls_client_ca")
+_HTTP_FILES: Final = (
+    "http.tls_certificate",
+    "http.tls_key",
+    "http.tls_client_ca",
+    "http.tls_client_crl",
+    "http.tls_minimum_version",
+)
 _LIMITS: Final = tuple(key for key in PLACES if key.startswith("limits."))
 _LOG: Final = ("log.level", "log.format")
 _MEMORY: Final = "memory.publishers_wait_above_bytes"

@@ -108,6 +108,8 @@ class Broker:
                 certificate=tls.certificate,
                 key=tls.key,
                 client_authorities=tls.client_authorities,
+                client_revocations=tls.client_revocations,
+                minimum_version=tls.minimum_version,
                 is_port_named=True,
             ),
             anonymous=anonymous,

@@ -12,7 +12,7 @@ import pytest
 from penstock.server.http.settings import HTTP_PORT, HttpConfiguration
 from tests.server.http.asking import GUEST, STREAM, Pages, problem, serving
 from tests.server.opened import pika_connection
-from tests.support.certificates import authority, signed_by
+from tests.support.certificates import authority, revocations, signed_by
 from tests.support.served import Served
 
 
@@ -123,6 +123,37 @@ def test_only_clients_with_a_certificate_are_served_when_that_was_asked_for(
         context = ssl.create_default_context(cafile=ours.file)
         if shown is not None:
             context.load_cert_chain(shown.file, shown.key)
+        with httpx.Client(verify=context) as asking:
+            if is_served:
+                assert asking.get(address).status_code == 200
+            else:
+                with pytest.raises(httpx.TransportError):
+                    asking.get(address)
+
+
+def test_a_revoked_certificate_and_an_old_version_are_refused(
+    served: Served, tmp_path: Path
+) -> None:
+    ours = authority(tmp_path, "ours")
+    client = signed_by(ours, tmp_path, "client")
+    revoked = signed_by(ours, tmp_path, "revoked")
+    signed_by(ours, tmp_path, "server")
+    revocations(ours, tmp_path, revoked)
+    file = tmp_path / "penstock.toml"
+    file.write_text(
+        '[http]\ntls_certificate = "server.pem"\ntls_key = "server.key"\n'
+        'tls_client_ca = "ours.pem"\ntls_client_crl = "ours.crl.pem"\n'
+        'tls_minimum_version = "1.3"\n'
+    )
+    address = f"https://{served.ready('--config', str(file))['http']}/health/ready"
+    for shown, newest, is_served in (
+        (client, ssl.TLSVersion.TLSv1_3, True),
+        (client, ssl.TLSVersion.TLSv1_2, False),
+        (revoked, ssl.TLSVersion.TLSv1_3, False),
+    ):
+        context = ssl.create_default_context(cafile=ours.file)
+        context.maximum_version = newest
+        context.load_cert_chain(shown.file, shown.key)
         with httpx.Client(verify=context) as asking:
             if is_served:
                 assert asking.get(address).status_code == 200

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from penstock.server.tls_settings import ListenerTls
+from penstock.server.tls_settings import ListenerTls, MinimumVersion
 
 # As RabbitMQ's management port, which goes with its AMQP port 5672.
 HTTP_PORT: Final = 15_672
@@ -68,6 +68,9 @@ class HttpConfiguration:
     key: Path | None = None  # None: in the certificate's file
     # Who signs the certificates that clients must show; None asks for none.
     client_authorities: Path | None = None
+    # Certificates that the authorities have revoked; needs `client_authorities`.
+    client_revocations: Path | None = None
+    minimum_version: MinimumVersion = "1.2"
     # Names by which clients may address the server in the Host header, beside its own.
     allowed_hosts: tuple[str, ...] = ()
     # Pages of these origins may open WebSockets, beside those that come from this server itself.
@@ -77,7 +80,13 @@ class HttpConfiguration:
     is_port_named: bool = field(default=False, compare=False)
 
     def files(self) -> ListenerTls:
-        return ListenerTls(self.certificate, self.key, self.client_authorities)
+        return ListenerTls(
+            self.certificate,
+            self.key,
+            self.client_authorities,
+            self.client_revocations,
+            minimum_version=self.minimum_version,
+        )
 
     def port_beside(self, amqp_port: int) -> int:
         """The port to listen on. One that nobody named is any free one, unless the AMQP port is the
