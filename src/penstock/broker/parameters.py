@@ -28,6 +28,10 @@ MAX_QUEUES: Final = "max-queues"
 MAX_CONNECTIONS: Final = "max-connections"
 OPERATOR_POLICY_COMPONENT: Final = "operator_policy"
 POLICY_COMPONENT: Final = "policy"
+# The global parameter by which clients and tools know the broker.
+CLUSTER_NAME: Final = "cluster_name"
+# It stands in the first frame that clients get, of which many read at most 4,096 bytes.
+CLUSTER_NAME_BYTES_MAX: Final = 255
 # An operator keeps a few dozen; this many make a snapshot of definitions grow, but not unbearably.
 # Further ones are refused.
 PARAMETERS_MAX: Final = 10_000
@@ -84,6 +88,18 @@ def change_global_parameter(
         del parameters[command.name]
     else:
         raise NotFound(f"no global parameter '{command.name}'")
+
+
+def is_cluster_name(value: object) -> bool:
+    """Whether peers can be told it. A global parameter may be any value; one that is no name is
+    kept, and the broker goes by the name that it was given at its start.
+    """
+    if not isinstance(value, str):
+        return False
+    try:
+        return 0 < len(value.encode()) <= CLUSTER_NAME_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 def _check_count(count: int) -> None:

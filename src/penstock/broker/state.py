@@ -28,7 +28,11 @@ from penstock.broker.errors import (
     ResourceError,
 )
 from penstock.broker.names import check_operators_name
-from penstock.broker.parameters import change_global_parameter
+from penstock.broker.parameters import (
+    CLUSTER_NAME,
+    change_global_parameter,
+    is_cluster_name,
+)
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.shared_services import QueueWatcher, SharedServices, Totals
 from penstock.broker.stream_store import StreamStore
@@ -85,6 +89,11 @@ class BrokerState:
     def queues(self) -> list[MessageQueue]:
         """Of all virtual hosts."""
         return [queue for vhost in self.vhosts.values() for queue in vhost.queues.values()]
+
+    def cluster_name(self, otherwise: str) -> str:
+        """The name that an operator has chosen, if one has."""
+        chosen = self.global_parameters.get(CLUSTER_NAME)
+        return str(chosen) if is_cluster_name(chosen) else otherwise
 
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""

@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.access.permissions import Access
 from penstock.broker.events import EventLog
 from penstock.broker.message import Publisher
+from penstock.broker.parameters import CLUSTER_NAME
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
@@ -130,6 +131,11 @@ class Container:
     def hold_until_durable(self, outgoing: Outgoing) -> None:
         """Say nothing more to this client before what it asked for is durable."""
         self.held_list.append(outgoing)
+
+    def with_name(self, properties: dict[str, object]) -> dict[str, object]:
+        """What a peer is told about this server, under the name that an operator has chosen."""
+        chosen = self.state.cluster_name("")
+        return {**properties, CLUSTER_NAME: chosen} if chosen else properties
 
     def principal(self, user: str, vhost: VirtualHost, access: Access) -> Principal:
         key = (user, vhost.name)

@@ -39,6 +39,14 @@ def test_a_client_logs_in_and_opens_the_default_vhost(house: House) -> None:
     assert house.node.container.connection_counts == {"/": 1}
 
 
+def test_an_open_has_the_name_that_an_operator_chose(house: House) -> None:
+    house.node.apply(SetGlobalParameter("cluster_name", "waterworks"), house.now)
+    peer = house.connect("somebody")
+    assert peer.opened is not None
+    assert peer.opened.properties is not None
+    assert peer.opened.properties["cluster_name"] == "waterworks"
+
+
 def test_a_client_with_the_smallest_frames_hears_an_open_that_fits(house: House) -> None:
     peer = house.connect(limits=Limits(frame_max=512))
     assert peer.wire.state is ConnectionState.OPENED

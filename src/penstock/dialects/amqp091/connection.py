@@ -279,7 +279,8 @@ class Connection(ConnectionListener, ProtocolConnection):
     # What the wire says.
 
     def protocol_agreed(self) -> None:
-        self.wire.send_method(0, login.start(self._dialect.server_properties, self.login.offered()))
+        properties = self._dialect.server_properties()
+        self.wire.send_method(0, login.start(properties, self.login.offered()))
 
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
         found = self._channels.get(channel)

@@ -34,7 +34,7 @@ class Dialect091:
     ) -> None:
         self.container: Container = container
         self.limits: Limits = limits
-        self.server_properties: dict[str, object] = server_properties
+        self._server_properties: dict[str, object] = server_properties
         self.properties: dict[bytes, MessageProperties] = {}
         self.no_properties: MessageProperties = no_properties()
         self.reply_consumers: ReplyConsumers = ReplyConsumers()
@@ -43,6 +43,10 @@ class Dialect091:
         self.reply_queue: Queue = Queue(
             owner, PSEUDO_QUEUE, False, -1, False, settings_of({}, {}), {}, 0
         )
+
+    def server_properties(self) -> dict[str, object]:
+        """As a connection is told them that begins now."""
+        return self.container.with_name(self._server_properties)
 
     def read_properties(self, header: bytes) -> MessageProperties:
         """Check a content header that has not been seen, and keep it for the next message."""

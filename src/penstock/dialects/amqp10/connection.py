@@ -392,7 +392,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             raise ConnectionFault(condition_of(refusal), refusal.text) from refusal
         self._context.container_id = opened.container_id
         self._context.principal = principal
-        properties: dict[str, object] | None = self._dialect.properties
+        properties: dict[str, object] | None = self._dialect.properties()
         if self.wire.outgoing_frame_max < login.FRAME_SIZE_FOR_PROPERTIES:
             properties = None
         self.wire.open(properties=properties, offered=list(login.OFFERED_CAPABILITIES))

@@ -33,7 +33,10 @@ class Dialect10:
         self.container: Container = container
         self.limits: Limits = limits
         self.container_id: str = container_id
-        # What an open says about this server.
-        self.properties: dict[str, object] = open_properties(server_properties)
+        self._properties: dict[str, object] = open_properties(server_properties)
         self.settings: Amqp10Settings = settings
         self.links: ResumableLinks = ResumableLinks(container.state.timers)
+
+    def properties(self) -> dict[str, object]:
+        """What an open says about this server that is sent now."""
+        return self.container.with_name(self._properties)

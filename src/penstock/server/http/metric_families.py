@@ -63,7 +63,7 @@ def identity_families(figures: Figures) -> Iterator[Metric]:
         "Name of the node; RabbitMQ's dashboards select by it",
         {
             "rabbitmq_node": _label(figures.node_name),
-            "rabbitmq_cluster": _label(figures.node_name),
+            "rabbitmq_cluster": _label(figures.cluster_name),
         },
     )
     yield InfoMetricFamily(

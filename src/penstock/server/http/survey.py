@@ -91,6 +91,7 @@ class Figures:
     is_full: bool = False
     held_bytes: int = 0
     node_name: str = ""
+    cluster_name: str = ""
     connections_max: int = 0
     # None without a data directory.
     journal: tuple[int, int, int, int] | None = None
@@ -152,6 +153,7 @@ class Surveyor:
             is_full=len(node.connections) >= node.configuration.connections_max,
             held_bytes=node.last_held_bytes,
             node_name=node.configuration.cluster_name,
+            cluster_name=node.state.cluster_name(node.configuration.cluster_name),
             connections_max=node.configuration.connections_max,
         )
         yield from _take_connections(node, figures, wanted)

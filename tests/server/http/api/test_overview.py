@@ -1,13 +1,16 @@
 """The broker, its node and its virtual hosts as the API shows them."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from penstock import Broker
+from tests.server.http.api.administering import done, sent
 from tests.server.http.api.lists import Scene, quoted, row, rows
 from tests.server.http.asking import Pages, problem, serving
+from tests.server.opened import pika_connection
 
 
 def test_the_overview_counts_everything(broker: Broker, pages: Pages) -> None:
@@ -50,6 +53,45 @@ def test_what_was_confirmed_is_still_counted_when_its_channel_has_ended(
 
 def test_the_name_of_the_broker(pages: Pages) -> None:
     assert row(pages, "/api/cluster-name") == {"name": row(pages, "/api/overview")["cluster_name"]}
+
+
+def names(pages: Pages) -> list[object]:
+    """What the pages and a new connection call the broker."""
+    told = pika_connection(pages.broker.url)._impl.server_properties["cluster_name"]
+    metrics = pages.get("/metrics").text
+    (label,) = re.findall(r'rabbitmq_identity_info.*rabbitmq_cluster="([^"]*)"', metrics)
+    return [
+        row(pages, "/api/cluster-name")["name"],
+        row(pages, "/api/overview")["cluster_name"],
+        told,
+        label,
+    ]
+
+
+def test_a_new_name_is_told_everywhere_and_after_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker:
+        pages = Pages(broker)
+        node = row(pages, "/api/overview")["node"]
+        assert names(pages) == [node] * 4
+        done(pages, "PUT", "/api/cluster-name", {"name": "waterworks"})
+        assert names(pages) == ["waterworks"] * 4
+        # The node keeps its own.
+        assert row(pages, "/api/overview")["node"] == node
+    with serving(tmp_path) as broker:
+        pages = Pages(broker)
+        assert names(pages) == ["waterworks"] * 4
+        done(pages, "DELETE", "/api/global-parameters/cluster_name")
+        assert names(pages) == [node] * 4
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "\ud800"])
+def test_a_name_that_no_peer_can_be_told_is_not_taken(pages: Pages, name: str) -> None:
+    before = names(pages)
+    problem(sent(pages, "PUT", "/api/cluster-name", {"name": name}), 400)
+    # As a global parameter it may be anything that JSON has, but is not used.
+    for value in (5, "x" * 256):
+        done(pages, "PUT", "/api/global-parameters/cluster_name", {"value": value})
+        assert names(pages) == before
 
 
 @pytest.mark.parametrize(

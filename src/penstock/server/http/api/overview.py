@@ -119,7 +119,7 @@ class OverviewPages:
 
     async def cluster_name(self, call: ApiRequest) -> object:
         del call
-        return {"name": await self._line.ask(lambda node, now: node.configuration.cluster_name)}
+        return {"name": await self._line.ask(lambda node, now: _cluster_name(node))}
 
     async def extensions(self, call: ApiRequest) -> object:
         """RabbitMQ's has the script of its web pages; there are none here."""
@@ -181,7 +181,7 @@ class OverviewPages:
         name = node.configuration.cluster_name
         seconds = (ROWS_MAX - 1) * SAMPLE_MS // 1000
         return {
-            "cluster_name": name,
+            "cluster_name": _cluster_name(node),
             "disable_stats": False,
             "enable_queue_totals": False,
             "exchange_types": exchange_types(),
@@ -220,3 +220,7 @@ def _fixed(path: str, page: Page, summary: str, allowed: frozenset[str] | None =
     if allowed is None:
         return Operation("GET", path, page, summary, "broker", answer=TABLE, is_list=True)
     return Operation("GET", path, page, summary, "broker", allowed, answer=TABLE, is_list=True)
+
+
+def _cluster_name(node: Node) -> str:
+    return node.state.cluster_name(node.configuration.cluster_name)
