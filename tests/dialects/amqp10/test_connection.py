@@ -10,6 +10,7 @@ from penstock.broker.topology import (
     AddVhost,
     DeclareQueue,
     PutUser,
+    SetGlobalParameter,
     SetPermissions,
     SetUserLimits,
     SetVhostLimits,

@@ -115,8 +115,6 @@ def set_tags(
 ) -> None:
     """Replace a user's tags. The password stays.
 
-    The keys of SCRAM-SHA-256 do not: the user needs the password set again to log in with it.
-
     Example:
       penstock users tags ann monitoring,policymaker
 

@@ -117,3 +117,13 @@ def test_the_log_says_who_changed_what_from_where_without_the_password(pages: Pa
     assert (event.party.user, event.party.peer_host) == ("anna", "127.0.0.1")
     assert event.party.peer_port > 0
     assert event.facts == {"tags": "management", "by": "guest", "door": "HTTP"}
+
+
+def test_a_change_of_tags_alone_keeps_the_login_with_scram(pages: Pages) -> None:
+    user_of(pages, "anna", "management")
+    before = looked_at(pages.broker, lambda node: node.state.users.scram_text("anna"))
+    assert before
+    known = pages.facts("/api/users/anna")
+    body = {key: known[key] for key in ("password_hash", "hashing_algorithm")}
+    done(pages, "PUT", "/api/users/anna", {**body, "tags": ["monitoring"]})
+    assert looked_at(pages.broker, lambda node: node.state.users.scram_text("anna")) == before

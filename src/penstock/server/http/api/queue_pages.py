@@ -108,7 +108,8 @@ class MessageQueuePages:
         queue = host.queues.get(name)
         if queue is None or not is_listed(queue):
             raise not_found("queue", name)
-        return QueueRecord(node, host, queue, PolicyChoice(host), self._sampler, spans)
+        now = self._line.server.now()
+        return QueueRecord(node, host, queue, PolicyChoice(host), self._sampler, spans, now)
 
     def _records(
         self, node: Node, caller: Caller, vhost: str, spans: Spans
@@ -119,7 +120,8 @@ class MessageQueuePages:
             for queue in list(host.queues.values()):
                 if not is_listed(queue):
                     continue
-                found.append(QueueRecord(node, host, queue, choice, self._sampler, spans))
+                now = self._line.server.now()
+                found.append(QueueRecord(node, host, queue, choice, self._sampler, spans, now))
                 if len(found) % STEP_COUNT == 0:
                     yield
         return found

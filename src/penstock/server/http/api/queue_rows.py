@@ -8,6 +8,7 @@ from penstock.broker.arguments import QUORUM, STREAM
 from penstock.broker.definitions.exporting import exported_table
 from penstock.broker.effective_policy import merged
 from penstock.broker.policy import definition_of
+from penstock.broker.queues.message_queue import NO_AGE
 from penstock.broker.topology import NO_CONNECTION
 from penstock.node.held import MESSAGE_BYTES
 from penstock.server.http.api.connection_rows import CONSUMER_SCHEMA, connection_name
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _PROPERTIES = {
     "arguments": TABLE,
+    "oldest_message_age_ms": {"type": ["integer", "null"], "minimum": 0},
     "auto_delete": BOOLEAN,
     "consumers": COUNT,
     "durable": BOOLEAN,
@@ -113,6 +115,7 @@ class QueueRecord:
 
     __slots__ = (
         "_active_tag",
+        "_age",
         "_choice",
         "_consumers",
         "_exclusive_tag",
@@ -137,8 +140,10 @@ class QueueRecord:
         choice: PolicyChoice,
         sampler: Sampler,
         spans: Spans,
+        now: int,
     ) -> None:
         self.name = queue.name
+        self._age = queue.oldest_age_ms(now)
         self._vhost = vhost.name
         self._node = node.configuration.cluster_name
         # Of it only what never changes is read later.
@@ -180,6 +185,7 @@ class QueueRecord:
         queue_type = self._queue.queue_type
         if queue_type is not STREAM:
             row["head_message_timestamp"] = None
+            row["oldest_message_age_ms"] = None if self._age == NO_AGE else self._age
             row["message_bytes"] = self._ready_bytes
             row["message_bytes_ready"] = self._ready_bytes
             ready, unacknowledged = self._numbers[1], self._numbers[2]

@@ -144,7 +144,11 @@ class UserPages:
             known = turn.node.state.users.find(name)
             # Where somebody may come from is not said here; it stays what it was.
             loopback_only = known.loopback_only if known else name == DEFAULT_USER
-            turn.apply(PutUser(name, password_hash, tags, loopback_only, scram_keys))
+            keys = scram_keys
+            if known is not None and password_hash and password_hash == known.password_hash:
+                # The same password: a change of tags does not end logins with SCRAM.
+                keys = known.scram_keys
+            turn.apply(PutUser(name, password_hash, tags, loopback_only, keys))
             return Created(known is None)
 
         return await changed(self._line, call, put)
