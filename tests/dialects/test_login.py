@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.access.login_delay import FIRST_DELAY_MS
+from penstock.broker.access.login_delay import DELAY_MS_MAX, FIRST_DELAY_MS
 from penstock.broker.access.users import DEFAULT_USER_HASH, Verification, scram_keys_of
 from penstock.broker.errors import AccessRefused, NotFound, Refusal, ResourceError
 from penstock.broker.events import EventKind
@@ -13,7 +13,7 @@ from penstock.broker.topology import AddVhost, DeclareQueue, PutUser, SetVhostLi
 from penstock.dialects.container import Container
 from penstock.dialects.encryption import Encryption
 from penstock.dialects.input_pause import InputPause
-from penstock.dialects.login import Login, LoginListener
+from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.dialects.mechanisms import Plain, ScramSha256
 from penstock.dialects.noting import Noting
@@ -272,6 +272,24 @@ def test_while_a_failure_is_paid_for_one_proof_is_looked_at_and_the_others_wait(
     assert third.end.heard == ["challenged"], "the second one has failed meanwhile"
     door.state.timers.fire_due(door.state.login_delays.check_at("guest", door.peer.host))
     assert third.end.heard == ["challenged", "accepted"]
+
+
+def test_a_proof_that_is_not_looked_at_in_time_is_postponed_good_or_not() -> None:
+    door = Door()
+    delays = door.state.login_delays
+    waiting = []
+    for password in ("wrong", "wrong", "guest"):
+        waiting.append(door.again())
+        Prover(waiting[-1], password=password).prove()
+    # Somebody else goes on guessing, so that it is never their turn.
+    for moment in range(NOW, NOW + DELAY_MS_MAX, 50):
+        delays.failed("guest", door.peer.host, moment)
+        delays.mismatched("guest", door.peer.host, moment)
+        door.state.timers.fire_due(moment)
+    assert waiting[2].end.heard == ["challenged"]
+    door.state.timers.fire_due(NOW + DELAY_MS_MAX)
+    assert waiting[1].end.heard == waiting[2].end.heard == ["challenged", "postponed"]
+    assert waiting[2].events.of(EventKind.LOGIN_REFUSED).reason == TOO_MANY_LOGINS
 
 
 def test_a_good_proof_is_not_held_up_by_another_clients_failure() -> None:

@@ -22,6 +22,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.broker.access.login_delay import DELAY_MS_MAX
 from penstock.broker.access.users import (
     DEFAULT_USER,
     Verification,
@@ -159,12 +160,17 @@ class Login(LoginWaiter):
         reason = verdict.reason or why_refused(user, True, self._peer.is_loopback)
         due = delays.check_at(verdict.user, host)
         if due > now:
+            give_up_at = asked_at + DELAY_MS_MAX
+            if now >= give_up_at:
+                # Heard before the handshake's time is over, and whatever the verdict is.
+                self.login_not_checked(now)
+                return
             is_free = delays.may_compare(verdict.user, host, now)
             if is_free and reason:
                 delays.mismatched(verdict.user, host, now)
             if reason or not is_free:
                 self._input_pause.pause(LOGIN)
-                state.timers.schedule(Judgement(self, verdict, asked_at), due)
+                state.timers.schedule(Judgement(self, verdict, asked_at), min(due, give_up_at))
                 return
         if reason:
             self._refuse_later(verdict.user, reason, asked_at, now)
