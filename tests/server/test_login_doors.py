@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from pika import spec
 
@@ -285,3 +286,32 @@ def test_failures_at_one_door_delay_the_next_at_another() -> None:
             assert refusal(raw)[0] == 403
         # The fifth failure; the first one would be answered after a tenth of a second.
         assert time.monotonic() - began >= delay_ms(5) / 1000
+
+
+# What the log says of all that.
+
+
+def test_no_password_hash_or_key_is_in_the_log(tmp_path: Path) -> None:
+    secrets = ["first-guess", "second-guess", "chosen-password", "imported-password"]
+    with logging_broker(tmp_path, '[log]\nlevel = "debug"\n') as (facts, log):
+        address = f"http://{facts['http']}"
+        guest = httpx.Client(base_url=address, auth=("guest", "guest"), timeout=PATIENCE_SECONDS)
+        with RawConnection("127.0.0.1", port_of(facts)) as raw:
+            raw.login(plain("guest", secrets[0]))
+            assert refusal(raw)[0] == 403
+        with guest:
+            wrong = guest.get("/api/overview", auth=("guest", secrets[1]))
+            assert wrong.status_code == 401
+            chosen = {"password": secrets[2], "tags": "management"}
+            assert guest.put("/api/users/ann", json=chosen).status_code == 201
+            imported = {"users": [{"name": "bob", "password": secrets[3], "tags": []}]}
+            assert guest.post("/api/definitions", json=imported).status_code == 204
+            for user in guest.get("/api/definitions").json()["users"]:
+                secrets.append(user["password_hash"])
+                secrets.extend(user.get("penstock_scram_keys", "").split("$")[1:])
+        wait_for(lambda: is_logged(log, "ann") and is_logged(log, "login refused user=guest"), 30)
+    text = log.read_text()
+    assert len(secrets) > 8
+    for secret in secrets:
+        assert secret
+        assert secret not in text

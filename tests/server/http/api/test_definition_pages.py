@@ -87,3 +87,15 @@ def test_a_download_has_a_name_for_browsers(pages: Pages) -> None:
     response = pages.get("/api/definitions?download=my%22file.json")
     assert response.headers["content-disposition"] == 'attachment; filename="myfile.json"'
     assert response.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("tags", ["", "management", "policymaker", "monitoring"])
+def test_hashes_of_passwords_are_exported_to_administrators_only(pages: Pages, tags: str) -> None:
+    pages.broker.add_user("u", "secret", tuple(tags.split()))
+    pages.broker.set_permissions("u", "/")
+    other = Pages(pages.broker, ("u", "secret"))
+    for path in ("/api/definitions", "/api/users", "/api/users/guest"):
+        refused = other.get(path)
+        assert refused.status_code in {401, 403}, path
+        assert "argon2" not in refused.text
+    assert "argon2" in pages.get("/api/definitions").text
