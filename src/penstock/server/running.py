@@ -18,7 +18,7 @@ from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher
 from penstock.server.server import BACKLOG, STOP_SECONDS, Server
 from penstock.server.server_configuration import ServerConfiguration
-from penstock.server.tls import Certificates, check_tls
+from penstock.server.tls import Certificates, TlsListener, check_tls
 from penstock.server.tls_door import TlsDoor
 from penstock.server.tls_settings import ListenerTls, TlsConfiguration
 from penstock.server.world.clock import MachineClock
@@ -81,9 +81,14 @@ class Running:
         if configuration.http.enabled:
             self.server.websocket_mechanisms = configuration.http.mechanisms or None
             self.http = HttpListener(configuration.http, configuration.hosts, configuration.port)
+            if self.http.certificates is not None:
+                self.server.tls_listeners.append(
+                    TlsListener("https", self.http.addresses, self.http.certificates)
+                )
 
     def _listen_with_tls(self, tls: TlsConfiguration, plain_hosts: tuple[str, ...]) -> None:
-        door = TlsDoor(self.server, Certificates(tls, "AMQP"))
+        certificates = Certificates(tls, "AMQP")
+        door = TlsDoor(self.server, certificates)
         try:
             sockets = bound(tls.hosts or plain_hosts, tls.port, BACKLOG)
         except CannotListen as error:
@@ -93,6 +98,7 @@ class Running:
                 "--tls-port 0.",
             ) from error
         self.tls_addresses = [address_of(listening) for listening in sockets]
+        self.server.tls_listeners.append(TlsListener("amqp/ssl", self.tls_addresses, certificates))
         self.server.tls = door
         self.server.tls_mechanisms = tls.mechanisms or None
         self.server.watchers.append(door.sweep)

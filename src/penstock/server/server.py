@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.server.handshakes import Handshakes
     from penstock.server.process_log import ProcessLog
+    from penstock.server.tls import TlsListener
     from penstock.server.tls_settings import LoginFrom
     from penstock.world.clock import Clock
 
@@ -86,6 +87,7 @@ class Server(SocketOwner):
         # (0 where none is watched).
         self.began = clock.now()
         self.listening: list[tuple[str, int]] = []
+        self.tls_listeners: list[TlsListener] = []
         self.memory_bytes_max = 0
         # None in a process whose log is not ours.
         self.process_log: ProcessLog | None = None

@@ -8,11 +8,15 @@ certificate that was revoked meanwhile is looked at.
 from __future__ import annotations
 
 import ssl
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from penstock.server.certificate_dates import expirations_in
+
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from penstock.server.tls_settings import ListenerTls
@@ -31,6 +35,17 @@ class BadCertificate(Exception):
     """TLS was asked for and cannot be had."""
 
 
+@dataclass(frozen=True, slots=True)
+class CertificateDates:
+    """When the certificates of a listener expire that are in use; None where that is not known."""
+
+    file: str
+    expirations: list[datetime | None]
+    # Of the authority of clients; empty without one.
+    authority_file: str
+    authority_expirations: list[datetime | None]
+
+
 class Certificates:
     """The current context of one listener. Held by what listens; `reload` may be called on another
     thread than the one that takes `context`.
@@ -41,6 +56,7 @@ class Certificates:
         self._files = files
         self._purpose = purpose
         self.context = make_context(files, purpose)
+        self.dates = _dates_of(files)
 
     def reload(self, files: ListenerTls | None = None) -> str:
         """Read the files again, or others. Returns why that failed, in which case nothing has changed, or
@@ -57,8 +73,18 @@ class Certificates:
             )
             return str(error)
         self._files = files
+        self.dates = _dates_of(files)
         log.info("certificates reloaded", listener=self._purpose, file=str(files.certificate))
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsListener:
+    """Where somebody listens with certificates. Held by the server, for whoever looks at it."""
+
+    protocol: str  # as RabbitMQ calls it
+    addresses: list[tuple[str, int]]
+    certificates: Certificates
 
 
 def check_tls(files: ListenerTls, certificate_key: str) -> None:
@@ -114,6 +140,27 @@ def make_context(files: ListenerTls, purpose: str) -> ssl.SSLContext:
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
     return context
+
+
+def _dates_of(files: ListenerTls) -> CertificateDates:
+    """Of files that a context has just been made from."""
+    authorities = files.client_authorities
+    return CertificateDates(
+        str(files.certificate),
+        _expirations(files.certificate),
+        "" if authorities is None else str(authorities),
+        _expirations(authorities),
+    )
+
+
+def _expirations(file: Path | None) -> list[datetime | None]:
+    if file is None:
+        return []
+    try:
+        return expirations_in(file)
+    except OSError:
+        # It has gone since the context was made.
+        return [None]
 
 
 def _no_password() -> str:

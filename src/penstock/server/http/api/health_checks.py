@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from penstock.server.http.api.operation import Operation
@@ -9,16 +10,21 @@ from penstock.server.http.api.schema import TEXT, object_of
 from penstock.server.http.problems import JsonAnswer, Problem
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from starlette.requests import Request
 
     from penstock.node.node import Node
+    from penstock.server.http.api.listing import Row
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
+    from penstock.server.tls import TlsListener
 
 _START: Final = "/api/health/checks"
 _ANSWER: Final = object_of({"status": TEXT}, {"reason": TEXT})
 _ALONE: Final = {"status": "ok", "reason": "single node cluster"}
-_UNITS: Final = ("days", "weeks", "months", "years")
+_UNIT_DAYS: Final = {"days": 1.0, "weeks": 7.0, "months": 365 / 12, "years": 365.0}
+_DAY_SECONDS: Final = 86_400
 _PORT_MAX: Final = 65_535
 # What RabbitMQ calls the protocols that are spoken here.
 _AMQP: Final = frozenset({"amqp", "amqp091", "amqp0.9.1", "amqp0-9-1", "amqp10", "amqp1.0"})
@@ -76,16 +82,31 @@ class HealthChecks:
         return _failed("There are alarms in effect in the cluster", {"alarms": alarms})
 
     async def certificates(self, call: ApiRequest) -> object:
-        """Nothing here knows when certificates expire."""
+        """Of those that the listeners use, and of the authorities whose clients they let in."""
         within = call.named("within")
         if not (within.isascii() and within.isdigit() and len(within) <= 9):
             raise Problem(400, "Invalid expiration value.")
-        if call.named("unit") not in _UNITS:
+        days = _UNIT_DAYS.get(call.named("unit").lower())
+        if days is None:
             raise Problem(
                 400,
                 "Time unit not recognised. Supported units: days, weeks, months, years.",
             )
-        return {"status": "ok"}
+        until = time.time() + int(within) * days * _DAY_SECONDS
+
+        def expiring(node: Node, now: int) -> list[Row]:
+            del now
+            name = node.configuration.cluster_name
+            return [
+                {"node": name, **row}
+                for listener in self._line.server.tls_listeners
+                for row in _expiring(listener, until)
+            ]
+
+        expired = await self._line.ask(expiring)
+        if not expired:
+            return {"status": "ok"}
+        return _failed("Certificates expiring", {"expired": expired})
 
     async def port(self, call: ApiRequest) -> object:
         text = call.named("port")
@@ -118,6 +139,36 @@ class HealthChecks:
     async def alone(self, call: ApiRequest) -> object:
         del call
         return dict(_ALONE)
+
+
+def _expiring(listener: TlsListener, until: float) -> list[Row]:
+    """A row for each of its addresses when something expires before."""
+    dates = listener.certificates.dates
+    own = _dates_before(dates.expirations, until)
+    authority = _dates_before(dates.authority_expirations, until)
+    if not own and not authority:
+        return []
+    return [
+        {
+            "protocol": listener.protocol,
+            "interface": host,
+            "port": port,
+            "certfile": dates.file,
+            "certfile_expires_on": own,
+            "cacertfile": dates.authority_file,
+            "cacertfile_expires_on": authority,
+        }
+        for host, port in listener.addresses
+    ]
+
+
+def _dates_before(expirations: list[datetime | None], until: float) -> list[str]:
+    """In RabbitMQ's form. One that is not known may be any day."""
+    return [
+        "unknown" if date is None else f"{date:%Y-%m-%d} {date.hour}:{date:%M:%S}"
+        for date in expirations
+        if date is None or date.timestamp() < until
+    ]
 
 
 def _own_port(request: Request) -> set[int]:
