@@ -1,7 +1,7 @@
 """The consuming process over AMQP 1.0: `python -m bench.amqp10_consumer PLAN BOARD`.
 
-Deliveries come unsettled and are settled by ranges. Every frame is looked at: its length, that it
-is a transfer, and for the last of each read that its body is the one that was published.
+Deliveries come unsettled and are settled by ranges. Every frame is checked: its length, that it is
+a transfer, and for the last of each read that its body is the published one.
 """
 
 import struct
@@ -68,7 +68,7 @@ class TransferConsumingLane(ConsumingLane):
             raise MiscountedDeliveriesError(f"the broker says {body[:200]!r} to a consumer")
 
     def acknowledge(self) -> None:
-        """Settle everything up to here, and as many may come again."""
+        """Settle everything up to here, and give credit for as many."""
         last = f.uint(self._count - 1)
         fields = (f.TRUE, f.uint(self._settled), last, f.TRUE, f.ACCEPTED)
         self._settled = self._count

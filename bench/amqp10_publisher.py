@@ -14,7 +14,8 @@ from bench.confirms import PublishRefusedError
 from bench.plan import LoadPlan
 from bench.publisher import PublishingLane, publish
 
-# As the goal says: unsettled window 1000. Several chunks fit, so that nobody takes turns.
+# The goal's unsettled window of 1000. Several chunks fit, so that publisher and broker work at the
+# same time.
 UNSETTLED_MAX = 1_000
 CHUNK = 128
 _HEAD = struct.Struct(">IBBH")

@@ -1,10 +1,10 @@
-"""How fast the audit is: ledgers made up with planted faults, read and judged on Spark.
+"""The speed of the audit: synthetic ledgers with planted faults, read and judged on Spark.
 
     python -m bench.audit                                  # runs of 100, and of single messages
     python -m bench.audit --events 30000000 --runs 1,100 --master 'local[2]' --json FILE
 
-An event is a moment of one message: enqueued, delivered, acknowledged. A record of a ledger tells
-of a run of them; single messages are the worst case, a record each. The time is from naming the
+An event is a step of one message: enqueued, delivered, acknowledged. A record of a ledger describes
+a run of them; single messages are the worst case, a record each. The time is from naming the
 directory to the verdict, without starting Spark, best of the rounds. It ends with code 1 when the
 verdict is not exactly what was planted.
 """

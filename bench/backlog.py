@@ -1,7 +1,7 @@
 """One long queue: filled without a consumer, then drained without a publisher.
 
-All in this process: publisher and consumer are never at work together, so they need no processes
-of their own, and between two writes there is time to weigh the broker.
+All in this process: publisher and consumer never run at the same time, so they need no processes of
+their own, and between two writes there is time to measure the broker's memory.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ NUMBERED: LoadProcesses = ("bench.numbered_publisher", "bench.numbered_consumer"
 
 BODY_BYTES = 100
 
-# How often the broker is weighed, in messages.
+# How often the broker's memory is measured, in messages.
 WEIGH_EVERY = 1_000_000
 
 # A queue that is not paged out: what draining costs by itself. It takes some milliseconds, which on
@@ -44,10 +44,10 @@ Watch = Callable[[int], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BacklogSample:
-    """What a long queue took and gave, beside the same broker without one.
+    """The costs of a long queue, compared with the same broker without one.
 
-    `passing_rate`: publisher and consumer at work together, next to nothing in the queue.
-    `short_drain_rate`: the draining of a queue short enough to lie in memory.
+    `passing_rate`: publisher and consumer run together, with a nearly empty queue.
+    `short_drain_rate`: draining a queue that is short enough to stay in memory.
     """
 
     broker: str
@@ -99,7 +99,7 @@ class LongQueue:
     def __init__(self, broker: RunningBroker, name: str, *, durable: bool) -> None:
         self._broker = broker
         plan = acknowledged(paired(HOST, broker.port, name, 1, BODY_BYTES), durable=durable)
-        # Only the confirms bound the publisher: nobody hears its messages yet.
+        # Only the confirms bound the publisher: there are no consumers yet.
         self._plan = dataclasses.replace(plan, in_flight_max=1 << 62)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-bench-")
         session = Session(HOST, broker.port)
@@ -125,7 +125,9 @@ class LongQueue:
             session.close()
 
     def fill(self, messages: int, watch: Watch) -> tuple[int, Stopwatch]:
-        """Returns once all are confirmed; how many they were, which is a number of whole writes."""
+        """Returns once all are confirmed; returns how many there were, which is a number of whole
+        writes.
+        """
         board = Board(Path(self._folder.name) / "filling", 1, 1)
         lane = NumberedPublishingLane(self._current(), 0, board)
         with Stopwatch(self._broker.pid) as stopwatch:
@@ -145,7 +147,7 @@ class LongQueue:
 
 
 class Patience:
-    """Complains when a count has not changed for too long."""
+    """Raises when a count has not changed for too long."""
 
     def __init__(self, what: str, seconds_max: float = STALL_SECONDS_MAX) -> None:
         self._what = what
@@ -196,7 +198,7 @@ def drain(lane: ConsumingLane, board: Board, messages: int, watch: Watch) -> Non
 
 
 class Scales:
-    """Weighs a broker whenever another million messages have passed."""
+    """Measures a broker's memory whenever another million messages have passed."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

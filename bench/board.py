@@ -38,7 +38,7 @@ class Board:
         # Slices of one view: writing to them writes to the file.
         self.published = self.words[published:confirmed]
         self.confirmed = self.words[confirmed:due]
-        # Deliveries that each of the publisher's consumers must have got in the end.
+        # Deliveries that each of the publisher's consumers must have received at the end.
         self.due = self.words[due:delivered]
         self.delivered = self.words[delivered : delivered + consumers]
 

@@ -22,7 +22,7 @@ from bench.session import BrokerRefusedError, Session
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
-# How the version of a Penstock ends that runs uncompiled.
+# The suffix of the version of an uncompiled Penstock.
 PURE = "pure"
 
 # RabbitMQ boots in five to ten seconds on two cores; a first start of ./penstock may have to
@@ -55,12 +55,13 @@ class RabbitMQ(RunningBroker):
     def _launch(self, started: float) -> None:
         del started
         if self._port_mapper is None:
-            # Once and for all: the node's name holds its port, and its data are found by its name.
+            # Chosen once: the node's name contains its port, and its data is found by its name.
             self.port = free_port()
             self._port_mapper_port = free_port()
         environment = self._environment(self._port_mapper_port)
         if self._port_mapper is None:
-            # Started here, in the foreground; left to itself, Erlang starts one that outlives us.
+            # Started here, in the foreground; otherwise Erlang starts one that outlives this
+            # process.
             self._port_mapper = subprocess.Popen(["epmd"], env=environment, text=True)
         with (self._folder / "output").open("w") as output:
             self._process = subprocess.Popen(
@@ -192,7 +193,7 @@ class Penstock(RunningBroker):
         return 0
 
     def build(self) -> str:
-        """What really runs: compiled modules are shared objects mapped by the process."""
+        """The build that really runs: compiled modules are shared objects mapped by the process."""
         mapped = Path(f"/proc/{self.pid}/maps").read_text()
         compiled = re.search(r"/penstock/\S+\.so$|__mypyc\S*\.so$", mapped, re.MULTILINE)
         return "compiled" if compiled else PURE
@@ -229,7 +230,7 @@ class PenstockPure(Penstock):
 
 
 def penstock_command() -> list[str]:
-    """The launcher at the root, unless PENSTOCK_COMMAND names another way in."""
+    """The launcher at the root, unless PENSTOCK_COMMAND names another command."""
     return shlex.split(os.environ.get("PENSTOCK_COMMAND", str(PROJECT_ROOT / "penstock")))
 
 

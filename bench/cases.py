@@ -10,7 +10,7 @@ MIXED_DURABLE = "mixed-durable"
 MIXED_MODES = ("mixed", MIXED_DURABLE)
 TLS = "tls"
 MODES = ("transient", "confirm", TLS, "fanout4", "fanout16", *MIXED_MODES, "durable", "amqp10")
-# What is published there must be kept, so Penstock is started with a data directory.
+# Messages of these cases must be durable, so Penstock is started with a data directory.
 DURABLE_MODES = ("durable", MIXED_DURABLE)
 SIZES = (100, 1000)
 PAIRS = (1, 8)

@@ -1,9 +1,9 @@
 """The codec beside pamqp, in one process: `python -m bench.codec [--json]`.
 
-CPU time, best of several, since whatever is slower than the best was somebody else's doing.
+CPU time, best of several, since slower runs were disturbed by other processes.
 `penstock` is what the PYTHONPATH or the environment has of it, else `src`, which is the pure build.
 
-The codecs differ in what they are for. Penstock's server hands a publish on undecoded (the route
+The codecs differ in what they are for. Penstock's server passes a publish on undecoded (the route
 is looked up by the method's bytes), which is the row "receive"; the row "decode" also decodes the
 method. Neither decodes the properties, which pamqp always does: here one octet, the delivery mode.
 On the other hand Penstock's rows include every check that a server makes of a frame, pamqp's none.

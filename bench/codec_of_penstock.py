@@ -38,7 +38,7 @@ HEADER = frames.content(BODY, persistent=False)[7 : 7 + 15]
 
 
 class NoTransport(Transport):
-    """Held by the connection under test, which has nobody to talk to."""
+    """Held by the connection under test, which has no peer."""
 
     def write(self, data: bytes) -> None:
         pass
@@ -57,7 +57,7 @@ class NoTransport(Transport):
 
 
 class Welcoming(ConnectionListener):
-    """Lets anybody in and throws every publish away."""
+    """Accepts every login and discards every publish."""
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
@@ -90,7 +90,7 @@ class Welcoming(ConnectionListener):
 
 
 class Decoding(Welcoming):
-    """Decodes the method of every publish, as somebody without a route cache would."""
+    """Decodes the method of every publish, like a server without a route cache."""
 
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
         del channel, header, body

@@ -4,7 +4,7 @@ from bench import frames
 
 
 class PublishRefusedError(Exception):
-    """A nack, or anything else that is no confirm, came back to a publisher."""
+    """A publisher received a nack, or anything else that is not a confirm."""
 
 
 class ConfirmLedger:

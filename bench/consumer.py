@@ -24,11 +24,11 @@ from bench.plan import (
 )
 from bench.session import Session
 
-# One read. The kernel hands over what has come, up to this; more would only cost cache.
+# One read. The kernel returns what has arrived, up to this; a larger buffer would only cost cache.
 READ_BYTES = 1 << 20
 
 # A consumer that empties its sockets waits this long for more to come: reading every small write
-# of the broker at once would cost both of them more system calls than messages deserve.
+# of the broker at once would cost both of them too many system calls per message.
 GATHER_SECONDS = 0.001
 GATHER_BYTES = 65_536
 
@@ -82,7 +82,7 @@ class ConsumingLane:
         self._acknowledged = 0
 
     def read(self, buffer: memoryview) -> int:
-        """Takes what is there (the caller knows that something is); returns its length."""
+        """Reads what has arrived (the caller knows that something has); returns its length."""
         start = len(self._tail)
         buffer[:start] = self._tail
         received = self.socket.recv_into(buffer[start:])
@@ -129,7 +129,7 @@ class ConsumingLane:
             )
 
     def delivered(self, deliveries: memoryview) -> None:
-        """For lanes that look inside; this one only counts."""
+        """For lanes that examine deliveries; this one only counts."""
 
 
 def drive(lanes: list[ConsumingLane], board: Board, gather_seconds: float) -> None:

@@ -55,7 +55,7 @@ def tree_peak_resident_bytes(pid: int) -> int:
 
 
 def tree_written_bytes(pid: int) -> int:
-    """Bytes that the kernel was given to put on a disk; 0 where we may not look."""
+    """Bytes that were passed to the kernel for a disk; 0 without permission to read it."""
     return sum(
         _number_after("write_bytes:", Path(f"/proc/{member}/io")) for member in process_tree(pid)
     )

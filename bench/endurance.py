@@ -1,4 +1,4 @@
-"""What becomes of the disk and of what is on it: recovery after a kill, reclaiming after churn."""
+"""Long runs on disk: recovery after a kill, reclaiming after churn."""
 
 import dataclasses
 import time
@@ -11,7 +11,7 @@ from bench.running import HOST, RunningBroker
 # From the start of the command until the queue must have its full count again.
 RECOVERY_SECONDS_MAX = 120.0
 
-# How often the data directory is measured, and how long a broker may go on tidying up after the
+# How often the data directory is measured, and how long a broker may continue to reclaim after the
 # last message.
 SIZE_EVERY_SECONDS = 0.5
 SETTLE_SECONDS = 5.0

@@ -38,7 +38,7 @@ CONNECTION_COUNTS = (2, 100, 1_000)
 BYSTANDER_COUNTS = (0, 100, 1_000)
 
 # Messages of one write where counts grow. With five hundred lanes no more fits into the bound on
-# what is in flight, and one lane must not be allowed larger writes than five hundred are.
+# messages in flight, and a single lane must not use larger writes than they do.
 SPREAD_BURST = 16
 
 IDLE_CONNECTIONS = 10_000
@@ -47,8 +47,8 @@ IDLE_CONNECTIONS_OF_REFERENCE = 1_000
 
 
 def latency(broker: RunningBroker, seconds: float, results: Results, console: Console) -> None:
-    # Measured now and not remembered: half of what the broker could do ten minutes ago, on a
-    # machine that was then idle, may be more than all it can do.
+    # Measured now and not taken from an earlier case: half of the broker's rate of ten minutes ago,
+    # on a machine that was then idle, may exceed its present maximum.
     full = measure(HALF_LOAD_CASE.plan(HOST, broker.port, "bench.full"), broker.pid, seconds).rate
     for load, rate in (("half", full / 2), ("equal", EQUAL_RATE)):
         prefix = f"bench.latency.{load}"
@@ -126,7 +126,7 @@ def startup(broker: RunningBroker, _: float, results: Results, console: Console)
 
 
 def codec(broker: RunningBroker, _: float, results: Results, console: Console) -> None:
-    """In an interpreter of its own, with the very build that the broker runs."""
+    """In an interpreter of its own, with the same build that the broker runs."""
     if broker.name != "penstock":
         return
     path = os.pathsep.join((python_path(broker.pid), str(PROJECT_ROOT)))

@@ -1,9 +1,8 @@
 """How long one client waits while another does something large: `python -m bench.fairness`.
 
 A prober publishes a small message to a queue of its own and waits until it is delivered, again and
-again. Beside it one other connection does one large thing at a time. The figures are the prober's
-round trips from the beginning of the large thing to its end; the longest one tells how long the
-broker served nobody else.
+again. At the same time another connection does one large operation. The figures are the prober's
+round trips during that operation; the longest one shows how long the broker served no other client.
 """
 
 import argparse
@@ -30,7 +29,7 @@ STAGED = 1_000_000
 BACKLOG = 1_000_000
 FANOUT_QUEUES = 2_000
 FANOUT_PUBLISHES = 300
-# Sent at once by who stages or fills a queue.
+# Messages per write when staging or filling a queue.
 CHUNK = 10_000
 BODY = b"sixteen octets.."
 
@@ -44,7 +43,7 @@ BIND_NO_WAIT = b"\x01"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """Of the prober while one case ran, in milliseconds."""
+    """The prober's round trips during one case, in milliseconds."""
 
     case: str
     seconds: float
@@ -57,7 +56,7 @@ class RoundTrips:
 def probe(
     port: int, running: Event, over: Event, times: "multiprocessing.Queue[list[float]]"
 ) -> None:
-    """A process of its own: the large thing must not slow the one who measures."""
+    """A process of its own: the large operation must not slow down the measurement."""
     session = Session(HOST, port)
     session.declare_queues(["fairness.probe"], durable=False)
     session.consume(["fairness.probe"], automatic_acks=True, prefetch=0, arguments={})
@@ -96,7 +95,7 @@ def probed(port: int, case: str, work: Callable[[], None]) -> RoundTrips:
 
 
 def fence(session: Session) -> None:
-    """Returns when everything said before was done."""
+    """Returns when everything sent before was done."""
     session.call(
         BASIC_GET, b"\0\0" + frames.short_string("fairness.fence") + b"\1", BASIC_GET_EMPTY
     )
@@ -208,7 +207,7 @@ def measure_nack(port: int, session: Session) -> RoundTrips:
         holder.expect(frames.BASIC_DELIVER)
 
     def work() -> None:
-        # The prober's process has inherited the socket, so to close it here would not be enough.
+        # The prober's process has inherited the socket, so closing it here would not be enough.
         holder.socket.shutdown(socket.SHUT_RDWR)
         holder.close()
         while session.ready_count("fairness.returned") < BACKLOG // 2:

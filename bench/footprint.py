@@ -17,7 +17,7 @@ from bench.session import Session
 # memory are not charged to the connections.
 FIRST_CONNECTIONS = 50
 
-# A broker may release what the handshakes took; it gets this long before it is weighed.
+# A broker may release memory of the handshakes; its memory is measured after this time.
 SETTLE_SECONDS = 2.0
 
 # Descriptors the bench needs beside the idle connections.
@@ -55,14 +55,16 @@ class Startup:
 
 
 def raise_descriptor_limit() -> int:
-    """As many as we may have; brokers started afterwards inherit it."""
+    """Raise it as far as allowed; brokers started afterwards inherit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def measure_idle_connections(broker: RunningBroker, count: int) -> IdleSample:
-    """`broker` should be fresh: one that has worked has room to spare and would look thrifty."""
+    """`broker` should be fresh: one that has been under load has free memory to reuse and would
+    seem to need less.
+    """
     count = min(count, raise_descriptor_limit() - SPARE_DESCRIPTORS)
     sessions: list[Session] = []
     try:

@@ -1,4 +1,4 @@
-"""What is asked of a broker in a case, and whether it was reached."""
+"""The goals of a broker in a case, and whether they were reached."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ BACKLOG_RESIDENT_BYTES_MAX = 500_000_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Goals:
-    """What is asked of one broker in one case; a None is not asked for."""
+    """The goals of one broker in one case; None for no goal."""
 
     rate_ratio_min: float | None = None
     cpu_ratio_max: float | None = None
@@ -26,7 +26,7 @@ class Goals:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """One goal beside what was measured; `met` is None for want of something to compare with."""
+    """One goal beside what was measured; `met` is None if there is nothing to compare with."""
 
     goal: str
     measured: float | None

@@ -18,7 +18,7 @@ PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 EQUAL_RATE = 5_000.0
 
 # Less than this part of the rate asked for means that a queue grew throughout the window: the
-# percentiles then say how long the window was and nothing about the broker.
+# percentiles then depend on the length of the window and say nothing about the broker.
 HELD_RATIO_MIN = 0.98
 
 

@@ -7,7 +7,7 @@ Both have a data directory, so nothing differs but the ledger. Each round starts
 processes of the same program differ by some percent, for good, by where their memory happens to lie.
 It measures them on the same load, one directly after the other, in turned order. The figure is the
 median over the rounds of the ratio of CPU per message; rates are shown and not judged, since they
-depend on who else uses the cores. It ends with code 1 when a case costs more than the goal.
+depend on the other load of the machine. It ends with code 1 when a case costs more than the goal.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SIZE: Final = 100
 
 
 class PenstockWithLedger(PenstockWithData):
-    """The same broker, writing down what becomes of every message."""
+    """The same broker with a ledger of every message."""
 
     name = "penstock-ledger"
 

@@ -35,7 +35,7 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
 class LoadFailedError(Exception):
-    """The load could not be put on, or what came back does not add up."""
+    """The load could not be started, or its counts do not add up."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Sample:
     broker_cpu_seconds: float
     loader_cpu_seconds: float
     disk_bytes: int = 0
-    """What the broker had written to the disk, whoever of it was still delivered from memory."""
+    """What the broker had written to the disk, even if messages were delivered from memory."""
 
     @property
     def rate(self) -> float:
@@ -99,7 +99,9 @@ class Load:
         return self
 
     def stop(self) -> None:
-        """Ends the load processes; what they leave in the folder is complete afterwards."""
+        """Ends the load processes; the files that they write to the folder are complete
+        afterwards.
+        """
         self.board.phase = Phase.STOP
         for process in self._processes:
             try:

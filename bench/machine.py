@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# Enough for a median, and a blink on any disk that a broker should run on.
+# Enough for a median, and quick on any disk that is suitable for a broker.
 SYNCS = 20
 SYNC_BYTES = 4096
 
@@ -38,7 +38,7 @@ def processor_name() -> str:
 
 
 def file_system(folder: Path) -> str:
-    """Its type; on a tmpfs, durable figures mean nothing."""
+    """Its type; on a tmpfs, durable figures are meaningless."""
     best, kind = "", "unknown"
     for line in Path("/proc/mounts").read_text().splitlines():
         _, point, found, *_ = line.split()

@@ -1,9 +1,9 @@
-"""Traffic that is not the friendliest: many keys, sizes and properties, no two messages alike.
+"""Mixed traffic: many keys, sizes and properties, no two messages alike.
 
 A group is a publisher with a topic exchange (100 bindings), a direct exchange and the default one
 before twenty queues, and one connection that consumes them all. Everything is drawn from a fixed
-seed, so every broker and every run gets the same. The bench routes for itself and knows how many
-deliveries each message must make.
+seed, so every broker and every run gets the same. The bench computes routes itself and knows how
+many deliveries each message must cause.
 """
 
 import dataclasses

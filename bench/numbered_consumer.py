@@ -1,7 +1,7 @@
 """A consumer that reads the number of every message: `python -m bench.numbered_consumer PLAN BOARD`.
 
-The numbers must come without gaps and in order, so a message that was lost, doubled or overtaken
-on its way through a backlog or a crash is found, not only counted.
+The numbers must come without gaps and in order, so a message that was lost, duplicated or reordered
+in a backlog or a crash is identified, not only counted.
 """
 
 import sys

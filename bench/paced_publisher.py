@@ -5,7 +5,7 @@ every message carries the time at which it was due, not that at which it could b
 (or a machine) that makes the publisher late is charged for it in every message that had to wait.
 
 How late the bursts were handed to the kernel is left in a file, so that what the publisher's own
-wake-ups add to the latencies can be told from what the broker adds.
+wake-ups add to the latencies can be separated from what the broker adds.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ WRITE_MESSAGES = 500
 
 LATENESS = "lateness"
 
-# Longest sleep, for the phase is only seen when awake.
+# Longest sleep, because the phase is only checked when awake.
 WAIT_SECONDS = 0.01
 
 

@@ -1,4 +1,5 @@
-"""Two builds of this broker beside each other: what a message costs with the new one, in old ones.
+"""Two builds of this broker compared: the cost of a message with the new one relative to the old
+one.
 
     python -m bench.pairs --old FOLDER --new FOLDER
     python -m bench.pairs --old FOLDER --new FOLDER --cases mixed,mixed/any/8 --pairs 7 --json FILE

@@ -17,11 +17,11 @@ IN_FLIGHT_MAX = 32_768
 CONFIRM_WINDOW = 2_000
 
 # Unacknowledged deliveries per consuming lane, and how many are settled by one multiple ack. Ten
-# acks fit into one prefetch, so a consumer is never starved by its own thrift.
+# acks fit into one prefetch, so a consumer never waits because it acknowledges too rarely.
 PREFETCH = 5_000
 ACK_EVERY = 500
 
-# One write of a publisher. Large enough that the system call is nothing beside the bytes.
+# One write of a publisher. Large enough that the cost of the system call is negligible.
 CHUNK_BYTES = 65_536
 
 # Looking at hundreds of lanes costs more than looking at one, so it is done less often. At a
@@ -29,13 +29,15 @@ CHUNK_BYTES = 65_536
 MANY_LANES = 16
 MANY_LANES_PAUSE_SECONDS = 0.004
 
-# The type of queue that keeps what it gave.
+# The type of queue that keeps its messages.
 STREAM = "stream"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublisherLane:
-    """Publishes to `exchange` with `routing_keys` in turn; consumers [first, first + count) hear it."""
+    """Publishes to `exchange` with `routing_keys` in turn; consumers [first, first + count) receive
+    its messages.
+    """
 
     exchange: str
     routing_keys: tuple[str, ...]
@@ -70,7 +72,7 @@ class LoadPlan:
     in_flight_max: int = IN_FLIGHT_MAX
     burst_max: int = 1_000_000
     rate: float = 0.0
-    """Messages a second; only the paced publisher looks at it."""
+    """Messages a second; only the paced publisher uses it."""
     authority: str = ""
     """The file of who has signed the broker's certificate; empty is without TLS."""
 
@@ -80,7 +82,7 @@ class LoadPlan:
 
     @property
     def consume_arguments(self) -> dict[str, str]:
-        """A stream would begin with what comes after its reader; here it is read as a whole."""
+        """By default a stream's reader gets only new messages; here it reads the whole stream."""
         return {"x-stream-offset": "first"} if self.queue_type == STREAM else {}
 
     @property
@@ -176,7 +178,7 @@ def streamed(host: str, port: int, queue: str, publishers: int, size: int) -> Lo
         publishers=(PublisherLane("", (queue,), 0, 1),) * publishers,
         consumers=((queue,),),
         size=size,
-        # Only the confirms bound the publishers: nobody hears their messages yet.
+        # Only the confirms bound the publishers: there are no consumers yet.
         in_flight_max=1 << 62,
     )
     return acknowledged(plan, durable=True, queue_type=STREAM)

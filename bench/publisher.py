@@ -27,8 +27,8 @@ from bench.plan import (
 from bench.session import Session
 
 # When no lane may publish, all look again after this long, instead of waking for every single
-# confirm. At a million messages a second it is 500 of the messages in flight, so what is felt is
-# the bound, never the pause.
+# confirm. At a million messages a second it is 500 of the messages in flight, so the bound limits
+# the rate, never the pause.
 PAUSE_SECONDS = 0.0005
 
 # How many chunks fit into a bound at the least; one would make publisher and broker take turns.

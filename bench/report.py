@@ -22,7 +22,7 @@ from bench.verdicts import goal_text, verdict_text
 RESULTS_FOLDER = Path(__file__).resolve().parent / "results"
 
 IDLE_BYTES_MAX = 20_000
-# Where what the broker writes to the disk is worth a look.
+# Modes for which the broker's writes to the disk are shown.
 WRITING_MODES = (*DURABLE_MODES, APPEND_MODE)
 
 STARTUP_SECONDS_MAX = {

@@ -1,4 +1,4 @@
-"""What a run found: raw samples and what follows from them. Turned into JSON as it stands."""
+"""The results of a run: raw samples and figures derived from them. Written to JSON as they are."""
 
 import dataclasses
 import math

@@ -1,7 +1,7 @@
 """The command `python -m bench`: all brokers up, every case in rounds that alternate them.
 
-Interleaving is the point: on a shared machine the neighbours' load changes by the minute, and
-only figures taken in turn can be compared.
+Interleaving is essential: on a shared machine the other load changes by the minute, and only
+figures taken in turn can be compared.
 """
 
 import argparse
@@ -40,7 +40,7 @@ DEFAULT_ROUNDS = 3
 QUICK_SECONDS = 1.0
 
 DEFAULT_BROKERS = ("rabbitmq", "penstock")
-# RabbitMQ fills a queue of ten million for many minutes; it must be asked for.
+# RabbitMQ takes many minutes to fill a queue of ten million; it must be requested.
 DEFAULT_STORING_BROKERS = ("penstock",)
 
 RECOVERY_MESSAGES = 1_000_000
@@ -48,7 +48,7 @@ RECLAIM_MESSAGES = 5_000_000
 
 ALL_CASES = (*MODES, *EXTRAS, STREAM, *STORAGE_CASES, SPARK)
 
-# What a broker, or a load on it, may do wrong without ending the run.
+# Errors of a broker, or of a load on it, that do not end the run.
 FAILURES = (
     LoadFailedError,
     BrokerRefusedError,
@@ -145,7 +145,7 @@ def run_case(
 
 
 def turns(rounds: int, aims: list[Target]) -> Iterator[tuple[int, Target]]:
-    """The order turns with the rounds, so that nobody always follows the same neighbour."""
+    """The order rotates with the rounds, so that no broker always follows the same one."""
     for round_index in range(rounds):
         turn = round_index % len(aims)
         for target in aims[turn:] + aims[:turn]:
@@ -194,7 +194,7 @@ def run_extra(
     results: Results,
     console: Console,
 ) -> None:
-    """One broker's failure ends neither the run nor what the others have to show."""
+    """One broker's failure ends neither the run nor the measurement of the others."""
     for broker in brokers:
         try:
             EXTRAS[name](broker, seconds, results, console)
@@ -247,7 +247,7 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         for broker in brokers.values():
             broker.stop()
-    # One at a time and alone: these weigh a broker, and leave no memory for others.
+    # One at a time and alone: these measure a broker's memory, and leave none for others.
     run_storage(options, results, console)
     if SPARK in options.cases:
         amounts = SparkOptions(options.spark_messages, options.rounds, options.spark_parts)

@@ -1,7 +1,7 @@
 """What all brokers under test have in common: each is a process tree of its own on loopback.
 
-Every broker gets a fresh data directory and free ports, so that nothing here meets an installed
-service, and nothing of a run is left behind but its results.
+Every broker gets a fresh data directory and free ports, so that a run does not collide with an
+installed service, and leaves nothing behind but its results.
 """
 
 import abc
@@ -49,8 +49,8 @@ class RunningBroker(abc.ABC):
         self.port = 0
         self.tls_port = 0
         self.pid = 0
-        # From the start of the command: until it says that it is ready (None: it says nothing
-        # that could be waited for), and until a client has logged in.
+        # From the start of the command: until its ready line (None: it has none), and until a
+        # client has logged in.
         self.ready_seconds: float | None = None
         self.startup_seconds = 0.0
         self._folder = Path(tempfile.mkdtemp(prefix=f"penstock-bench-{self.name}-"))
@@ -59,7 +59,7 @@ class RunningBroker(abc.ABC):
         self.start()
 
     def start(self) -> None:
-        """The first time, and again after `kill` with whatever was left on the disk."""
+        """Start it the first time, and again after `kill` with what was left on the disk."""
         started = time.perf_counter()
         try:
             self._launch(started)
@@ -75,10 +75,10 @@ class RunningBroker(abc.ABC):
 
     @abc.abstractmethod
     def data_bytes(self) -> int:
-        """What the broker's data take on the disk."""
+        """The disk space of the broker's data."""
 
     def kill(self) -> None:
-        """As a power cut would, as far as the kernel lets us: nothing gets to say good-bye."""
+        """Kill all processes at once, without an orderly stop."""
         assert self._process is not None
         for member in process_tree(self._process.pid):
             send_signal(member, signal.SIGKILL)
@@ -94,7 +94,7 @@ class RunningBroker(abc.ABC):
 
 
 def end_tree(process: subprocess.Popen[str]) -> None:
-    """Asks the whole tree to end, then insists. Only ever a tree that this bench started."""
+    """Terminates the whole tree, then kills it. Only ever a tree that this bench started."""
     members = process_tree(process.pid)
     for member in members:
         send_signal(member, signal.SIGTERM)
@@ -113,7 +113,7 @@ def disk_bytes(folder: Path) -> int:
     total = 0
     for within, _, names in os.walk(folder):
         for name in names:
-            # Files come and go while we look.
+            # Files are created and removed meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 total += (Path(within) / name).stat().st_blocks * STAT_BLOCK_BYTES
     return total

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from bench import frames
 from bench.secure_socket import SecureSocket
 
-# What every broker here offers as its default; agreeing on one number keeps the work equal.
+# The default of every broker here; using one number keeps the work equal.
 FRAME_SIZE_MAX = 131_072
 
 # Long enough for RabbitMQ to declare ten thousand queues behind one answer on a busy machine.
@@ -77,12 +77,14 @@ class Session:
             self._received += data
 
     def take_unread(self) -> bytes:
-        """What came behind the last answer, for whoever takes over the socket."""
+        """Input after the last answer, for the code that takes over the socket."""
         unread, self._received = self._received, b""
         return unread
 
     def expect(self, wanted: frames.MethodId) -> bytes:
-        """Arguments of the next `wanted` method; deliveries and other news before it are dropped."""
+        """Arguments of the next `wanted` method; deliveries and other methods before it are
+        dropped.
+        """
         while True:
             kind, payload = self.read_frame()
             if kind != frames.FRAME_METHOD:
@@ -120,7 +122,7 @@ class Session:
         self.send_all(frames.QUEUE_DECLARE, silent, last, frames.QUEUE_DECLARE_OK)
 
     def ready_count(self, queue: str) -> int:
-        """Messages that wait in the queue, delivered and unacknowledged ones not among them."""
+        """Ready messages in the queue, without unacknowledged ones."""
         name = frames.short_string(queue)
         declare = b"\0\0" + name + bytes([PASSIVE_BIT]) + NO_ARGUMENTS
         answer = self.call(frames.QUEUE_DECLARE, declare, frames.QUEUE_DECLARE_OK)

@@ -1,7 +1,7 @@
-"""What is measured of the data source: samples, what they are set beside, and what is asked.
+"""Measurements of the data source: samples, comparisons and goals.
 
 A sample is one query. Queries that are compared run in turn, round after round; a ratio is the
-median of the rounds' ratios, so that a neighbour who comes and goes meets both.
+median of the rounds' ratios, so that other load on the machine affects both.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from bench.goals import Verdict, at_least, at_most
 SPARK = "spark"
 MESSAGES = 4_000_000
 
-# Who gives or takes the rows.
+# The source or target of the rows.
 PENSTOCK = "penstock"
 PARQUET = "Parquet"
 SINK = "sink"
@@ -149,7 +149,7 @@ def median_broker_microseconds(samples: Sequence[SparkSample]) -> float:
 
 
 def verdicts(samples: Sequence[SparkSample], work: SparkWork) -> list[Verdict]:
-    """What is asked of a kind of query, as far as it was measured."""
+    """The goals of a kind of query, as far as they were measured."""
     own = of_work(samples, work)
     if not own:
         return []

@@ -1,4 +1,4 @@
-"""Penstock as Spark meets it: with a data directory and its HTTP port."""
+"""Penstock as used by Spark: with a data directory and its HTTP port."""
 
 import os
 import re

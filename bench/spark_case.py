@@ -40,7 +40,7 @@ class SparkOptions:
 
 
 def run_spark(options: SparkOptions, results: Results, console: Console) -> None:
-    """Raises `BrokerUnavailableError`; what fails in one part does not keep the others from it."""
+    """Raises `BrokerUnavailableError`; a failure in one part does not stop the others."""
     try:
         from pyspark.errors import PySparkException
 

@@ -1,6 +1,6 @@
 """Batch writes of 100-byte rows to a queue: by the sink, directly, and one tuple after the other.
 
-The tuple path is what somebody would write without the sink: Spark's plain writer for Python, which
+The tuple path is what a user would write without the sink: Spark's plain writer for Python, which
 gets rows one by one, and a client that publishes them with confirms.
 """
 
@@ -26,7 +26,7 @@ WRITES = (WRITE_SINK, WRITE_DIRECT, WRITE_TUPLES)
 
 
 class TupleWriter(DataSourceWriter):
-    """Travels to Spark's workers."""
+    """Sent to Spark's workers."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri

@@ -31,7 +31,7 @@ StorageCase = Callable[[str, StorageOptions, Results, Console], None]
 
 
 def storing(name: str) -> str:
-    """Which broker of the table is started where something is to be kept."""
+    """Which broker of the table is started where messages must be durable."""
     return "penstock-data" if name == "penstock" else name
 
 

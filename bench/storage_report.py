@@ -21,7 +21,7 @@ def backlog_verdicts(sample: BacklogSample) -> list[Verdict]:
     """The build that runs uncompiled, and other brokers, have no goals."""
     if sample.broker not in ("penstock", "penstock-data"):
         return []
-    # A shorter queue than the goal speaks of says nothing about its memory.
+    # A shorter queue than the goal requires says nothing about memory.
     peak = sample.resident_peak if sample.messages >= BACKLOG_MESSAGES else None
     return [
         at_least(

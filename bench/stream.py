@@ -1,6 +1,6 @@
 """One stream: appended to without a reader, then read from its beginning without a publisher.
 
-All in this process, as with long queues: the two sides are never at work together.
+All in this process, as with long queues: the two sides never run at the same time.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class StreamSample:
 
 
 class StreamReadingLane(ConsumingLane):
-    """One connection. Sees to it that offsets are the count of messages before."""
+    """One connection. Checks that each offset is the count of messages before it."""
 
     def check(self, last: memoryview) -> None:
         super().check(last)

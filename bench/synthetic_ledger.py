@@ -1,4 +1,4 @@
-"""Ledgers made up for tests and benches, with faults planted in known places.
+"""Synthetic ledgers for tests and benches, with faults planted in known places.
 
 A message is enqueued, delivered in the next tick and acknowledged in the one after, in runs of a
 chosen length, in every queue. A fault changes what is written of one position and nothing else.
@@ -30,10 +30,10 @@ class Fault(Enum):
     """What is written of a position instead of enqueued, delivered, acknowledged."""
 
     NEVER_DELIVERED = auto()  # still in the queue at the end
-    NEVER_ACKNOWLEDGED = auto()  # still out with a consumer
+    NEVER_ACKNOWLEDGED = auto()  # still unacknowledged
     EXPIRED = auto()
     GIVEN_BACK = auto()  # requeued and delivered once more
-    DELIVERED_TWICE = auto()  # without having been given back
+    DELIVERED_TWICE = auto()  # without having been requeued
     ACKNOWLEDGED_TWICE = auto()
     NEVER_ENQUEUED = auto()
 
@@ -68,7 +68,7 @@ class Traffic:
 
 
 def write_server(data: Path, traffic: Traffic, records_per_file: int = 2_000_000) -> int:
-    """A data directory with a ledger; returns how many events it tells of."""
+    """Write a data directory with a ledger; returns how many events it records."""
     folder = data / "ledger"
     folder.mkdir(parents=True, exist_ok=True)
     records = _traffic(traffic)

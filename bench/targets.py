@@ -1,4 +1,4 @@
-"""Who is measured in which case: a broker that runs, and the type of queue it is asked for."""
+"""What is measured in which case: a running broker, and the type of its queues."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from bench.results import REFERENCE, REFERENCE_QUORUM
 from bench.running import HOST, RunningBroker
 from bench.storage_cases import storing
 
-# There, too, what is published must be kept.
+# Here, too, messages must be durable.
 KEEPING_CASES = (*DURABLE_MODES, STREAM)
 
 
@@ -30,7 +30,7 @@ class Target:
 
 
 def durable_brokers(names: list[str]) -> list[str]:
-    """The pure build's durability is not measured: what it waits for is the disk."""
+    """The pure build's durability is not measured: it mostly waits for the disk."""
     return list(dict.fromkeys(storing(name) for name in names if name != "penstock-pure"))
 
 

@@ -1,8 +1,8 @@
 """A consumer that reads the time stamp of every message: `python -m bench.timing_consumer`.
 
 Leaves two files beside the board when it is told to stop: the stamps in order of arrival, and for
-every read how many messages came with it and when. What follows from them is computed afterwards,
-so that looking costs as little as possible while it is measured.
+every read how many messages came with it and when. Figures are computed afterwards, so that the
+measurement itself costs as little as possible.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Verdicts as a person reads them."""
+"""Verdicts as text."""
 
 from bench.goals import Verdict
 

@@ -1,7 +1,7 @@
 """Penstock: an AMQP 0-9-1 broker.
 
-Importing the package chooses the build (see builds) and nothing more; `Broker` is fetched when
-somebody asks for it, so that the command line and the sans-IO rooms start without the server.
+Importing the package chooses the build (see builds) and nothing more; `Broker` is imported on first
+access, so that the command line and the sans-IO rooms start without the server.
 """
 
 from typing import TYPE_CHECKING

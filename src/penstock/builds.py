@@ -2,7 +2,7 @@
 
 Two switches, read from the environment when the package is imported:
 
-- PENSTOCK_PURE=1 imports every module from its source, even where a compiled one lies beside it.
+- PENSTOCK_PURE=1 imports every module from its source, even where a compiled one exists beside it.
 - PENSTOCK_REQUIRE_COMPILED=1 refuses to import the package when the compiled build is not there.
 
 With neither, Python's own rule holds: a compiled module wins over its source. Nothing falls back
@@ -22,7 +22,7 @@ from importlib.machinery import (
 )
 from types import ModuleType
 
-# The module that stands for the whole compiled list: every connection needs it, and the list is
+# The module that represents the whole compiled list: every connection needs it, and the list is
 # built as one group, so it is there when the others are.
 WITNESS = "penstock.formats.octets"
 
@@ -75,5 +75,5 @@ def build_mode() -> str:
 
 
 def is_pure_by_accident(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the slow build runs though nobody asked for it."""
+    """Whether the slow build runs although it was not requested."""
     return build_mode() == "pure" and environment.get("PENSTOCK_PURE") != "1"

@@ -48,8 +48,8 @@ def test_a_message_that_one_of_its_holders_gives_up_is_refused_before_it_is_comp
     assert held.publisher is None
 
 
-def test_only_who_holds_a_message_can_give_it_up() -> None:
-    with pytest.raises(AssertionError, match="only who holds"):
+def test_only_a_holder_of_a_message_can_refuse_it() -> None:
+    with pytest.raises(AssertionError, match="only a holder"):
         message(b"").refuse()
 
 

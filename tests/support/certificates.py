@@ -1,4 +1,6 @@
-"""Authorities of our own and certificates that they sign, made by the command `openssl`."""
+"""Certificate authorities for tests and certificates that they sign, made by the command
+`openssl`.
+"""
 
 from __future__ import annotations
 

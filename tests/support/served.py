@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-# Until it has refused to start, or ended after being told; a loaded machine is slow.
+# The time to refuse a start, or to end after a signal; a loaded machine is slow.
 END_SECONDS = 120
 
 
@@ -21,13 +21,13 @@ def launch(
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
-        # What is not flushed stays in the pipe, as it would under a supervisor.
+        # Unflushed output stays in the buffer, as it would under a supervisor.
         env={**os.environ, "PYTHONUNBUFFERED": "", **(environment or {})},
     )
 
 
 def ready_facts(process: subprocess.Popen[str]) -> dict[str, str]:
-    """What its ready line says; waits for it."""
+    """The facts of its ready line; waits for it."""
     assert process.stdout is not None
     words = process.stdout.readline().split()
     if words[:2] != ["penstock", "ready"]:
@@ -54,7 +54,7 @@ class Served:
         return process
 
     def ready(self, *options: str) -> dict[str, str]:
-        """Start one more on a free port; what its ready line says."""
+        """Start one more on a free port; returns the facts of its ready line."""
         return ready_facts(self.launch("--port=0", *options))
 
     def port(self, *options: str) -> int:
@@ -66,7 +66,7 @@ class Served:
         return self.processes[-1]
 
     def refused(self, *options: str) -> tuple[int, str]:
-        """Start one that must not serve: its exit code and what it said about it."""
+        """Start one that must not serve: returns its exit code and its message."""
         process = self.launch(*options)
         output, errors = process.communicate(timeout=END_SECONDS)
         assert output == "", output

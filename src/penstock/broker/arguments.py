@@ -17,7 +17,7 @@ from penstock.storage.stream_log import SEGMENT_BYTES_MAX
 PRIORITY_MAX: Final = 255  # a priority is one octet in AMQP 0-9-1
 # The longest time to live or until expiry: a hundred years, as RabbitMQ's. Longer is a mistake.
 MILLISECONDS_MAX: Final = 1000 * 86400 * 365 * 100
-# What a journal record and later a file offset can count; also keeps sums inside 63 bits.
+# The largest value of a journal record and of a file offset; also keeps sums inside 63 bits.
 COUNT_MAX: Final = 2**62
 NONE: Final = -1
 
@@ -69,7 +69,7 @@ _STREAM_ONLY: Final = frozenset(
 
 
 class QueueType:
-    """What `x-queue-type` asks for. One of each there is; compared by identity."""
+    """What `x-queue-type` asks for. There is one object per type; compared by identity."""
 
     def __init__(self, value: str, module_name: str, unsupported: frozenset[str]) -> None:
         # The argument's value.

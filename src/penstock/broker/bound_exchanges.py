@@ -131,10 +131,10 @@ class BoundExchanges:
         self._routing.changed()
 
     def _remove_bindings(self, gone: list[Binding]) -> list[Exchange]:
-        """Returns the auto-delete exchanges that lost their last way out, each once.
+        """Returns the auto-delete exchanges that lost their last outgoing binding, each once.
 
-        While definitions are read back there are none: bindings to what did not outlive the
-        process may have kept them, and if not, their deletion was written down too.
+        While definitions are read back it returns none: bindings to transient objects may have kept
+        them, and otherwise their deletion was recorded too.
         """
         unused: dict[Exchange, None] = {}
         for binding in gone:
@@ -173,8 +173,8 @@ class BoundExchanges:
         return DONE
 
     def durable_binding(self, binding: Binding) -> BindQueue | BindExchange | None:
-        """The command that makes a binding again after a restart; None when an end of it will not
-        be there.
+        """The command that restores a binding after a restart; None when one of its ends is not
+        durable.
         """
         if not binding.source.durable:
             return None

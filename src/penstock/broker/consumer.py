@@ -28,7 +28,7 @@ class Consumer:
         self.takes_ownership: bool = takes_ownership
         # True when it does not want every message; the queue then asks `wants` for each.
         self.selective: bool = False
-        # Whom the queue notes as the holder of what it takes; the dialects say which.
+        # The number that the queue notes as the holder of what it takes; set by the dialect.
         self.holder: int = BROKER_ITSELF
         # What its client asked for, for whoever looks at it.
         self.prefetch_count: int = 0

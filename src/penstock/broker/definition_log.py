@@ -1,4 +1,4 @@
-"""Who writes down what is declared, so that it is there again after a restart."""
+"""The interface that records what is declared, so that it exists again after a restart."""
 
 from mypy_extensions import mypyc_attr
 
@@ -9,11 +9,11 @@ from penstock.broker.topology import BrokerCommand, VhostCommand
 class DefinitionLog:
     """Told of every change to what must outlive the process: durable objects, users, policies.
 
-    The plain one forgets, which is right for a broker that keeps everything in memory.
+    This class records nothing, which is right for a broker that keeps everything in memory.
     """
 
     def __init__(self) -> None:
-        # How many changes were written down; whoever asked for one waits until it is safe.
+        # How many changes were recorded; whoever asked for one waits until it is durable.
         self.change_count: int = 0
 
     def vhost_changed(self, vhost: str, command: VhostCommand) -> None:

@@ -1,7 +1,7 @@
 """Long lists that nobody needs any more, freed a part at a time.
 
-To free a million messages takes a tenth of a second. A purge, or a commit that is done, leaves its
-list here, and every tick takes some of it.
+Freeing a million messages takes a tenth of a second. A purge, or a finished commit, leaves its list
+here, and every tick frees some of it.
 """
 
 from typing import Final, TypeVar, cast

@@ -2,8 +2,8 @@
 
 Invariant: an entry that is out has exactly one holder, the only one that can settle it or give it
 back. The queue sets the holder when it delivers and clears it when it takes the entry back or
-forgets it (`Queue`, settlement); a holder that ends without settling hands over (`hand_over`). What
-anybody else says about the entry, or the holder says later, is ignored.
+forgets it (`Queue`, settlement); a holder that ends without settling hands over (`hand_over`). A
+settlement by anybody else, or a later one by the holder, is ignored.
 """
 
 from typing import Final
@@ -26,9 +26,9 @@ class QueueEntry:
     # Defaults stand on the class, which spares the interpreted build some stores per entry.
     # How often it was delivered and came back.
     delivery_count: int = 0
-    # Whether somebody may have seen it: it came back, or was there before the last start.
+    # Whether a client may have seen it: it was requeued, or was there before the last start.
     is_redelivered: bool = False
-    # It left its queue before it was ever written down, so it need not be.
+    # It was dequeued before it was ever written to the journal, so it need not be.
     is_gone: bool = False
     # `now` at which it is dead; 0 for never.
     expires_at: int = 0
@@ -37,7 +37,7 @@ class QueueEntry:
 
     def __init__(self, message: Message, position: int) -> None:
         self.message: Message = message
-        # Order of arrival; a requeued entry goes back to where its position belongs.
+        # Order of enqueueing; a requeued entry goes back to where its position belongs.
         self.position: int = position
 
 
@@ -60,16 +60,16 @@ def _take_back_some(entries: list[QueueEntry], holder: int) -> list[QueueEntry]:
 
 
 def hand_over(entries: list[QueueEntry], holder: int, successor: int) -> None:
-    """Entries stay out, with somebody else: from now on `holder` has no say about them."""
+    """Entries stay delivered, but with another holder: `holder` can no longer settle them."""
     for entry in entries:
-        assert entry.holder == holder, "only what one has can be handed over"
+        assert entry.holder == holder, "only the holder of an entry can hand it over"
         entry.holder = successor
 
 
 def flag_returned(
     entries: list[QueueEntry], failed: bool, limit: int, exhausted: list[QueueEntry]
 ) -> list[QueueEntry]:
-    """Entries have come back: each is flagged, and counted when its delivery `failed`. Those that
+    """Entries were requeued: each is flagged, and counted when its delivery `failed`. Those that
     have reached the `limit` of deliveries (none when negative) are moved to `exhausted`, in order.
     """
     returned: list[QueueEntry] = []

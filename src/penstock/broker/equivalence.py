@@ -27,7 +27,7 @@ def check_same_exchange(what: str, known: Exchange, command: DeclareExchange) ->
 
 
 def check_same_queue(what: str, known: MessageQueue, command: DeclareQueue) -> None:
-    """All but exclusive ownership, which is a lock and not an argument."""
+    """Compares everything but exclusive ownership, which is a lock and not an argument."""
     check_flag(what, "durable", known.durable, command.durable and not command.exclusive)
     check_flag(what, "auto_delete", known.auto_delete, command.auto_delete)
     current = _without_default_type(known.arguments)

@@ -37,7 +37,7 @@ class CommandInvalid(Refusal):
 
 
 class NotImplementedHere(Refusal):
-    """The protocol knows it, this server does not."""
+    """The protocol defines it, but this server does not implement it."""
 
 
 class ResourceError(Refusal):

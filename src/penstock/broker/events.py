@@ -103,7 +103,7 @@ class Event:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EventLog:
-    """Who hears of events. This one does not listen."""
+    """The interface for recording events. This class records nothing."""
 
     def record(self, event: Event) -> None:
         """Called on the node's thread, in the middle of something: must not raise, nor wait."""

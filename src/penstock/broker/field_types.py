@@ -12,7 +12,7 @@ _SIGNED_INT_MAX: Final = 2**31 - 1
 
 
 def type_name(value: object) -> str:
-    # A boolean is an int to Python, so it is asked for first.
+    # A boolean is an int to Python, so it is tested first.
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):

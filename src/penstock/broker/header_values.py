@@ -1,4 +1,4 @@
-"""Header values that need a type of their own on the wire, said neutrally."""
+"""Header values that need a type of their own on the wire, independent of the protocol."""
 
 
 class Timestamp:

@@ -13,12 +13,12 @@ UNITS_MS: Final[dict[str, int]] = {
     "m": 60 * SECOND_MS,
     "s": SECOND_MS,
 }
-# Digits of an interval's count; more are no date that anybody means.
+# Digits of an interval's count; a longer count is a mistake.
 _DIGITS_MAX: Final = 9
 
 
 def milliseconds_of(text: str) -> int:
-    """What an interval such as "1h" says; -1 for what is none."""
+    """The length of an interval such as "1h"; -1 for a text that is not an interval."""
     digits = text[:-1]
     unit = UNITS_MS.get(text[-1:])
     if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS_MAX:

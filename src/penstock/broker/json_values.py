@@ -12,7 +12,9 @@ DEPTH_MAX: Final = 32
 
 
 def text_fault(value: str) -> str:
-    """Octets that are no UTF-8 travel as lone surrogates (PEP 383); other surrogates are nothing."""
+    """Bytes that are not UTF-8 travel as lone surrogates (PEP 383); other surrogates are
+    invalid.
+    """
     try:
         value.encode(errors="surrogateescape")
     except UnicodeEncodeError:

@@ -1,12 +1,12 @@
 """The neutral envelope: what routing and queues need to know, plus the original bytes.
 
 A message is never changed once it is routed; queues keep their own facts in a `QueueEntry`.
-Delayed completion (seeds 001 and 003) lives here as a count: whoever must do something before the
-publisher may hear its confirm holds the message, and releases it when that is done or given up.
+Delayed completion (seeds 001 and 003) is a count here: whoever must do something before the
+publisher may get its confirm holds the message, and releases it when that is done or given up.
 
 Invariants
-- `holds` never goes below zero; the publisher of a message that was held hears `completed` exactly
-  once per sequence number, and nothing after it.
+- `holds` never goes below zero; the publisher of a message that was held gets `completed` exactly
+  once per sequence number, and no call after it.
 - `properties` and `address` objects are shared between messages and never changed.
 """
 
@@ -29,7 +29,7 @@ class Properties:
         self.persistent: bool = persistent
         self.priority: int = priority
         self.expiration_ms: int = expiration_ms
-        # Whether the publisher said the priority; queues take a message without one for the lowest.
+        # Whether the publisher set the priority; queues take a message without one for the lowest.
         self.has_priority: bool = False
         # True when the headers name further routing keys (CC, BCC), so a cached route is not enough.
         self.has_extra_keys: bool = False
@@ -63,7 +63,9 @@ class Properties:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Publisher:
-    """Who waits for a message's completion: a channel in confirm mode, a link, a peer."""
+    """The object that waits for a message's completion: a channel in confirm mode, a link, a
+    peer.
+    """
 
     # For the ledger: its number in which file, and among all publishers since the start.
     ledger_number: int = 0
@@ -71,7 +73,7 @@ class Publisher:
     ledger_serial: int = 0
 
     def identity(self) -> str:
-        """What its client calls it and finds again in a ledger; empty when it has no name."""
+        """The name that its client gave it and that appears in a ledger; empty when it has none."""
         return ""
 
     def held(self, sequence: int) -> None:
@@ -83,8 +85,8 @@ class Publisher:
         raise NotImplementedError
 
     def refused(self, sequence: int) -> None:
-        """A queue does not take it. It is answered negatively, when it is complete: at once, or with
-        `completed` where somebody holds it.
+        """A queue refused it. It is answered negatively when it is complete: at once, or with
+        `completed` if it is held.
         """
         raise NotImplementedError
 
@@ -116,9 +118,9 @@ class Message:
     publisher: Publisher | None = None
     sequence: int = 0
     holds: int = 0
-    # It was written down in this tick or before; its confirm waits until that is safe.
+    # It was written to the journal in this tick or before; its confirm waits until that is durable.
     is_journalled: bool = False
-    # Where it lies on disk, for the message store; -1 when it does not.
+    # Its location on disk, for the message store; -1 when it is not on disk.
     location: int = -1
     # It is one with what else its tick does (it left a queue, or is part of a transaction): a
     # stream takes it over through the journal.
@@ -139,7 +141,7 @@ class Message:
         return keys
 
     def hold(self) -> None:
-        """Delay completion: the publisher hears nothing until a matching `release`."""
+        """Delay completion: the publisher gets no answer until a matching `release`."""
         if self.holds == 0 and self.publisher is not None:
             self.publisher.held(self.sequence)
         self.holds += 1
@@ -155,15 +157,17 @@ class Message:
             publisher.completed(self.sequence)
 
     def refuse(self) -> None:
-        """Somebody who holds it, and releases it next, gives it up: it will not be where it should."""
-        assert self.holds > 0, "only who holds a message can give it up"
+        """Called by a holder just before it releases the message: the message did not reach its
+        destination.
+        """
+        assert self.holds > 0, "only a holder of a message can refuse it"
         if self.publisher is not None:
             self.publisher.refused(self.sequence)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageDecoder:
-    """Makes messages again out of what was written down. A dialect implements it."""
+    """Decodes messages from their stored form. A dialect implements it."""
 
     def decode(self, exchange: str, routing_key: str, header: bytes, body: bytes) -> Message:
         raise NotImplementedError

@@ -1,4 +1,6 @@
-"""Names of exchanges and queues: which are in order, which are reserved, which the server draws."""
+"""Names of exchanges and queues: which are valid, which are reserved, which the server
+generates.
+"""
 
 import base64
 from typing import Final
@@ -11,7 +13,7 @@ from penstock.world.entropy import Entropy
 NAME_OCTETS_MAX: Final = SHORT_STRING_BYTES_MAX
 RESERVED_PREFIX: Final = "amq."
 SERVER_NAMED_PREFIX: Final = "amq.gen-"
-# 128 bits never meet by chance, and are what RabbitMQ draws: the names look the same.
+# 128 random bits do not collide, and RabbitMQ uses as many: the names look the same.
 SERVER_NAME_OCTETS: Final = 16
 
 

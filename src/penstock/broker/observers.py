@@ -16,7 +16,7 @@ class QueueObserver:
     """Sees one queue. Must not change it from inside a call."""
 
     def enqueued(self, entry: QueueEntry) -> None:
-        """Accepted by the queue, not yet given to anybody."""
+        """Accepted by the queue, not yet delivered."""
 
     def delivered(self, entry: QueueEntry) -> None:
         """Given to a consumer that will acknowledge it."""
@@ -30,7 +30,7 @@ class QueueObserver:
     def requeued(self, entry: QueueEntry) -> None:
         """Its consumer gave it back, or is gone."""
 
-    # The same for many at once; who can do better than one by one overrides these.
+    # The same for many at once; observers that can handle batches faster override these.
 
     def delivered_many(self, entries: list[QueueEntry]) -> None:
         for entry in entries:
@@ -54,5 +54,5 @@ class QueueObserver:
         """Messages that were not in memory are gone."""
 
     def dropped(self, entry: QueueEntry, reason: str) -> None:
-        """Gone unsettled: why it died, or that it was purged."""
+        """Dequeued without a settlement: why it died, or that it was purged."""
         self.dequeued(entry)

@@ -25,16 +25,16 @@ class RoutingTable:
 
     @property
     def definitions(self) -> DefinitionLog:
-        """Who writes down what must outlive the process."""
+        """Where definitions that must outlive the process are recorded."""
         return self.shared.definitions
 
     @property
     def watcher(self) -> QueueWatcher | None:
-        """Who counts what is published where; None when nobody does."""
+        """Counts what is published where; None when nobody does."""
         return self.shared.watcher
 
     def changed(self) -> None:
-        """Routes that were resolved before hold no longer."""
+        """Routes that were resolved before are no longer valid."""
         self.generation += 1
 
     def wall(self, now: int) -> int:

@@ -1,10 +1,10 @@
-"""The size of many messages, told by some of them."""
+"""The size of many messages, estimated from a sample."""
 
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
 
-# Looked at, at most: a few microseconds. Up to here a size is exact.
+# The largest sample: it takes a few microseconds. Up to here a size is exact.
 SAMPLE_COUNT: Final = 256
 
 

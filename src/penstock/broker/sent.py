@@ -1,4 +1,4 @@
-"""Which message of which publisher: what a publisher says that counts its messages.
+"""Which message of which publisher: the headers of a publisher that counts its messages.
 
 It names itself in the header `x-publisher-id` and counts up in `x-publisher-sequence`, so that it
 may publish again what it is not sure of.
@@ -10,7 +10,7 @@ from penstock.broker.message import Properties
 
 ID_HEADER: Final = "x-publisher-id"
 SEQUENCE_HEADER: Final = "x-publisher-sequence"
-# A message with deaths, or with a delay that was served, comes from its publisher no longer.
+# A message that was dead-lettered or delayed does not come directly from its publisher.
 _DEATHS_HEADER: Final = "x-death"
 _DELAY_HEADER: Final = "x-delay"
 # What to look for in a header's octets before it is worth decoding.
@@ -29,11 +29,12 @@ class Sent:
 
 
 def sent_of(properties: Properties) -> Sent | None:
-    """None when the headers do not name both as they should."""
+    """None when the headers do not contain valid values of both."""
     headers = properties.headers()
     delay = headers.get(_DELAY_HEADER)
     if _DEATHS_HEADER in headers or (isinstance(delay, int) and delay < 0):
-        # It left a queue or a delayed exchange, in any order: that does not make it a repetition.
+        # It left a queue or a delayed exchange, perhaps out of order: that does not make it a
+        # duplicate.
         return None
     publisher = headers.get(ID_HEADER)
     sequence = headers.get(SEQUENCE_HEADER)

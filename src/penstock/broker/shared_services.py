@@ -19,8 +19,8 @@ from penstock.broker.timers import Timers, WallClock
 
 
 class Totals:
-    """What was counted by queues that are gone, so that sums over all queues never fall. A queue
-    counts for itself, on the message path; its counts are added here once, when it goes.
+    """The counts of deleted queues, so that sums over all queues never decrease. A queue keeps its
+    own counts, on the message path; they are added here once, when it is deleted.
     """
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class Totals:
         self.queues_declared += 1
 
     def deleted(self, queue: MessageQueue) -> None:
-        """Called when nothing counts there any more."""
-        assert queue.is_deleted, "a queue that is there counts for itself"
+        """Called when the queue counts nothing any more."""
+        assert queue.is_deleted, "only a deleted queue is added"
         self.queues_deleted += 1
         self.published += queue.published_total
         self.delivered += queue.delivered_total
@@ -52,9 +52,9 @@ class Totals:
 
 
 class RouteCount:
-    """How many messages were published to one exchange with one routing key, since somebody asked.
-    Held by the targets of publishes, which add to it, and by the ledger, which gave it to them and
-    reads it.
+    """How many messages were published to one exchange with one routing key, since it was last
+    read. Held by the targets of publishes, which add to it, and by the ledger, which gave it to
+    them and reads it.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -96,18 +96,18 @@ class SharedServices:
         self.touched: list[MessageQueue] = []
         # What was dropped and is not freed yet.
         self.discarded: Discarded = Discarded()
-        # Who writes down what must outlive the process.
+        # Where definitions that must outlive the process are recorded.
         self.definitions: DefinitionLog = DefinitionLog()
-        # Who makes ready lists that can outgrow memory; None where there is no disk.
+        # The maker of ready lists that can outgrow memory; None without a disk.
         self.ready_lists: ReadyLists | None = None
-        # Where streams lie.
+        # Where streams are stored.
         self.streams: StreamStore = StreamStore()
-        # Who sees every queue; None when nobody does.
+        # The observer of every queue; None when there is none.
         self.watcher: QueueWatcher | None = None
         # Whether moves may go on.
         self.move_gate: MoveGate = MoveGate()
         self.totals: Totals = Totals()
-        # Who makes queues of which type.
+        # The makers of queues by type.
         self.kinds: QueueKinds = QueueKinds()
         self.kinds.add(CLASSIC, PlainQueueMaker())
         self.kinds.add(QUORUM, PlainQueueMaker())

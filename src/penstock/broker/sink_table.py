@@ -1,7 +1,7 @@
-"""How far each sink of a virtual host has come, as the commands in the journal tell it.
+"""The progress of each sink of a virtual host, as recorded by the commands in the journal.
 
-What a sink does is in `sinks`, which knows virtual hosts; so what a virtual host holds of its sinks
-stands here.
+What a sink does is in `sinks`, which depends on virtual hosts; so the part that a virtual host
+holds is here.
 """
 
 from penstock.broker.entry import QueueEntry
@@ -11,7 +11,7 @@ from penstock.broker.topology import AdvanceSink, CommitSink, OpenSink
 
 
 class TakenBlock:
-    """A block of rows that is being published, and the stage it is out of."""
+    """A block of rows that is being published, and the stage it was taken from."""
 
     def __init__(self, stage: MessageQueue, entry: QueueEntry) -> None:
         self.stage: MessageQueue = stage
@@ -19,7 +19,7 @@ class TakenBlock:
 
 
 class Sink:
-    """How far a sink has come; see `sinks`. Held by its virtual host."""
+    """The progress of a sink; see `sinks`. Held by its virtual host."""
 
     def __init__(self, name: str, owner: str, temporary: bool) -> None:
         self.name: str = name
@@ -36,17 +36,19 @@ class Sink:
         self.taken: list[TakenBlock] = []
         # The queue that a step waits for because it is full; empty when it does not.
         self.waits_for: str = ""
-        # Rows by stage, as far as somebody asked; those of the first pending stage that are out.
+        # Rows by stage, as far as they were counted; those of the first pending stage that are
+        # taken.
         self.staged: dict[str, int] = {}
         self.published_rows: int = 0
-        # How far a stage had come when a step had to wait in the middle of a block.
+        # The progress of a stage when a step had to wait in the middle of a block.
         self.advanced_stage: str = ""
         self.advanced_rows: int = 0
         # Messages of the batch that reached no queue, as far as this process has published it.
         self.unroutable: int = 0
-        # When somebody last staged or committed, or it was published; since the start at least.
+        # When it last staged, committed or published something; at the earliest, the start of the
+        # broker.
         self.touched_at: int = 0
-        # Forgets what nobody comes back to; None until the first use in this process.
+        # Deletes it when it is idle for too long; None until the first use in this process.
         self.expiry: Timer | None = None
 
 

@@ -58,15 +58,15 @@ from penstock.world.entropy import Entropy
 
 DEFAULT_VHOST: Final = "/"
 EVERYTHING: Final = ".*"
-# Each virtual host costs seven exchanges, about 10 kB. Tenants by the thousand are in order.
+# Each virtual host costs seven exchanges, about 10 kB. This allows for thousands of tenants.
 VHOSTS_MAX: Final = 10_000
 
 
 class BrokerState:
-    """Held by the node, which lets dialects at it."""
+    """Held by the node, which gives dialects access to it."""
 
     def __init__(self, entropy: Entropy) -> None:
-        # What all virtual hosts have a part in. The most used of it has a name here, too.
+        # What all virtual hosts share. The most used parts have a name here, too.
         self.shared: SharedServices = SharedServices()
         self.timers: Timers = self.shared.timers
         self.touched: list[MessageQueue] = self.shared.touched
@@ -87,7 +87,7 @@ class BrokerState:
         return self.shared.definitions
 
     def queues(self) -> list[MessageQueue]:
-        """Of all virtual hosts."""
+        """The queues of all virtual hosts."""
         return [queue for vhost in self.vhosts.values() for queue in vhost.queues.values()]
 
     def cluster_name(self, otherwise: str) -> str:
@@ -202,7 +202,7 @@ class BrokerState:
             )
 
     def begin_login(self, user: str, password: bytes, host: str, now: int) -> Verification:
-        """A login of a peer; what is not remembered has to be checked."""
+        """Begin a peer's login; a password that is not remembered has to be checked."""
         may_compare = self.login_delays.may_compare(user, host, now)
         verification = self.users.verifier(user, password, may_compare)
         verification.asked_at = now
@@ -211,11 +211,11 @@ class BrokerState:
         return verification
 
     def log_definitions(self, definitions: DefinitionLog) -> None:
-        """From now on changes are written down."""
+        """From now on changes are recorded."""
         self.shared.definitions = definitions
 
     def watch_queues(self, watcher: QueueWatcher) -> None:
-        """From now on somebody sees every queue that is declared."""
+        """From now on the watcher sees every queue that is declared."""
         self.shared.watcher = watcher
 
     def set_wall_offset(self, milliseconds: int) -> None:

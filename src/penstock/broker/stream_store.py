@@ -1,8 +1,8 @@
-"""Where the streams of a broker lie, and how they learn that what they wrote is safe.
+"""Where the streams of a broker are stored, and how they learn that what they wrote is durable.
 
-A stream appends to its own files and leaves a word here. Whoever flushes at the end of a tick takes
-the files along with its own (`take_dirty`) and says when they are safe (`became_durable`). Where
-nobody does, `is_flushed` is False and nothing waits: a broker that lives in memory.
+A stream appends to its own files and reports that here. The node's storage flushes these files at
+the end of a tick together with its own (`take_dirty`) and says when they are durable
+(`became_durable`). In a broker without a disk, `is_flushed` is False and nothing waits.
 """
 
 from penstock.broker.message import MessageDecoder
@@ -25,15 +25,15 @@ class StreamStore:
 
     def __init__(self) -> None:
         self.disk: Disk = MemoryDisk()
-        # Makes messages again out of what a segment holds; a dialect's.
+        # A dialect's decoder for the messages of a segment.
         self.decoder: MessageDecoder = MessageDecoder()
         # Whether files are flushed at the end of each tick, so that confirms and readers wait.
         self.is_flushed: bool = False
         # While definitions are read back, streams come and go without touching their files.
         self.is_recovering: bool = False
-        # Up to where streams had been safe when the store was opened, by their folders.
+        # Up to where streams were durable when the store was opened, by their folders.
         self.durable_ends: dict[str, int] = {}
-        # Why nothing more is written; empty while the disk does what it is asked.
+        # Why nothing more is written; empty while the disk works.
         self.failure: str = ""
         # Dictionaries for their order and their quick look-up.
         self._files: dict[AppendFile, None] = {}
@@ -54,9 +54,9 @@ class StreamStore:
         return bool(self._waiters or self.failure)
 
     def take_dirty(self, position: int) -> list[AppendFile]:
-        """The files that the flush now asked for must cover. `position` is what it will be known
-        by: a later `became_durable` with this or a higher one means that it was heard. Raises a
-        `DiskError` when something could not be written: then nobody must hear of this tick.
+        """The files that the flush now asked for must cover. `position` identifies it: a later
+        `became_durable` with this or a higher one means that it is done. Raises a `DiskError` when
+        something could not be written: then nothing of this tick may be answered.
         """
         if self.failure:
             raise DiskError(self.failure)

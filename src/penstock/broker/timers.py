@@ -1,4 +1,4 @@
-"""What is to happen later, in order of due time. Knows no clock: the world asks when to wake us.
+"""Timers in order of due time. They read no clock: the world asks when to wake the broker.
 
 Invariants: a timer is in the heap at most once per due time; moving or cancelling it leaves a
 stale heap item behind that is skipped when it surfaces.

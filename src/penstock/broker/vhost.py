@@ -114,12 +114,12 @@ class VirtualHost(QueueOwner):
 
     @property
     def definitions(self) -> DefinitionLog:
-        """Who writes down what must outlive the process."""
+        """Where definitions that must outlive the process are recorded."""
         return self.shared.definitions
 
     @property
     def watcher(self) -> QueueWatcher | None:
-        """Who sees every queue; None when nobody does."""
+        """The observer of every queue; None when there is none."""
         return self.shared.watcher
 
     def apply(self, command: VhostCommand, now: int) -> Result:
@@ -155,8 +155,8 @@ class VirtualHost(QueueOwner):
             self.definitions.vhost_changed(self.name, command)
             self.sink_table.change(command)
             return DONE
-        # OpenDelayLine is between the virtual host and its journal, nobody asks for it.
-        assert isinstance(command, SetVhostLimits), "every other command was asked for above"
+        # Only the virtual host itself and its journal use OpenDelayLine.
+        assert isinstance(command, SetVhostLimits), "every other command is handled above"
         self.max_queues = command.max_queues
         self.max_connections = command.max_connections
         self.definitions.vhost_changed(self.name, command)
@@ -314,7 +314,7 @@ class VirtualHost(QueueOwner):
             if not owned:
                 del self._exclusive[queue.exclusive_owner]
         if queue.durable:
-            # Before its bindings go: replayed, the deletion takes them along.
+            # Before its bindings are removed: replaying the deletion removes them too.
             self.definitions.vhost_changed(self.name, DeleteQueue(queue.name))
         self.bound.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
@@ -328,7 +328,7 @@ class VirtualHost(QueueOwner):
             self._remove_queue(queue, now)
 
     def connection_ended(self, connection: int, now: int) -> None:
-        """Its exclusive queues go with it."""
+        """A connection ended: its exclusive queues are deleted."""
         for queue in list(self._exclusive.get(connection, {}).values()):
             self._remove_queue(queue, now)
 
@@ -338,7 +338,7 @@ class VirtualHost(QueueOwner):
             self._remove_queue(queue, now)
         self.delay_line.close()
 
-    # What its queues and its journal ask of it.
+    # Calls from its queues and its journal.
 
     def make_ready_list(self, max_priority: int) -> ReadyList:
         if self.shared.ready_lists is None:
@@ -382,7 +382,7 @@ class VirtualHost(QueueOwner):
         result = self.bound.declare_exchange(command)
         if makes_partitions:
             exchange = self.exchanges[command.name]
-            assert isinstance(exchange, PartitionedStreamExchange), "its kind says so"
+            assert isinstance(exchange, PartitionedStreamExchange), "its kind says that it is one"
             for declaration in declarations_of(exchange):
                 self._declare_queue(declaration, now)
             for binding in bindings_of(exchange):
@@ -426,7 +426,7 @@ class VirtualHost(QueueOwner):
             raise PreconditionFailed(f"{described('exchange', exchange.name, self.name)} in use")
         for queue in doomed:
             self._remove_queue(queue, now)
-        # Its bindings went with the partitions; others do not keep it.
+        # The bindings to the partitions are gone; other bindings do not keep the exchange.
         return self.bound.delete_exchange(DeleteExchange(command.name))
 
     # Bindings.
@@ -442,7 +442,7 @@ class VirtualHost(QueueOwner):
         )
 
     def _unbind_queue(self, command: UnbindQueue) -> Result:
-        """As in RabbitMQ, what is not there is unbound already."""
+        """As in RabbitMQ, unbinding a missing binding succeeds."""
         check_not_default(command.exchange)
         source = self.exchanges.get(command.exchange)
         queue = self.queues.get(command.queue)

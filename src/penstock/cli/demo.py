@@ -1,7 +1,7 @@
-"""`penstock demo`: the story of one server, and an honest account of every message in it.
+"""`penstock demo`: a demonstration of one server, with an account of every message.
 
-Three acts: messages as fast as they go; queues and a stream while the broker is killed and comes
-back; the stream archived and the ledgers audited by Spark.
+Three parts: messages at full speed; queues and a stream while the broker is killed and restarted;
+the stream archived and the ledgers audited by Spark.
 """
 
 import os
@@ -35,7 +35,7 @@ from penstock.cli.loading.plan import make_plan
 from penstock.cli.termination import exit_when_terminated
 from penstock.client.errors import ClientError
 
-# Of the first act, and of the second, whose messages go to three sinks and to disk.
+# Messages of the first part, and of the second, whose messages go to three sinks and to disk.
 MESSAGES: Final = 200_000
 MESSAGES_OVER_KILL: Final = 60_000
 QUICK_PART: Final = 10
@@ -100,7 +100,7 @@ def command(
 
 
 def conclude(result: DemoResult, console: Console, seconds: float) -> int:
-    """Say how it ended; the exit code."""
+    """Print the result; returns the exit code."""
     console.print(verdict_table(result))
     complaints = result.complaints()
     for complaint in complaints:
@@ -128,7 +128,7 @@ def why_without_spark(asked: bool, missing: list[str]) -> str:
 @contextmanager
 def folder_of(keep: Path | None) -> Iterator[Path]:
     if keep is None:
-        # What Spark leaves open must not fail the demo.
+        # Files that Spark leaves open must not fail the demo.
         with TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
         return
@@ -232,5 +232,5 @@ class Demonstration:
 
 
 def _run() -> int:
-    """Tells this run's messages from any other's."""
+    """Distinguishes this run's messages from those of other runs."""
     return int.from_bytes(os.urandom(4), "big")

@@ -16,7 +16,7 @@ from penstock.cli.loading.outcome import Outcome, conclude
 from penstock.cli.loading.plan import Mode, Plan, PlanRefused, make_plan
 from penstock.client.errors import ClientError, ConnectFailed, LoginRefused
 
-# Exit codes: a broken promise must not look like a mistyped option (2) or a success.
+# Exit codes: a lost message must not look like a mistyped option (2) or a success.
 BROKEN_PROMISE: Final = 1
 COULD_NOT_RUN: Final = 3
 
@@ -207,7 +207,7 @@ def run_plan(plan: Plan, watch: Callable[[Snapshot], None]) -> Outcome:
 
 
 def unwatched(snapshot: Snapshot) -> None:
-    """For runs that nobody looks at."""
+    """For runs without a display."""
 
 
 def described(plan: Plan) -> dict[str, object]:
@@ -227,7 +227,7 @@ def described(plan: Plan) -> dict[str, object]:
 
 
 def explained(error: Exception) -> str:
-    """What went wrong, and what to try."""
+    """An error as text: what failed, and what to do."""
     if isinstance(error, ConnectFailed):
         tried = "\n".join(f"  {address}: {reason}" for address, reason in error.attempts)
         return (

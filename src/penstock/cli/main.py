@@ -1,6 +1,6 @@
 """The `penstock` command: one module per subcommand, imported only when it is the one called.
 
-Starting a broker must not pay for the load generator, and `--help` must not pay for either. So the
+Starting a broker must not import the load generator, and `--help` must import neither. So the
 table below knows each subcommand's module and one line of help, and only the named module is
 imported. A subcommand's module has a function `command` with Typer annotations, whose docstring is
 the long help, or an `app` of further subcommands.
@@ -105,7 +105,7 @@ COMMANDS: dict[str, Subcommand] = {
 
 
 def not_loaded() -> None:
-    """Stands in the help for a subcommand that was not asked for."""
+    """A placeholder in the help for a subcommand that was not called."""
 
 
 def build_app(arguments: Sequence[str], completes: bool = False) -> typer.Typer:
@@ -116,7 +116,7 @@ def build_app(arguments: Sequence[str], completes: bool = False) -> typer.Typer:
         no_args_is_help=True,
         # With its options, which `penstock completion` stands for, only when the shell asks.
         add_completion=completes,
-        pretty_exceptions_enable=False,  # operators send plain tracebacks
+        pretty_exceptions_enable=False,  # plain tracebacks are easier to report
     )
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     for name, row in COMMANDS.items():

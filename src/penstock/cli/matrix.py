@@ -2,7 +2,7 @@
 
 `penstock test` runs them on the version of constraints.txt. Here each version gets an environment
 of its own in .penstock, made once, with every other package at the version of constraints.txt.
-Works in a checkout of the project; an installed package carries no tests.
+Works in a checkout of the project; an installed package contains no tests.
 """
 
 import os
@@ -22,17 +22,17 @@ from penstock.cli.selftest import CHECKOUT, PACKAGE, SPARK_TESTS
 STATE: Final = CHECKOUT / ".penstock"
 VERSIONS: Final = ("4.0", "4.1", "4.2")
 _VERSION: Final = re.compile(r"\d+\.\d+(\.\d+)?")
-# What comes with Spark and must fit it.
+# Packages whose versions depend on Spark's.
 PACKAGES_OF_SPARK: Final = ("pyspark==", "py4j==")
 
 
-# Runs a program with its output appended to a log; its exit code.
+# Runs a program with its output appended to a log; returns its exit code.
 Runner = Callable[[Sequence[str], Path], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one version of Spark said. Held by the table at the end."""
+    """The result for one version of Spark. Held by the table at the end."""
 
     version: str
     passed: int = 0
@@ -97,7 +97,7 @@ def outcome_of(version: str, tests: str) -> Outcome:
 def environment_of(
     version: str, constraints: str, state: Path = STATE, run: Runner | None = None
 ) -> tuple[str, str]:
-    """The Python that has this Spark; and what is wrong, if it cannot be had."""
+    """The Python with this Spark; and the error, if it could not be installed."""
     folder = state / f"spark-{version}"
     python, ready = folder / "bin" / "python", folder / "penstock-ready"
     wanted_pins = without_spark(constraints)

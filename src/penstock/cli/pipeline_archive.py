@@ -21,7 +21,7 @@ from penstock.cli.pipeline_session import (
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-# How long one look at a running query waits.
+# The interval between two checks of a running query.
 LOOK_SECONDS: Final = 1
 
 
@@ -105,7 +105,7 @@ def command(
 
 
 def chosen_options(uri: str, stream: str, pattern: str, starting: str) -> dict[str, str]:
-    """Those of the data source."""
+    """The options of the data source."""
     given = {
         "uri": uri,
         "stream": stream,
@@ -116,7 +116,7 @@ def chosen_options(uri: str, stream: str, pattern: str, starting: str) -> dict[s
 
 
 def check_streams(options: dict[str, str]) -> None:
-    """Before Spark starts, which takes longer. Raises what the source would raise."""
+    """Checked before Spark starts, which takes longer. Raises what the source would raise."""
     from penstock.spark.first_contact import check_source
     from penstock.spark.options import read_options
 
@@ -124,7 +124,7 @@ def check_streams(options: dict[str, str]) -> None:
 
 
 def _watch(query: "StreamingQuery", tell: Tell) -> int:
-    """Until it ends, or Ctrl-C; returns how many messages were archived."""
+    """Wait until it ends, or for Ctrl-C; returns how many messages were archived."""
     counted: dict[int, int] = {}
     try:
         while not query.awaitTermination(LOOK_SECONDS):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.spark.jobs.verdict import Audit, QueueVerdict
 
 # What --fail-on understands; `FAILURES` in the job's verdict, repeated here so that --help needs
-# no Spark. A test holds them together.
+# no Spark. A test compares them.
 FAILURES: Final = ("lost", "duplicated", "unflagged", "phantom", "unconfirmed", "missing")
 
 # Columns of a terminal in which all figures of a queue fit into a line.
@@ -174,7 +174,7 @@ def cells(verdict: "QueueVerdict", with_server: bool) -> list[str]:
 
 
 def tables(rows: list[tuple[list[str], int]], width: int) -> list[Table]:
-    """A line for each queue; where there is no room for that, a column."""
+    """A row for each queue; in a narrow terminal, a column."""
     heads = [name for name, _ in _COLUMNS]
     if width >= WIDE_ENOUGH:
         table = Table(title="penstock audit")

@@ -1,4 +1,4 @@
-"""`penstock pipeline capacity`: how far a cluster goes, and what stops it there."""
+"""`penstock pipeline capacity`: the throughput of a cluster, and its bottleneck."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -200,7 +200,7 @@ def show(
 
 
 def short(number: float) -> str:
-    """So that a line of large numbers fits into a terminal."""
+    """Shortened so that a line of large numbers fits into a terminal."""
     for unit, size in (("G", 1e9), ("M", 1e6)):
         if number >= 10 * size:
             return f"{number / size:,.0f} {unit}"
@@ -212,7 +212,7 @@ def short(number: float) -> str:
 def capacity_charts(
     rows: list[dict[str, Any]], shape: "Shape", asked: "Capacity", size: int
 ) -> list["Chart"]:
-    """Of the cluster that was asked for, and of others with its size of messages and its levels."""
+    """Charts of the requested cluster, and of others with the same message size and levels."""
     from penstock.spark.jobs.charts import Chart, Spot
 
     mine = [r for r in rows if (r["message_bytes"], r["levels"]) == (size, shape.levels)]

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from penstock.spark.jobs.charts import Chart
     from penstock.spark.jobs.flow import Flow, RouteFlow
 
-# How much of the past --follow looks at.
+# The period that --follow shows.
 FOLLOWED_SECONDS: Final = 60
-# Bars that can still be told apart.
+# The number of bars that can still be distinguished.
 HOTTEST_DRAWN: Final = 8
-# A figure to compare with is drawn when it is at most so many times the highest rate.
+# A design figure is drawn when it is at most this many times the highest rate.
 MARK_RATIO: Final = 3
 CLOCK: Final = "time of day (UTC)"
 
@@ -89,7 +89,7 @@ def command(
         bucket_ms = max(1, round(bucket * 1000))
         with progress(as_json or follow) as tell, spark(master, memory, "flow", tell) as session:
             if follow:
-                # Without a terminal nothing can be drawn over, so each look is a line.
+                # Without a terminal nothing can be overwritten, so each refresh is a line.
                 as_lines = as_json or not Console().is_terminal
                 found = _follow(session, ledgers, bucket_ms, every, top, words, as_lines)
             else:
@@ -136,7 +136,7 @@ def _follow(
     except KeyboardInterrupt:
         if found is None:
             raise
-    assert found is not None, "it is looked at until somebody interrupts"
+    assert found is not None, "--follow runs until it is interrupted"
     return found
 
 

@@ -1,7 +1,7 @@
 """`penstock pipeline rehearse`: a stream filled, archived and audited, end to end, with a verdict.
 
 A broker of its own with a ledger, publishers with confirms and a ledger of theirs, the archive to
-Parquet and the audit over both ledgers: what a deployment does, at the size that it will have.
+Parquet and the audit over both ledgers: what a deployment does, at its expected size.
 """
 
 import os
@@ -54,7 +54,7 @@ _MESSAGE: Final = "substring(body, 5, 10)"
 
 @dataclass(slots=True)
 class Rehearsal:
-    """What came out. All numbers of messages must be the same, and nothing may be wrong."""
+    """The result. All numbers of messages must be equal, and the audit must find nothing."""
 
     messages: int
     confirmed: int = 0
@@ -143,7 +143,7 @@ def working_folder(folder: Path | None) -> Iterator[Path]:
 
 
 class Lines:
-    """Progress where nothing can be drawn over: a line when there is something new."""
+    """Progress without a terminal: a line when there is something new."""
 
     def __init__(self) -> None:
         self._last: str = ""

@@ -83,7 +83,7 @@ def command(
 
         begin, end = moment("--since", since), moment("--until", until)
         if not dry_run:
-            # Before Spark starts, which takes longer.
+            # Checked before Spark starts, which takes longer.
             check_amqp(uri, FIRST_CONTACT_SECONDS)
         with progress(as_json) as tell, spark(master, memory, "replay", tell) as session:
             tell("reading the archive")
@@ -101,7 +101,7 @@ def command(
 
 
 def moment(option: str, text: str | None) -> "datetime | None":
-    """Of UTC. Raises `OptionError`."""
+    """A time in UTC. Raises `OptionError`."""
     from penstock.spark.offset_choice import read_time
 
     if text is None:
@@ -118,7 +118,7 @@ def chosen_rows(
     until: datetime | None,
     where: str | None,
 ) -> "DataFrame":
-    """Times are of UTC, as the days that the archive is divided by."""
+    """Times are in UTC, like the days by which the archive is partitioned."""
     from pyspark.sql import functions as f
 
     if stream is not None:

@@ -26,11 +26,11 @@ FOUND: Final = 1
 # A wrong option, an input that cannot be read, a missing package.
 REFUSED: Final = 2
 
-# How the address of a Spark may begin.
+# The valid prefixes of a Spark master.
 MASTERS: Final = ("local", "spark://", "k8s://")
 STANDALONE: Final = "spark://"
 MASTER_PORT: Final = 7077
-# A master that runs accepts at once.
+# A running master accepts at once.
 MASTER_SECONDS: Final = 5.0
 STANDARD_ERROR: Final = 2
 
@@ -56,7 +56,7 @@ errors: Final = Console(stderr=True)
 
 
 def need_spark(needed: tuple[str, ...] = _NEEDED) -> None:
-    """Say at once what is missing, instead of a traceback later."""
+    """Report missing packages at once, instead of a traceback later."""
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         errors.print(
@@ -71,7 +71,7 @@ def need_spark(needed: tuple[str, ...] = _NEEDED) -> None:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """What the user can put right is told in a sentence, and ends with code 2."""
+    """Errors that the user can correct are printed as a sentence, with exit code 2."""
     need_spark()
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -91,7 +91,7 @@ def _say(text: str) -> None:
 
 
 def told_by_spark(text: str) -> str:
-    """The sentence of ours in what Spark says, which is many lines long."""
+    """Penstock's own sentence in a Spark error, which is many lines long."""
     for line in reversed(text.splitlines()):
         name, mark, rest = line.strip().partition(": ")
         if mark and name.startswith("penstock.spark."):
@@ -101,7 +101,7 @@ def told_by_spark(text: str) -> str:
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Tell]:
-    """A line on the terminal that says what is being done."""
+    """A line on the terminal with the current step."""
     if quiet or not errors.is_terminal:
         yield _silent
         return
@@ -110,15 +110,15 @@ def progress(quiet: bool) -> Iterator[Tell]:
 
 
 def _silent(text: str) -> None:
-    """For those who read the output with a program."""
+    """For output that is read by a program."""
 
 
 class MasterRefused(PipelineError):
-    """Not the address of any Spark."""
+    """The text is not a valid Spark master."""
 
 
 def check_master(master: str) -> None:
-    """Before a Java is started that would say the same in many lines."""
+    """Checked before Java is started, which would report it in many lines."""
     if master != "yarn" and not master.startswith(MASTERS):
         raise MasterRefused(
             f"--master {master} is not a valid Spark master. Use local[*] for this machine, "
@@ -129,7 +129,7 @@ def check_master(master: str) -> None:
 
 
 def check_standalone(master: str) -> None:
-    """Spark itself would try for a minute. One of several masters that listens is enough."""
+    """Spark itself would try for a minute. It is enough that one of several masters listens."""
     hosts = master.removeprefix(STANDALONE).split(",")
     problem = ""
     for host in hosts:
@@ -186,7 +186,7 @@ def spark(master: str, memory: str, name: str, tell: Tell) -> Iterator["SparkSes
 
 @contextmanager
 def errors_into(log: Path) -> Iterator[None]:
-    """Processes that are started meanwhile, so the JVM, write their errors there for good."""
+    """Processes that are started meanwhile, such as the JVM, keep writing their errors there."""
     sys.stderr.flush()
     mine = os.dup(STANDARD_ERROR)
     with log.open("ab") as file:
@@ -199,7 +199,7 @@ def errors_into(log: Path) -> Iterator[None]:
 
 
 def _partitions(master: str) -> str:
-    """Two hundred, Spark's default, are too many for the cores of one machine."""
+    """Spark's default of 200 is too many for the cores of one machine."""
     return "8" if master.startswith("local") else "200"
 
 

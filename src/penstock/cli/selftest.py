@@ -3,7 +3,7 @@
 Every stage runs even when an earlier one failed, so that one call shows everything; the exit code
 is non-zero when any stage failed. PENSTOCK_TEST_BUILDS=pure|compiled|both chooses the builds.
 Without it both run, and the compiled one is left out, loudly, only where it cannot be had.
-Works in a checkout of the project; an installed package carries no tests.
+Works in a checkout of the project; an installed package contains no tests.
 """
 
 import os
@@ -18,7 +18,7 @@ import typer
 
 from penstock.builds import compiled_witness_exists
 
-# As imported: in src, or in the compiled copy whose files are links to src.
+# The imported package: in src, or in the compiled copy whose files are links to src.
 PACKAGE = Path(__file__).parent.parent
 
 # src/penstock/cli/selftest.py, three folders below the checkout.
@@ -50,7 +50,7 @@ def command(context: typer.Context) -> None:
     if wanted not in BUILD_CHOICES:
         raise typer.BadParameter("PENSTOCK_TEST_BUILDS must be pure, compiled or both")
     if not (CHECKOUT / "tests").is_dir():
-        typer.echo("penstock: the tests live in a checkout of the project, not here", err=True)
+        typer.echo("penstock: the tests are part of a source checkout, which this is not", err=True)
         raise typer.Exit(2)
     copy = PACKAGE.parent if compiled_witness_exists(str(PACKAGE)) else None
     why_pure = os.environ.get("PENSTOCK_WHY_PURE", "not started by ./penstock")
@@ -98,7 +98,7 @@ def suite_stages(
         environment = {"PENSTOCK_REQUIRE_COMPILED": "1", "PYTHONPATH": str(copy)}
         stages.append(Stage("pytest compiled", [*pytest, *arguments], environment))
     else:
-        # The launcher's words for a compiler that was there and failed; see tools/launch.py.
+        # The launcher's text for a compiler that exists and failed; see tools/launch.py.
         lost = wanted != "" or why_pure.startswith("compilation failed")
         verdict = f"{'FAILED' if lost else 'SKIPPED'}: no compiled build, {why_pure}"
         stages.append(Stage("pytest compiled", verdict=verdict))
@@ -109,7 +109,7 @@ def suite_stages(
 
 
 def run_stage(stage: Stage) -> tuple[str, float]:
-    """The stage's verdict in a word or two, and its seconds."""
+    """The stage's short verdict, and its seconds."""
     if stage.verdict:
         return stage.verdict, 0.0
     typer.echo(f"\npenstock test: {stage.name}")

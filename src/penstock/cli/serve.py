@@ -246,7 +246,7 @@ def _chosen_tls(configured: "TlsConfiguration", options: Options) -> "TlsConfigu
 
 
 def default_data(port: int) -> Path:
-    """Where a broker on this port keeps its data unless told otherwise."""
+    """The default data directory of a broker on this port."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "penstock" / str(port)
 

@@ -1,4 +1,4 @@
-"""`penstock simulate`: play seeds on the simulated stage until one fails or all are done."""
+"""`penstock simulate`: run seeds in the simulator until one fails or all are done."""
 
 from typing import TYPE_CHECKING, Annotated
 

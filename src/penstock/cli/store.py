@@ -1,4 +1,4 @@
-"""`penstock store`: look at a data directory that no server runs on, and save what is whole."""
+"""`penstock store`: check a data directory that no server uses, and salvage what is intact."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ VERDICTS: Final = {
     DAMAGED: "verdict: damaged. Restore the files from a backup, or copy what is intact to a new "
     "directory with `penstock store salvage`",
 }
-# Smaller stores are read before anyone could look at a bar.
+# Smaller stores are read too quickly for a progress bar.
 PROGRESS_BYTES_MIN: Final = 256 << 20
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory of a server.")]
@@ -93,7 +93,7 @@ def salvage(directory: Directory, to: Target) -> None:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Says why it cannot be done, and ends with the exit code for it."""
+    """Prints why it cannot be done, and exits with the code for it."""
     try:
         yield
     except Damaged as error:
@@ -205,7 +205,7 @@ def surveyed(
 
 
 def shown(verb: str, segments: list[OpenSegment]) -> Iterable[OpenSegment]:
-    """The segments one by one, with a bar when that takes long."""
+    """The segments one by one, with a progress bar when that takes long."""
     from rich.console import Console
     from rich.progress import track
 
@@ -242,7 +242,7 @@ def say_what_is_wrong(survey: Survey, segments: list[OpenSegment], safe_point: S
 
 
 def what_is_gone(safe_point: SafePoint) -> str:
-    """Of a store without any segment."""
+    """What is missing in a store without any segment."""
     if safe_point.position():
         return (
             f"{segment_name(safe_point.segment())} and every other segment of the journal; "
@@ -255,7 +255,7 @@ def what_is_gone(safe_point: SafePoint) -> str:
 
 
 def verdict_on(streams: list[StreamSurvey]) -> int:
-    """Says what is wrong with each; returns the exit code."""
+    """Prints the problems of each; returns the exit code."""
     code = WHOLE
     for survey in streams:
         say_what_is_wrong_with(survey)

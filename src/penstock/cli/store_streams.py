@@ -1,8 +1,8 @@
 """`penstock store` and streams: what a check says of each, and how a salvage copies it.
 
-Segments that are whole are copied as they are. A damaged one is written anew with the offsets it
-had: where a message is lost an empty one stands, with the header `x-salvage-lost`, because an offset
-must never come to mean another message.
+Intact segments are copied as they are. A damaged one is rewritten with its offsets: a lost message
+is replaced by an empty one with the header `x-salvage-lost`, because an offset must never refer to
+another message.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ LOST_HEADER: Final = "x-salvage-lost"
 NO_ADDRESS: Final = b"\0\0"
 # Copied at once.
 COPY_BYTES: Final = 4 * 1024 * 1024
-# A segment that is written anew stays one segment, whatever its size was.
+# A rewritten segment stays one segment, whatever its size was.
 NEVER_ROLL: Final = 1 << 62
 
 
 def surveyed_streams(disk: MachineDisk, safe_point: SafePoint) -> list[StreamSurvey]:
     ends = safe_point.ends()
     found = folders_of(disk.names())
-    # A stream that was there and is gone with its folder is listed too.
+    # A stream whose folder is missing is listed too.
     folders = list(found) + [folder for folder in ends if folder not in found]
     return [
         StreamSurvey(disk, folder, found.get(folder, []), FIRST_OFFSET, ends.get(folder, 0))
@@ -104,9 +104,9 @@ class Rewriter(MessageListener):
         address = payload[: parts.header - SIZE_WIDTH]
         header = payload[parts.header : parts.body - SIZE_WIDTH]
         if ID_OCTETS in header:
-            # Its own flags may be lost; who looks at a flagged message finds out.
+            # Its own flags may be lost; a reader of a flagged message finds out.
             flags |= HAS_PUBLISHER
-        # What is known of sinks goes along in a note that is written anew.
+        # The progress of sinks is copied in a new note.
         self._add(address, header, payload[parts.body :], flags & ~NOTED, timestamp)
 
     def lost(self, offset: int, timestamp: int) -> None:
@@ -127,7 +127,7 @@ class StreamSalvage:
         self._survey = survey
         self._disk = disk
         self.lost_count = 0
-        # First offsets of segments that were written anew.
+        # First offsets of rewritten segments.
         self._rewritten: set[int] = set()
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ class StreamSalvage:
         await self._finish(rewriter.log.dirty_files())
 
     async def _rewrite_note(self, name: str, said: PublisherNote | None) -> None:
-        """Its marks would not fit the new index."""
+        """The marks of the old note would not match the new index."""
         if said is not None and said.is_begun:
             file = self._disk.open(name)
             file.append(encode_table(said.sequences, said.stages))

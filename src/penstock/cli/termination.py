@@ -1,4 +1,4 @@
-"""A command that has started others ends them when it is told to end."""
+"""A command that has started other processes ends them when it is terminated."""
 
 import signal
 from collections.abc import Iterator
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final, NoReturn
 
-# What a shell shows of a program that a signal has ended.
+# The exit code that a shell shows for a program that was ended by a signal.
 CODE_OF_SIGNALS: Final = 128
 
 
 @contextmanager
 def exit_when_terminated() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: what it holds is closed on the way."""
+    """SIGTERM ends the command like Ctrl-C: its resources are closed first."""
     before = signal.signal(signal.SIGTERM, _exit)
     try:
         yield

@@ -1,4 +1,4 @@
-"""`penstock version`: what exactly runs here."""
+"""`penstock version`: the version and build that run here."""
 
 import platform
 

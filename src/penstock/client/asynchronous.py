@@ -1,11 +1,11 @@
-"""The asyncio skin: one connection, gone for good when it is lost. For example:
+"""The asyncio skin: one connection, which is not restored when it is lost. For example:
 
     async with await asynchronous.connect("amqp://localhost") as connection:
         channel = await connection.channel()
         await channel.select_confirms()
         await channel.publish("", "orders", b"one")
 
-`asynchronous_reconnect` comes back by itself.
+`asynchronous_reconnect` reconnects by itself.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from penstock.client.events import Blocked, ConnectionClosed, Event, Opened, Unb
 from penstock.client.uri import Address, decode_uri
 
 # Deliveries kept for a program that does not fetch them; beyond it the socket is not read until
-# the program fetches some or waits for an answer. A prefetch limit keeps far below it.
+# the program fetches some or waits for an answer. A prefetch limit keeps the number far below it.
 DELIVERIES_HELD_MAX: Final = 10_000
 
 
@@ -53,7 +53,7 @@ class AsyncConnection(LineOwner):
             await self._wait_lost()
             raise
         except BaseException:
-            # Cancelled: the socket must not outlive who could close it.
+            # Cancelled: the socket must be closed here, because the caller has no reference to it.
             self.abort()
             raise
 
@@ -63,7 +63,7 @@ class AsyncConnection(LineOwner):
         return channel
 
     async def adopt(self, channel: AsyncChannel) -> None:
-        """Open a channel here that may have lived on another connection before."""
+        """Open a channel here that may have been open on another connection before."""
         if self._line is None or self._ended.done():
             raise ConnectionClosedError(NO_REPLY_CODE, "the connection is closed")
         opening = channel.attach(self._line)
@@ -76,7 +76,7 @@ class AsyncConnection(LineOwner):
         return await asyncio.shield(self._ended)
 
     async def close(self) -> None:
-        """On a connection that has ended already it only waits for its socket to be closed."""
+        """If the connection has ended already, this only waits for its socket to be closed."""
         if self._line is not None and not self._ended.done():
             self._line.conversation.close()
             self._line.flush_soon()
@@ -88,7 +88,7 @@ class AsyncConnection(LineOwner):
         await self._wait_lost()
 
     def abort(self) -> None:
-        """Close the socket without a goodbye, in the loop's next turn."""
+        """Close the socket without connection.close, in the loop's next turn."""
         self._opened.cancel()
         if self._line is not None:
             self._line.abort()
@@ -128,7 +128,7 @@ class AsyncConnection(LineOwner):
     def _hold_back(self) -> None:
         """Stop reading for a program that fetches nothing and waits for nothing.
 
-        While it waits for an answer we must read on: the answer may stand behind deliveries.
+        While it waits for an answer reading must go on: deliveries may precede the answer.
         """
         channels = self._channels.values()
         held = sum(channel.held_count for channel in channels)

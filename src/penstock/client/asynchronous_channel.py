@@ -1,5 +1,5 @@
-"""One channel of an asyncio connection. With reconnection it lives on over several connections:
-what was set up on it is said again, and publishes without an answer are sent again.
+"""One channel of an asyncio connection. With reconnection it survives several connections: its
+set-up is repeated, and publishes without an answer are sent again.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from penstock.wire.amqp091.content import BasicProperties
 # Publishes that may wait for their confirm at a time, as in the blocking skin.
 CONFIRM_WINDOW: Final = 1000
 
-# What is said again on a new connection: it belongs to the channel and ends with it.
+# What is repeated on a new connection: it belongs to the channel and ends with it.
 CHANNEL_SETUP: Final = (m.BasicQos, m.BasicConsume, m.ConfirmSelect, m.TxSelect)
 
 
@@ -105,7 +105,7 @@ class AsyncChannel:
         *,
         mandatory: bool = False,
     ) -> asyncio.Future[None]:
-        """As `publish`, without waiting for the confirm: that is the future's to tell."""
+        """Like `publish`, without waiting for the confirm: the future resolves with it."""
         line = await self._writable_line()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         publish = Publish(exchange, routing_key, body, properties, mandatory, done)
@@ -124,7 +124,7 @@ class AsyncChannel:
                 yield message
 
     async def receive_batch(self) -> list[Delivered]:
-        """Everything that has come, at least one."""
+        """Everything that has arrived, at least one."""
         while not self._deliveries:
             self._check()
             if self._cancelled:
@@ -180,14 +180,14 @@ class AsyncChannel:
         return self._error is not None
 
     def attach(self, line: AsyncLine) -> asyncio.Future[Replied]:
-        """Open on a connection: the first, or one that replaces a lost one."""
+        """Open the channel on a connection: the first, or one that replaces a lost one."""
         self._line = line
         self.number, ticket = line.conversation.open_channel()
         line.flush_soon()
         return self._reply_to(ticket)
 
     async def restore(self) -> None:
-        """Once open: say the set-up again, then send what the last connection left unanswered."""
+        """Once open: repeat the set-up, then send what the last connection left unanswered."""
         for method in self._setup:
             line = self._open_line()
             ticket = line.conversation.call(self.number, method)
@@ -224,7 +224,7 @@ class AsyncChannel:
             self._closed(event)
 
     def give_up(self, error: ClientError) -> None:
-        """The channel will not come back."""
+        """The channel will not be restored."""
         self._error = self._error or error
         code = error.code if isinstance(error, ReplyError) else NO_REPLY_CODE
         for publish in self._in_flight:
@@ -319,7 +319,7 @@ class AsyncChannel:
             and isinstance(method, m.BasicQos)
             and isinstance(self._setup[-1], m.BasicQos)
         ):
-            self._setup.pop()  # no consumer lies between them, so the later limit alone counts
+            self._setup.pop()  # no consumer is between them, so only the later limit counts
         self._setup.append(method)
 
     def _forget_consumer(self, tag: str) -> None:

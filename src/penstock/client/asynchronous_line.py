@@ -1,6 +1,6 @@
 """Drives one conversation over one asyncio transport.
 
-What is said during one turn of the event loop leaves in one write.
+All output of one turn of the event loop is sent in one write.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from penstock.client.uri import Address
 from penstock.wire.outgoing import Outgoing
 from penstock.world.network import Transport
 
-# Heartbeats are due every few seconds at most, so a look each second is enough.
+# Heartbeats are due every few seconds at most, so a check each second is enough.
 TICK_SECONDS: Final = 1.0
-# How long a peer has to answer TLS's own goodbye; all of ours has been said by then.
+# How long a peer has to answer the close of TLS; everything of AMQP has been sent by then.
 LEAVE_SECONDS: Final = 1.0
 
 
 class LineOwner(ABC):
-    """Hears what the conversation reports; implemented by the connection."""
+    """Receives the events of the conversation; implemented by the connection."""
 
     @abstractmethod
     def events_came(self, events: list[Event]) -> None: ...
 
 
 class AsyncioTransport(Transport):
-    """An asyncio transport under the names the wire knows."""
+    """An asyncio transport with the interface that the wire uses."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport: asyncio.Transport = transport
@@ -69,11 +69,11 @@ class AsyncLine(asyncio.Protocol):
         self._flush_scheduled: bool = False
         self._ticker: asyncio.TimerHandle | None = None
         self._reading: bool = True
-        # Set while the kernel takes our bytes; publishers wait for it.
+        # Set while the kernel accepts more output; publishers wait for it.
         self.writable: asyncio.Event = asyncio.Event()
         self.writable.set()
         self._lost: asyncio.Event = asyncio.Event()
-        # What holds the socket; TLS, if any, is spoken above it.
+        # The transport of the socket; TLS, if any, is a layer above it.
         self.socket: asyncio.Transport | None = None
         self._started: bool = False
         # What a TLS peer sent together with the end of the handshake, before `start`.
@@ -129,11 +129,13 @@ class AsyncLine(asyncio.Protocol):
         return self._lost.is_set()
 
     async def wait_lost(self) -> None:
-        """Until the socket is closed. TLS takes leave of the peer first, who may not answer."""
+        """Wait until the socket is closed. TLS sends its close to the peer first, which may not
+        answer.
+        """
         if not await self._is_lost_soon():
             self.abort()
-            # That closes the socket in the loop's next turn, which there would not be for somebody
-            # who ends the loop now.
+            # That closes the socket in the loop's next turn, which never comes if the caller ends
+            # the loop now.
             await self._is_lost_soon()
 
     async def _is_lost_soon(self) -> bool:
@@ -148,13 +150,13 @@ class AsyncLine(asyncio.Protocol):
         return True
 
     def abort(self) -> None:
-        """Close the socket without taking leave, in the loop's next turn."""
+        """Close the socket without a TLS close, in the loop's next turn."""
         # Not by `transport`: asyncio's TLS forgets its socket when it is closed a second time.
         if self.socket is not None:
             self.socket.abort()
 
     def flush_soon(self) -> None:
-        """Write at the end of this turn of the loop, with whatever else is said in it."""
+        """Write at the end of this turn of the loop, together with its other output."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
@@ -195,7 +197,7 @@ async def open_line(address: Address, owner: LineOwner, name: str, epoch: int) -
                 assert line.socket is not None
                 host = address.tls.server_name or address.host
                 # Not in one step: a `create_connection(ssl=...)` that is cancelled in its first turn
-                # leaves the socket open, and nobody has it.
+                # leaves the socket open without an owner.
                 secured = await loop.start_tls(line.socket, line, context, server_hostname=host)
                 if secured is None or line.is_lost():
                     raise ConnectionResetError("the connection was lost during the TLS handshake")

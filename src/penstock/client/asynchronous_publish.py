@@ -1,4 +1,4 @@
-"""A publish that somebody awaits; it outlives a lost connection when it is to be sent again."""
+"""A publish that is awaited; it survives a lost connection if it is to be sent again."""
 
 import asyncio
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Publish:
 
     def settle(self, error: Exception | None) -> None:
         if self.done.done():
-            return  # whoever awaited it has given up
+            return  # its caller no longer awaits it
         error = error or self.returned
         if error is None:
             self.done.set_result(None)

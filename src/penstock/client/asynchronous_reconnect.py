@@ -1,9 +1,9 @@
-"""A connection that comes back: made again at the next address that answers, its channels set up
-again, publishes without a confirm sent again.
+"""A connection that is restored: it connects to the next address that answers, sets up its channels
+again, and repeats publishes without a confirm.
 
-Such a publish may then arrive twice; but a publish that returned has arrived. Calls that a loss
-left without an answer raise: whether the broker did them is unknown. Deliveries that were not
-acknowledged come again, flagged by the broker; acknowledging the old ones does nothing.
+Such a publish may then arrive twice; but a publish that returned has arrived. Calls without an
+answer at a loss raise: whether the broker did them is unknown. Deliveries that were not
+acknowledged are redelivered by the broker; acknowledging the old ones does nothing.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from penstock.world.entropy import Entropy
 
 
 class SystemEntropy(Entropy):
-    """The machine's own dice."""
+    """The machine's random numbers."""
 
     def octets(self, count: int) -> bytes:
         return os.urandom(count)
@@ -52,7 +52,7 @@ class LastingConnection:
         return None if self._connection is None else self._connection.blocked
 
     async def open(self, *, at_once: bool) -> None:
-        """Until a broker lets us in; `at_once`: not beyond the first round of addresses."""
+        """Connect until a broker accepts; with `at_once`, only one round of addresses."""
         attempts: list[tuple[str, str]] = []
         while True:
             attempt = self._policy.next_attempt()
@@ -74,7 +74,7 @@ class LastingConnection:
         self._connection = connection
 
     def keep(self) -> None:
-        """From now on, come back."""
+        """Reconnect from now on."""
         self._keeper = asyncio.ensure_future(self._keep())
 
     async def channel(self) -> AsyncChannel:
@@ -111,7 +111,7 @@ class LastingConnection:
             while True:
                 assert self._connection is not None
                 await self._connection.wait_ended()
-                # TLS may still take leave of the old peer; its socket must not be forgotten.
+                # TLS may still be closing with the old peer; its socket must not be forgotten.
                 await self._connection.close()
                 await self._come_back()
         except ClientError as error:

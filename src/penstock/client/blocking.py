@@ -1,6 +1,6 @@
 """The blocking skin: for Spark's executors, the command line and scripts.
 
-A call waits for the broker's answer; a publish only until the kernel has it. For example:
+A call waits for the broker's answer; a publish only until the kernel has accepted it. For example:
 
     with blocking.connect("amqp://localhost") as connection, connection.channel() as channel:
         queue = channel.call(declare_queue(exclusive=True)).queue

@@ -36,7 +36,7 @@ class BlockingChannel:
 
     def __init__(self, pump: Pump, seconds: float | None) -> None:
         self._pump: Pump = pump
-        # How long a verb waits when it is not told otherwise; None is for ever.
+        # How long a verb waits by default; None is for ever.
         self._seconds: float | None = seconds
         self._inbox: Inbox = Inbox()
         self._window: int = 0
@@ -109,7 +109,9 @@ class BlockingChannel:
         *,
         mandatory: bool = False,
     ) -> None:
-        """Returns when the kernel has it; with confirms, `wait_for_confirms` says it arrived."""
+        """Returns when the kernel has it; with confirms, `wait_for_confirms` waits for the broker's
+        answer.
+        """
         self._enter_window(1)
         self._pump.conversation.publish(
             self.number, exchange, routing_key, body, properties, mandatory
@@ -140,7 +142,7 @@ class BlockingChannel:
         self._pump.flush(deadline_after(self._seconds))
 
     def wait_for_confirms(self, timeout: float | None = None) -> None:
-        """Until every publish is answered; raises when one was refused or came back."""
+        """Wait until every publish is answered; raises when one was refused or returned."""
         deadline = deadline_after(self._seconds if timeout is None else timeout)
         while self.outstanding:
             self._turn(remaining(deadline))
@@ -154,13 +156,15 @@ class BlockingChannel:
             raise PublishReturned(first.code, f"{first.text} ({where})")
 
     def unanswered_tags(self) -> list[int]:
-        """Of publishes the broker neither confirmed nor refused; they count from 1."""
+        """The tags of publishes that the broker neither confirmed nor refused; they count from
+        1.
+        """
         closed = self._inbox.closed
         doubt = closed.in_doubt if closed else self._pump.conversation.in_doubt(self.number)
         return [tag for part in doubt for tag in part.tags]
 
     def take_confirmed(self) -> list[Confirmed]:
-        """The broker's answers so far, for those who left notes and keep answers."""
+        """The broker's answers so far, for callers that left notes and keep answers."""
         confirmed = list(self._inbox.confirmed)
         self._inbox.confirmed.clear()
         return confirmed
@@ -210,7 +214,9 @@ class BlockingChannel:
         return self._inbox.replies.pop(ticket)
 
     def _check(self) -> None:
-        """Raise what ended the channel; the first time, whether it left publishes in doubt."""
+        """Raise the error that ended the channel; the first time with the number of publishes in
+        doubt.
+        """
         closed = self._inbox.closed
         if closed is None:
             return

@@ -1,4 +1,5 @@
-"""A socket as the blocking skin uses it: never stuck in a write while the broker wants to be read.
+"""A socket as the blocking skin uses it: it never blocks in a write while the broker waits to be
+read.
 
 A peer that stops reading until we read would otherwise wait for us as we wait for it.
 """
@@ -34,7 +35,7 @@ class Line(Transport):
         self._unsent = memoryview(bytes(self._unsent) + data if self._unsent else data)
 
     def close(self) -> None:
-        """Said by `outgoing` once its last bytes are written; they may still be unsent."""
+        """Called by `outgoing` once its last bytes are written; they may still be unsent."""
         self.send()
         self.abort()
 
@@ -54,7 +55,9 @@ class Line(Transport):
         return len(self._unsent) > 0
 
     def send(self) -> bool:
-        """Give the kernel what it takes now; whether nothing is left. False too on a dead line."""
+        """Pass to the kernel what it accepts now; returns whether nothing is left. False also on a
+        lost connection.
+        """
         while self._unsent:
             try:
                 sent = self._socket.send(self._unsent[:SEND_SIZE])
@@ -67,7 +70,7 @@ class Line(Transport):
         return True
 
     def receive(self) -> bytes | None:
-        """What is there; None when nothing is, b"" when nothing will come any more."""
+        """The received bytes; None when there are none yet, b"" at the end of the connection."""
         if self.closed:
             return b""
         try:
@@ -78,14 +81,14 @@ class Line(Transport):
             return b""
 
     def wait(self, seconds: float) -> None:
-        """Until there is something to read, or room to write when something is unsent."""
+        """Wait until there is something to read, or room to write when something is unsent."""
         events = select.POLLIN | (select.POLLOUT if self._unsent else 0)
         self._poll.register(self._socket, events)
         self._poll.poll(max(0.0, seconds) * 1000)
 
 
 def open_line(addresses: list[Address]) -> tuple[Line, Address]:
-    """The first address that lets us in."""
+    """Connect to the first address that can be reached."""
     attempts: list[tuple[str, str]] = []
     for address in addresses:
         try:

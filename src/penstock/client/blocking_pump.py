@@ -1,6 +1,6 @@
 """Drives one conversation over one socket, in the caller's thread.
 
-Bytes move only inside `turn` and `flush`. So heartbeats are sent only while somebody waits here: a
+Bytes move only inside `turn` and `flush`. So heartbeats are sent only while a call waits here: a
 program that computes for longer than the heartbeat between calls should call `turn` now and
 then, or connect with `heartbeat=0`.
 """
@@ -18,7 +18,7 @@ from penstock.client.login import NONCE_OCTETS
 from penstock.client.uri import Address
 from penstock.wire.outgoing import Outgoing
 
-# The longest nap between two looks at the clock: heartbeats are due every few seconds at most.
+# The longest wait between two checks of the clock: heartbeats are due every few seconds at most.
 NAP_SECONDS_MAX: Final = 1.0
 
 
@@ -44,15 +44,15 @@ class Pump:
 
     @property
     def error(self) -> ReplyError | None:
-        """Why nothing works any more; None while it does."""
+        """Why the connection ended; None while it is open."""
         if self._closed is None:
             return None
         return self._closed.error or ConnectionClosedError(0, "the connection is closed")
 
     def turn(self, seconds: float) -> bool:
-        """Write what is pending, read what has come; wait at most `seconds` for it.
+        """Write pending output, read what has arrived; wait at most `seconds` for it.
 
-        Whether anything came. Does nothing once the connection has ended.
+        Returns whether anything arrived. Does nothing once the connection has ended.
         """
         if self._closed is not None:
             return False
@@ -78,12 +78,12 @@ class Pump:
             self.turn(remaining(deadline))
 
     def check(self) -> None:
-        """Raise what ended the connection, if something did."""
+        """Raise the error that ended the connection, if it has ended."""
         if self.error is not None:
             raise self.error
 
     def end(self) -> None:
-        """Drop the line without a word."""
+        """Drop the connection without a close."""
         self._line.abort()
         if self._closed is None:
             self._dispatch(self.conversation.lost())
@@ -119,7 +119,7 @@ def deadline_after(seconds: float | None) -> float | None:
 
 
 def seconds_until(deadline: float | None) -> float:
-    """Not above zero when it has passed."""
+    """Zero or negative when it has passed."""
     return NAP_SECONDS_MAX if deadline is None else deadline - time.monotonic()
 
 

@@ -1,7 +1,7 @@
 """The verbs that a broker answers, as values: the same for every skin.
 
 A call pairs a method with the answer it gets, so `channel.call(declare_queue("orders"))` is typed
-by its verb, and a list of calls can be kept and said again after a reconnect.
+by its verb, and a list of calls can be kept and repeated after a reconnect.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Arguments = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Answer]):
-    """Held by whoever asks, until the answer is there."""
+    """Held by the caller until the answer has arrived."""
 
     method: m.Method
     answer: type[Answer]
@@ -64,7 +64,7 @@ def declare_queue(
     auto_delete: bool = False,
     arguments: Arguments | None = None,
 ) -> Call[m.QueueDeclareOk]:
-    """Without a name the broker makes one up; the answer says which."""
+    """Without a name the broker generates one, which is in the answer."""
     method = m.QueueDeclare(queue, passive, durable, exclusive, auto_delete, False, arguments)
     return Call(method, m.QueueDeclareOk)
 

@@ -1,9 +1,9 @@
 """Publishes that wait for their confirm.
 
 The broker counts publishes on a confirming channel from 1 and answers with those numbers, one by
-one or many at once (`multiple`). Whoever publishes leaves a note with each publish (a future, a
-time, the message itself) and gets it back when the broker answers; after a loss the notes that
-are left are the publishes in doubt.
+one or many at once (`multiple`). The publisher leaves a note with each publish (a future, a time,
+the message itself) and gets it back when the broker answers; after a loss the remaining notes are
+the publishes in doubt.
 
 Invariants: tags are handed out without gaps; a tag is settled at most once; entries are ordered
 by tag, so the in-doubt list is in publish order.

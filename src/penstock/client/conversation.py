@@ -1,10 +1,10 @@
 """The client's side of one AMQP 0-9-1 connection, sans-IO: bytes in, events out, commands in.
 
 A skin (or the simulator) feeds it bytes and time and writes what gathers in `outgoing`. It opens
-the connection by itself as the broker's words come in; everything else happens on command.
+the connection by itself as the broker's methods arrive; everything else happens on command.
 
 Invariants
-- Every event is handed out once, in the order the bytes said it.
+- Every event is returned once, in the order of the bytes.
 - A closed channel leaves the connection and the other channels alone.
 - After `ConnectionClosed` there are no events and no commands.
 """
@@ -47,8 +47,8 @@ from penstock.wire.amqp091.reply_codes_generated import (
 from penstock.wire.amqp091.states import Role
 from penstock.wire.outgoing import Outgoing
 
-# Encoded basic.publish methods kept for reuse; a program that uses more routes than this pays
-# for encoding them again, no more.
+# Encoded basic.publish methods kept for reuse; a program that uses more routes than this only has
+# to encode them again.
 ROUTES_KEPT_MAX: Final = 1000
 
 # Consumer tags decoded once and kept; they are few and live long.
@@ -86,7 +86,7 @@ class Conversation(ConnectionListener):
         self._address: Address = address
         self._login: ClientLogin = ClientLogin(address, nonce)
         self._name: str = name
-        # Tells deliveries of this connection from those of the ones before it.
+        # Distinguishes deliveries of this connection from those of earlier ones.
         self.epoch: int = epoch
         self._wire: Connection = Connection(Role.CLIENT, self, outgoing, limits)
         self._outgoing: Outgoing = outgoing
@@ -113,12 +113,12 @@ class Conversation(ConnectionListener):
 
     @property
     def heartbeat_seconds(self) -> int:
-        """What tuning agreed on; 0 is never."""
+        """The negotiated heartbeat; 0 is never."""
         return self._wire.heartbeat_seconds
 
     @property
     def pending_size(self) -> int:
-        """Octets said and not yet taken by the world."""
+        """Bytes of output that are not written yet."""
         return self._outgoing.size
 
     # Driven by the world.
@@ -136,7 +136,7 @@ class Conversation(ConnectionListener):
         return self.take_events()
 
     def lost(self) -> list[Event]:
-        """The byte stream ended without a goodbye."""
+        """The byte stream ended without connection.close."""
         self._wire.lost()
         return self.take_events()
 
@@ -160,7 +160,7 @@ class Conversation(ConnectionListener):
         return number, self._expect(state, m.CHANNEL_OPEN)
 
     def call(self, channel: int, method: m.Method) -> int:
-        """Say a method that has an answer; its `Replied` carries the returned ticket."""
+        """Send a method that has an answer; its `Replied` carries the returned ticket."""
         state = self._channel(channel)
         if isinstance(method, m.ConfirmSelect) and state.publishes is None:
             state.publishes = OutstandingPublishes()
@@ -168,7 +168,7 @@ class Conversation(ConnectionListener):
         return self._expect(state, method.identity())
 
     def tell(self, channel: int, method: m.Method) -> None:
-        """Say a method that has no answer: ack, nack, reject, or anything with no-wait."""
+        """Send a method that has no answer: ack, nack, reject, or anything with no-wait."""
         self._channel(channel)
         self._wire.send_method(channel, method)
 
@@ -213,7 +213,7 @@ class Conversation(ConnectionListener):
         self._wire.close(ConnectionFault(REPLY_SUCCESS, "goodbye"))
 
     def _channel(self, number: int) -> Channel:
-        # The wire drops what is said too early or too late; here it would be a lost publish.
+        # The wire drops what is sent too early or too late; here that would be a lost publish.
         if not self._wire.channel_open(number):
             raise errors.ChannelClosedError(errors.NO_REPLY_CODE, f"channel {number} is not open")
         return self._channels[number]
@@ -234,11 +234,11 @@ class Conversation(ConnectionListener):
             self._routes[key] = method
         return method
 
-    # Told by the wire.
+    # Calls from the wire.
 
     def method_received(self, channel: int, method: m.Method) -> None:
         if isinstance(method, CLOSINGS):
-            return  # the wire answers them and tells the end by `channel_ended`, `connection_ended`
+            return  # the wire answers them and calls `channel_ended`, `connection_ended`
         if channel == 0:
             self._connection_method(method)
             return

@@ -1,4 +1,4 @@
-"""A publish as the frames that go over the line, for those who send many alike."""
+"""A publish as encoded frames, for callers that send many alike."""
 
 from penstock.formats.amqp091_frames import FRAME_OVERHEAD, encode_content, encode_split_content
 from penstock.wire.amqp091.content import BasicProperties, encode_header
@@ -14,7 +14,7 @@ def encode_publish(
     properties: BasicProperties | None = None,
     mandatory: bool = False,
 ) -> bytes:
-    """For `Conversation.publish_encoded`; `frame_max` is what tuning agreed on, 0 for no limit."""
+    """For `Conversation.publish_encoded`; `frame_max` is the negotiated value, 0 for no limit."""
     method = BasicPublish(exchange, routing_key, mandatory).encode()
     header = encode_header(len(body), properties or BasicProperties())
     if frame_max and len(body) + FRAME_OVERHEAD > frame_max:

@@ -4,7 +4,7 @@ from typing import Final
 
 ACCESS_REFUSED: Final = 403
 
-# AMQP has no code for "the line went dead"; 0 says that the broker never got to say why.
+# AMQP has no code for a lost connection; 0 means that the broker gave no reason.
 NO_REPLY_CODE: Final = 0
 
 
@@ -17,7 +17,7 @@ class UriInvalid(ClientError):
 
 
 class ReplyError(ClientError):
-    """The peer closed something, or the line did; code and text are what the peer said."""
+    """The peer closed something, or the connection was lost; code and text are the peer's."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code} {text}" if code else text)
@@ -26,11 +26,11 @@ class ReplyError(ClientError):
 
 
 class ChannelClosedError(ReplyError):
-    """One channel ended; the connection and its other channels work on."""
+    """One channel ended; the connection and its other channels are not affected."""
 
 
 class ConnectionClosedError(ReplyError):
-    """The connection ended: closed by a side, broken, or dead by its heartbeats."""
+    """The connection ended: closed by a side, lost, or without heartbeats."""
 
 
 class LoginRefused(ConnectionClosedError):
@@ -63,7 +63,7 @@ class PublishReturned(ReplyError):
 
 
 class PublishInDoubt(ReplyError):
-    """The line broke before the confirm: the message may or may not have arrived."""
+    """The connection was lost before the confirm: the message may or may not have arrived."""
 
 
 class ConsumerCancelledError(ClientError):

@@ -70,7 +70,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The broker let us in; channels can be opened."""
+    """The broker accepted the connection; channels can be opened."""
 
     server_properties: dict[str, object]
 
@@ -89,7 +89,7 @@ class Replied:
 
 @dataclass(slots=True)  # not frozen, as `Settled`
 class Confirmed:
-    """The broker's word on publishes: it has them, or (`nack`) it refuses them."""
+    """The broker's answer to publishes: it has them, or (`nack`) it refuses them."""
 
     channel: int
     delivery_tag: int
@@ -125,7 +125,7 @@ class ConsumerCancelled:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The broker is short of something and does not read our publishes for now."""
+    """The broker is short of a resource and does not read our publishes for now."""
 
     reason: str
 
@@ -145,7 +145,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class ChannelClosed:
-    """The channel is gone. No error: we asked for it. Calls without an answer get none."""
+    """The channel is closed. No error: we asked for it. Calls without an answer get none."""
 
     channel: int
     error: ReplyError | None

@@ -1,4 +1,4 @@
-"""What has come for one channel and has not been asked for yet."""
+"""What has arrived for one channel and has not been fetched yet."""
 
 from collections import deque
 

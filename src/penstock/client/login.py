@@ -1,4 +1,4 @@
-"""What a client says about itself, and how it shows who it is."""
+"""The client's properties, and its login."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ NONCE_OCTETS: Final = 18
 _LOOPBACK: Final = ("localhost", "127.", "::1")
 
 # A broker sends connection.blocked, consumer cancels and the reason of a refused login only to
-# those who say they understand them.
+# clients with the capabilities for them.
 CAPABILITIES: Final[dict[str, object]] = {
     "authentication_failure_close": True,
     "basic.nack": True,
@@ -107,7 +107,9 @@ class ClientLogin:
         return ConnectionSecureOk(b"")
 
     def answer_tune(self, tune: ConnectionTune) -> ConnectionTuneOk:
-        """The smaller wish wins, and 0 is no wish at all; but we alone may switch heartbeats off."""
+        """The smaller value wins, and 0 means no limit; but only the client may switch heartbeats
+        off.
+        """
         self._check_verified()
         address = self._address
         heartbeat = address.heartbeat_seconds

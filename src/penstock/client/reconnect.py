@@ -1,7 +1,8 @@
 """When to try again, and where. Pure: the skin does the waiting and the connecting.
 
 Invariants: every address is tried once before any wait; waits grow to a ceiling and never reach
-zero after the first round; two clients that lost the same broker do not come back in step.
+zero after the first round; two clients that lost the same broker do not reconnect at the same
+moments.
 """
 
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Final
 from penstock.client.uri import Address
 from penstock.world.entropy import Entropy
 
-# The first wait is short because most losses are a restart of a second or two; the ceiling keeps
-# a thousand clients from hammering a broker that stays away.
+# The first wait is short because most losses are a restart of a second or two; the ceiling limits
+# the attempts of a thousand clients while a broker stays down.
 DELAY_MILLISECONDS_FIRST: Final = 100
 DELAY_MILLISECONDS_MAX: Final = 30_000
 

@@ -1,4 +1,4 @@
-"""TLS for both skins, from what an `amqps` address says."""
+"""TLS for both skins, from the parameters of an `amqps` address."""
 
 import ssl
 

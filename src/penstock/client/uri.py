@@ -2,9 +2,9 @@
 
     amqp://user:password@host:port/vhost?heartbeat=30&frame_max=65536
 
-Every part is percent-decoded on its own, so `%2F` names the virtual host "/". One reading is
-kinder than the specification: a path of just "/" means the virtual host "/", as Python's clients
-read it, since no broker has a virtual host without a name.
+Every part is percent-decoded on its own, so `%2F` names the virtual host "/". In one case this is
+more lenient than the specification: a path of just "/" means the virtual host "/", as Python's
+clients read it, since no broker has a virtual host without a name.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from penstock.client.errors import UriInvalid
 PLAIN_PORT: Final = 5672
 TLS_PORT: Final = 5671
 
-# What RabbitMQ's clients use when nobody says otherwise.
+# The defaults of RabbitMQ's clients.
 CHANNEL_MAX: Final = 2047
 FRAME_SIZE_MAX: Final = 131_072
 HEARTBEAT_SECONDS: Final = 60
@@ -25,8 +25,8 @@ CONNECT_TIMEOUT_MILLISECONDS: Final = 60_000
 # SASL mechanisms that the client has.
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "EXTERNAL", "ANONYMOUS")
 
-# Parameters that other clients know and this one has no use for; refusing them would only make
-# an address from a shared configuration unusable.
+# Parameters of other clients that this one ignores; refusing them would only make an address from a
+# shared configuration unusable.
 IGNORED_PARAMETERS: Final = frozenset(
     {"blocked_connection_timeout", "connection_attempts", "depth"}
     | {"fail_if_no_peer_cert", "locale", "name", "retry_delay", "socket_timeout"}
@@ -35,7 +35,7 @@ IGNORED_PARAMETERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How an `amqps` line is secured: RabbitMQ's query parameters under their own names."""
+    """How an `amqps` connection is secured: RabbitMQ's query parameters under their own names."""
 
     cacertfile: str | None = None
     certfile: str | None = None
@@ -156,5 +156,5 @@ def _decoded(text: str, what: str) -> str:
 
 
 def _without_secret(uri: str) -> str:
-    """An address fit for an error message; whatever stands before '@' may be a password."""
+    """An address fit for an error message; the text before '@' may contain a password."""
     return uri.rpartition("@")[2]

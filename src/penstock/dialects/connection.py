@@ -1,7 +1,7 @@
 """One client's connection: its first octets say which protocol it speaks.
 
-Until they are there, and for everything that is no protocol of ours, it is a connection of
-AMQP 0-9-1, which knows how long to wait and what to answer.
+Until they have arrived, and for every unsupported protocol, it is a connection of AMQP 0-9-1, which
+knows how long to wait and what to answer.
 """
 
 from penstock.dialects.amqp091.connection import Connection as Connection091
@@ -25,7 +25,7 @@ class Connection:
         self.peer: Peer = peer
         self.number: int = peer.number
         self.outgoing: Outgoing = peer.outgoing
-        # What came while it was too little to tell the protocol.
+        # Input that was too short to identify the protocol.
         self._first: bytes = b""
         self._is_decided: bool = False
         # When it was accepted.
@@ -66,11 +66,11 @@ class Connection:
         transport.start_tls(first)
 
     def stop(self, reason: str, now: int) -> None:
-        """The server ends this connection: it stops, or an operator asked for it."""
+        """The server closes this connection: it stops, or an operator asked for it."""
         if self._is_decided:
             self.protocol.stop(reason, now)
         else:
-            # In which protocol would we say why? The transport is closed, and nothing more heard.
+            # The protocol for an answer is unknown, so the transport is closed without one.
             self._is_decided = True
             self.protocol.lost(now)
 

@@ -29,10 +29,11 @@ class Durability:
     """
 
     def __init__(self) -> None:
-        # Behind what the last tick wrote, and behind what survives a power loss.
+        # The end of what the last tick wrote, and the end of what is durable.
         self.written: int = 0
         self.durable: int = 0
-        # Behind the last tick that wrote definitions, and how many changes were written by then.
+        # The end of the last tick that wrote definitions, and how many changes were written by
+        # then.
         self.definitions: int = 0
         self.definition_count: int = 0
         # When the tick began that is being flushed, and how long publishers waited for their answers.
@@ -48,9 +49,9 @@ class Durability:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EndOfTickAnswer(Publisher):
-    """Somebody who is answered at the end of a tick: a channel in confirm mode, a link whose
-    deliveries came unsettled, a drain. Listed in `Container.answer_list` while there is something to
-    answer.
+    """An object that sends answers at the end of a tick: a channel in confirm mode, a link whose
+    deliveries came unsettled, a drain. Listed in `Container.answer_list` while there is something
+    to answer.
     """
 
     def flush(self) -> None:
@@ -66,8 +67,8 @@ class EndOfTickAnswer(Publisher):
         raise NotImplementedError
 
     def outgoing_of(self) -> Outgoing | None:
-        """The output of the connection that is answered; None when it is no connection, or gone.
-        A defect met in `flush` is put down to it.
+        """The output of the connection that is answered; None when it is not a connection, or gone.
+        An exception in `flush` is attributed to it.
         """
         return None
 
@@ -117,7 +118,7 @@ class Container:
         self.got_empty_total: int = 0
         self.events: EventLog = EventLog()
         self.translator: Translator = Translator()
-        # What this tick has spent on costly things, and who waits for the next one.
+        # What this tick has spent on costly work, and which connections wait for the next one.
         self.turns: Turns = Turns()
         self._holder_count: int = 0
 
@@ -129,7 +130,7 @@ class Container:
         return self._holder_count
 
     def hold_until_durable(self, outgoing: Outgoing) -> None:
-        """Say nothing more to this client before what it asked for is durable."""
+        """Send nothing more to this client before what it asked for is durable."""
         self.held_list.append(outgoing)
 
     def with_name(self, properties: dict[str, object]) -> dict[str, object]:

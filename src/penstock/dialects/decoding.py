@@ -1,4 +1,4 @@
-"""Messages of either dialect out of what was written down.
+"""Decodes stored messages of either dialect.
 
 The header octets tell them apart: an AMQP 0-9-1 content header begins with its class, 0x003C, and
 an AMQP 1.0 head is empty or begins with a descriptor, whose constructor is never 0x3C.
@@ -11,7 +11,7 @@ from penstock.dialects.amqp091.dialect import Dialect091, wrap
 from penstock.dialects.amqp10.messages.properties import TransferProperties, read_head
 
 # Parsed heads and addresses that are kept; above the number all are dropped, and one costs its scan
-# again. Longer heads are not kept: so many of them must not hold memory that nobody counts.
+# again. Longer heads are not kept: so many of them must not hold unaccounted memory.
 KEPT_MAX: Final = 4096
 KEPT_HEAD_BYTES_MAX: Final = 1024
 

@@ -8,7 +8,7 @@ from penstock.world.network import Transport
 LOGIN: Final = 1
 # It publishes while an alarm lasts.
 ALARM: Final = 2
-# It has done enough for this tick, and what it said last is kept until its next turn.
+# It has used its share of this tick, and its last input is kept until its next turn.
 TURN: Final = 4
 
 
@@ -25,7 +25,7 @@ class InputPause:
         self._reasons |= reason
 
     def resume(self, reason: int) -> None:
-        """Does nothing for a reason that there is not. Several may be given as one, with `|`."""
+        """Does nothing for a reason that is not set. Several may be combined with `|`."""
         if self._reasons & reason:
             self._reasons &= ~reason
             if self._reasons == 0:

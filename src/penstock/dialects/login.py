@@ -56,7 +56,7 @@ from penstock.dialects.peer import Peer
 from penstock.dialects.principal import Principal
 from penstock.formats.scram_keys import SCRAM_SHA_256
 
-# What the log says of a login that was not looked at.
+# The log message for a login that was not checked.
 TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked"
 
 
@@ -76,7 +76,7 @@ class LoginListener:
         raise NotImplementedError
 
     def login_postponed(self, now: int) -> None:
-        """Too many logins wait; nothing is said about the password."""
+        """Too many logins wait; the password was not checked."""
         raise NotImplementedError
 
 
@@ -96,7 +96,7 @@ class Login(LoginWaiter):
         self._noting: Noting = noting
         self._input_pause: InputPause = input_pause
         self._listener: LoginListener = listener
-        # What the client has chosen, and who it says to be.
+        # The mechanism that the client has chosen, and who it claims to be.
         self.mechanism_name: str = ""
         self._claimed: str = ""
         self._names_user: bool = True
@@ -112,8 +112,8 @@ class Login(LoginWaiter):
         self._is_ended: bool = False
 
     def begin(self, mechanism: Mechanism, response: bytes, now: int) -> None:
-        """The client has chosen a mechanism. Raises `Malformed` for a response that is none of
-        that mechanism.
+        """The client has chosen a mechanism. Raises `Malformed` for a response that is not valid
+        for that mechanism.
         """
         self.mechanism_name = mechanism.name
         self._names_user = mechanism.names_user
@@ -137,7 +137,7 @@ class Login(LoginWaiter):
         if mechanism.names_user:
             verification = state.begin_login(result.user, result.password, self._peer.host, now)
         else:
-            # Nobody's guess: it must not delay those who log in as this user.
+            # This is not a wrong password: it must not delay others who log in as this user.
             verification = state.users.verifier(result.user, result.password, True)
             verification.asked_at = now
         if verification.remembered:
@@ -216,8 +216,8 @@ class Login(LoginWaiter):
         return ScramSha256(self._container.state.users, nonce)
 
     def open_vhost(self, name: str, client_name: str) -> Principal:
-        """Whoever has logged in names its virtual host. Raises a refusal where it may not.
-        `client_name` is what the client calls its connection, or its container.
+        """The client names its virtual host after the login. Raises a refusal if it may not open
+        it. `client_name` is the client's name for its connection or container.
         """
         counts = self._container.connection_counts
         count = counts.get(name, 0)
@@ -236,7 +236,7 @@ class Login(LoginWaiter):
         return principal
 
     def end(self, now: int) -> None:
-        """The connection has ended and given back what it held: its exclusive queues go."""
+        """The connection has ended and requeued what it held: its exclusive queues are deleted."""
         self._is_ended = True
         principal = self.principal
         if principal is not None:
@@ -261,7 +261,7 @@ class Login(LoginWaiter):
         counts[self.user] = counts.get(self.user, 0) + count
         self._channel_count += count
 
-    # What the checker says.
+    # Calls from the checker.
 
     def login_checked(self, verification: Verification, now: int) -> None:
         if self._is_ended:

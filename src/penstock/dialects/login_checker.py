@@ -1,4 +1,4 @@
-"""Checking a password takes tens of milliseconds, so it happens elsewhere; the seam for that."""
+"""The interface for checking passwords elsewhere, because a check takes tens of milliseconds."""
 
 from mypy_extensions import mypyc_attr
 
@@ -7,28 +7,28 @@ from penstock.broker.access.users import Verification
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LoginWaiter:
-    """Who waits for a password to be checked: a connection, a request over HTTP."""
+    """Waits for a password to be checked: a connection, a request over HTTP."""
 
     def login_checked(self, verification: Verification, now: int) -> None:
         raise NotImplementedError
 
     def login_not_checked(self, now: int) -> None:
-        """Too many logins wait; the peer is told so, and nothing about its password."""
+        """Too many logins wait; the peer is told so, and its password was not checked."""
         raise NotImplementedError
 
     def is_gone(self) -> bool:
-        """Whether nobody waits for the answer any more, so that no check need be made."""
+        """Whether the answer is no longer needed, so that no check need be made."""
         return False
 
     def drop(self) -> None:
-        """Nobody waited any more, and no check was made."""
+        """The answer was no longer needed, and no check was made."""
 
     def peer_host(self) -> str:
         """Checks are shared out evenly between hosts."""
         return ""
 
     def connection_number(self) -> int:
-        """The connection that a defect met in these calls is put down to; 0 for none."""
+        """The connection to which an exception in these calls is attributed; 0 for none."""
         return 0
 
 

@@ -42,7 +42,7 @@ NONCE_OCTETS: Final = 18
 
 
 class Claim:
-    """Who a client says to be, and the password that has to prove it."""
+    """Who a client claims to be, and the password that has to prove it."""
 
     def __init__(self, user: str, password: bytes) -> None:
         self.user: str = user
@@ -75,7 +75,7 @@ class Mechanism:
     def __init__(self, name: str) -> None:
         # For the log and for the client.
         self.name: str = name
-        # False where the client names nobody: a refusal is then no guess at somebody's password.
+        # False where the client names no user: a refusal is then not a wrong password of a user.
         self.names_user: bool = True
 
     def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
@@ -115,7 +115,7 @@ class Anonymous(Mechanism):
         self.names_user = False
 
     def step(self, response: bytes) -> Claim | Challenge | MechanismVerdict:
-        # Everybody knows this password. Who has changed it has also ended this way in.
+        # This password is public. An operator who changes it also disables anonymous logins.
         return Claim(DEFAULT_USER, DEFAULT_USER.encode())
 
 

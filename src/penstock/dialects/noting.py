@@ -1,4 +1,4 @@
-"""A connection's events, whatever it speaks: who it is, and how seriously its end is taken."""
+"""A connection's events, whatever it speaks: who it is, and how severe its end is."""
 
 from penstock.broker.access.actor import Actor
 from penstock.broker.command_events import vhost_event_of
@@ -44,7 +44,7 @@ class Noting:
         self.warn(EventKind.LOGIN_REFUSED, reason, facts)
 
     def opened(self, principal: Principal, name: str) -> None:
-        """`name` is what the client calls its connection, or its container."""
+        """`name` is the client's name for its connection or container."""
         self.principal = principal
         facts: dict[str, object] = {"protocol": self._protocol, "name": name}
         self.note(EventKind.CONNECTION_OPENED, Severity.INFO, "", facts)

@@ -48,7 +48,7 @@ class OrderedAnswers(EndOfTickAnswer):
         self.listed()
 
     def journalled(self, sequence: int) -> None:
-        """The message was written down: its answer, and all later ones, wait for the flush."""
+        """The message was journalled: its answer, and all later ones, wait for the flush."""
         if self._first_journalled == 0:
             self._first_journalled = sequence
 

@@ -1,4 +1,4 @@
-"""Who acts: one user in one virtual host."""
+"""The principal of a request: one user in one virtual host."""
 
 from typing import Final
 

@@ -14,7 +14,7 @@ class ProtocolConnection:
     """
 
     def received(self, data: bytes, now: int) -> None:
-        """What the client sent; empty to go on with what was kept when its turn was over."""
+        """Input from the client; empty to continue with what was kept when its turn was over."""
         raise NotImplementedError
 
     def tick(self, now: int) -> None:
@@ -26,11 +26,11 @@ class ProtocolConnection:
         raise NotImplementedError
 
     def failed(self, now: int) -> None:
-        """A defect of ours was met while this connection was served: it is closed."""
+        """An internal error occurred while this connection was served: it is closed."""
         raise NotImplementedError
 
     def stop(self, reason: str, now: int) -> None:
-        """The server ends this connection: it stops, or an operator asked for it."""
+        """The server closes this connection: it stops, or an operator asked for it."""
         raise NotImplementedError
 
     def alarm_changed(self, now: int) -> None:
@@ -44,7 +44,9 @@ class ProtocolConnection:
     # Messages that an alarm has stopped in the middle; see `node.unfinished`.
 
     def unfinished_octets(self) -> int:
-        """Of messages that an alarm has stopped in the middle, or that it completes now."""
+        """The size of messages that an alarm has stopped in the middle, or that it completes
+        now.
+        """
         raise NotImplementedError
 
     def is_finishing(self) -> bool:

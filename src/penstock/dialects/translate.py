@@ -1,11 +1,11 @@
 """Messages of one dialect for clients of the other.
 
-What both can express crosses as it is, what only one has a place for crosses under a label
+What both can express is passed on as it is, what only one has a field for gets a label
 (`crossing/labels`): the table is in docs/design/translation.md. Where the way back would not lead
-to the same message (an uuid among the application properties, a table that is no UTF-8), the
-attributes cross a second time, as octets: `x-amqp-1.0-head` in the headers,
-`x-opt-basic-properties` in the annotations. On the way back they are taken only if they still say
-what the rest of the message says; a client that changed a header meant it.
+to the same message (an uuid among the application properties, a table that is not UTF-8), the
+attributes are added a second time, as octets: `x-amqp-1.0-head` in the headers,
+`x-opt-basic-properties` in the annotations. On the way back they are used only if they still agree
+with the rest of the message; a header that a client has changed takes effect.
 
 Invariants
 - A valid message is translated, whatever it says, into one that every client can read.
@@ -52,7 +52,7 @@ class DialectTranslator(Translator):
     """Held by the node's container."""
 
     def __init__(self) -> None:
-        # Of messages with nothing special about their bodies: what their attributes become.
+        # The translated attributes of messages with plain bodies.
         self._basic: dict[bytes, bytes] = {}
         self._bare: dict[bytes, TransferProperties] = {}
 
@@ -96,8 +96,8 @@ class DialectTranslator(Translator):
 
 
 def as_amqp091(head: bytes, body_is_encoded: bool, footer: bytes) -> bytes:
-    """The head of an AMQP 1.0 message as AMQP 0-9-1's property flags and properties, for whoever
-    has a stored message and no broker. What the body has to say is in `open_body`.
+    """The head of an AMQP 1.0 message as AMQP 0-9-1's property flags and properties, for callers
+    that have a stored message and no broker. `open_body` translates the body.
     """
     return basic_octets(read_head(head), body_is_encoded, footer)
 
@@ -133,7 +133,7 @@ def _parts_of(properties: MessageProperties) -> BasicParts:
     try:
         parts = take_apart_basic(properties.header[CONTENT_HEADER_FIXED_SIZE:])
     except Malformed:
-        # Nobody looked at texts that the broker passes on; AMQP 1.0 has none that are not UTF-8.
+        # The broker does not check texts that it passes on; in AMQP 1.0 all must be UTF-8.
         basic = BasicProperties(
             delivery_mode=PERSISTENT if properties.persistent else None,
             priority=properties.priority or None,

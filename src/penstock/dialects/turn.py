@@ -1,4 +1,4 @@
-"""Turns: no connection holds the loop for long, whatever it asks for.
+"""Turns: no connection occupies the event loop for long, whatever it asks for.
 
 Work that costs more than a look-up is charged in units of about a microsecond. When a tick has
 spent its units, a connection that has spent its share of them keeps the rest of its input for its
@@ -8,7 +8,8 @@ charged, because a read brings few enough of it.
 Invariants
 - a connection's turn is over exactly while it is listed in `Turns.waiting`, or is in the middle of
   being called from there;
-- whoever waits gets its turn in the order in which turns were over, at least one of them per tick.
+- waiting connections get their turn in the order in which their last turns ended, at least one of
+  them per tick.
 """
 
 from typing import Final
@@ -25,8 +26,8 @@ from penstock.wire.pausable import PausableInput
 TURN_UNITS_MAX: Final = 5_000
 # Messages of a commit that are prepared between two looks at the turn; far less than it costs.
 COMMIT_STEP_COUNT: Final = 256
-# A connection may spend a tenth of that however much others have spent: who does little is not
-# stopped because of somebody who does much.
+# A connection may spend a tenth of that however much others have spent: a connection with little
+# work is not stopped because of one with much.
 SHARES: Final = 10
 
 # What things cost, measured on the compiled build. A change of the topology, with its record.
@@ -35,16 +36,16 @@ TOPOLOGY_UNITS: Final = 20
 METHOD_UNITS: Final = 3
 # One message that takes the long way through the exchanges.
 ROUTE_UNITS: Final = 1
-# So many of these are one unit: enqueued messages beyond the first few queues, bindings that were
+# This many of these are one unit: enqueued messages beyond the first few queues, bindings that were
 # compared, messages that were acknowledged, purged or put back.
 ENQUEUED_PER_UNIT: Final = 8
 COMPARED_PER_UNIT: Final = 1
 ACKNOWLEDGED_PER_UNIT: Final = 16
 RETURNED_PER_UNIT: Final = 8
 PURGED_PER_UNIT: Final = 8
-# Messages that die pass through an exchange, each of them.
+# Each message that dies passes through an exchange.
 REJECTED_UNITS: Final = 2
-# Up to so many queues a publish costs nothing.
+# Up to this many queues a publish is not charged.
 FREE_QUEUES: Final = 8
 
 
@@ -62,14 +63,14 @@ def plain_units(target: Target) -> int:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PendingWork:
-    """Something that a connection asked for and that takes several turns. Held by its turn."""
+    """A request of a connection that takes several turns. Held by its turn."""
 
     def prepare(self, now: int) -> bool:
-        """Do a part of it that nobody can see. True when only `finish` is left."""
+        """Do a part of it that has no visible effect. True when only `finish` is left."""
         raise NotImplementedError
 
     def finish(self, now: int) -> None:
-        """Do what can be seen, all of it, and answer. Raises what the wire answers."""
+        """Do everything that has a visible effect, and answer. Raises what the wire answers."""
         raise NotImplementedError
 
     def roll_back(self) -> None:
@@ -107,7 +108,7 @@ class ConnectionTurn(RoutingMeter):
         self.is_over: bool = False
         self._tick: int = -1
         self._spent: int = 0
-        # What must be done before more input is heard.
+        # What must be done before more input is handled.
         self.work: PendingWork | None = None
 
     def routed(self, target: Target) -> None:
@@ -124,7 +125,7 @@ class ConnectionTurn(RoutingMeter):
             self.end()
 
     def end(self) -> None:
-        """What was not heard yet waits for the next turn."""
+        """Input that was not handled yet waits for the next turn."""
         if not self.is_over:
             self.is_over = True
             self._heard.must_stop = True
@@ -137,6 +138,6 @@ class ConnectionTurn(RoutingMeter):
         self._heard.must_stop = False
 
     def rest(self) -> None:
-        """Everything that was kept is heard, unless the turn was over before."""
+        """All kept input was handled, unless the turn ended before."""
         if not self.is_over:
             self._input_pause.resume(TURN)

@@ -6,13 +6,13 @@
 
 A message without a body has no body frame. In the method, consumer tag, exchange and key are short
 strings, the delivery tag has eight octets and redelivered is one. Deliveries to one consumer mostly
-repeat one another: they differ in delivery tag and body only. So they are written from parts that
-are kept:
+repeat one another: they differ in delivery tag and body only. So they are written from cached
+parts:
 
     start | delivery tag | middle                                    | body | CE
     01 .. consumer-tag   | redelivered .. CE 02 .. CE 03 channel size
 
-In a delivery from a stream the offset differs, too; it stands in the middle, which then has two parts.
+In a delivery from a stream the offset differs, too; it is in the middle, which then has two parts.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ from penstock.formats.octets import SHORT_STRING_BYTES_MAX, write_u32, write_u64
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 # Octets of a deliver method beside consumer tag and address: ids, tag length, delivery tag, flag.
 DELIVER_FIXED_SIZE: Final = 4 + 1 + 8 + 1
-# Where the method has its consumer tag, and what stands between that and the address.
+# Where the method has its consumer tag, and the size of what is between that and the address.
 CONSUMER_TAG_AT: Final = 4
 TAG_AND_FLAG_SIZE: Final = 8 + 1
 NOT_REDELIVERED: Final = b"\x00"
@@ -42,12 +42,12 @@ def deliver_opening(consumer_tag: bytes) -> bytes:
 
 
 def delivery_start(channel: bytes, opening: bytes, method_size: int) -> bytes:
-    """Up to the delivery tag. `channel` is its number in two octets."""
+    """The part before the delivery tag. `channel` is its number in two octets."""
     return b"".join([METHOD, channel, DELIVER_SIZES[method_size], opening])
 
 
 def delivery_middle(channel: bytes, address: bytes, header: bytes, body_size: int) -> bytes:
-    """From behind the delivery tag to the body, or to the end of a delivery without one."""
+    """The part from the delivery tag to the body, or to the end of a delivery without one."""
     parts = [NOT_REDELIVERED, address, END, HEADER, channel, write_u32(len(header)), header, END]
     if body_size:
         parts += [BODY, channel, write_u32(body_size)]
@@ -57,13 +57,13 @@ def delivery_middle(channel: bytes, address: bytes, header: bytes, body_size: in
 def delivery_middle_before(
     channel: bytes, address: bytes, header_size: int, header_start: bytes
 ) -> bytes:
-    """Of a middle with an offset in its header, the part before the offset."""
+    """The part before the offset, of a middle with an offset in its header."""
     parts = [NOT_REDELIVERED, address, END, HEADER, channel, write_u32(header_size), header_start]
     return b"".join(parts)
 
 
 def delivery_middle_after(channel: bytes, header_rest: bytes, body_size: int) -> bytes:
-    """And the part from behind the offset to the body."""
+    """The part from the offset to the body."""
     parts = [header_rest, END]
     if body_size:
         parts += [BODY, channel, write_u32(body_size)]

@@ -1,4 +1,4 @@
-"""Frames of AMQP 0-9-1: the envelope of everything said after the protocol header (specification
+"""Frames of AMQP 0-9-1: the envelope of everything sent after the protocol header (specification
 2.3.5), and the openings of the payloads that are written by more than one room.
 
 0      1         3             7              7+size     8+size
@@ -43,7 +43,7 @@ END: Final = b"\xce"
 # Class basic, as every content header begins; with weight 0 as it should.
 CLASS_BASIC: Final = b"\x00\x3c"
 CONTENT_HEADER_START: Final = b"\x00\x3c\x00\x00"
-# basic.publish up to its exchange: class, method, and a word that is not used any more.
+# basic.publish up to its exchange: class, method, and a field that is not used any more.
 PUBLISH_START: Final = b"\x00\x3c\x00\x28\x00\x00"
 # ... with the octet of flags behind the routing key.
 PUBLISH_FIXED_SIZE: Final = 7

@@ -1,4 +1,4 @@
-"""Ledgers, the broker's and the clients': records of 32 octets that numpy takes as they are.
+"""Ledgers, the broker's and the clients': records of 32 bytes that numpy reads as they are.
 
      0        8       9        10          12      16       24      28
     +--------+-------+--------+-----------+-------+--------+-------+----------+
@@ -14,22 +14,22 @@ Little-endian. A file begins with its magic and version as a record:
     | 8     | u16     | u16         |                                         |
     +-------+---------+-------------+-----------------------------------------+
 
-A record speaks of `count` messages, those numbered from `first` on: positions in a queue in the
+A record describes `count` messages, those numbered from `first` on: positions in a queue in the
 broker's ledger, a publisher's sequence numbers in a client's. One record so stands for a whole run.
 `name` is the number of a name in this file. A name record gives it, before its first use: its
 `count` is the length of the text that follows, filled up to a multiple of 32 octets. The broker's
 names are `vhost NUL queue`, and `vhost NUL exchange NUL key` of a route; a client's are `vhost NUL
-queue NUL publisher`, with an empty queue where a publisher speaks for itself.
+queue NUL publisher`, with an empty queue for records of the publisher itself.
 
-What brings the two together is the *session*: one channel of a connection whose client has given it
-a name that no other has, `connection/channel`. The broker names it `vhost NUL session NUL serial`,
-with a number of its own that ENQUEUED has in `publisher`; 0 is nobody who waits for confirms under a
-name. `sequence` has the low 32 bits of what the run's first message is confirmed as, its tag; the
-high ones are in the session's name record. The run's other messages follow it one by one, or with
-HAS_SEQUENCES the records behind this one say their sequences, fifteen each, as differences from the
+The two are matched by the *session*: one channel of a connection to which its client has given a
+unique name, `connection/channel`. The broker names it `vhost NUL session NUL serial`, with a number
+of its own that ENQUEUED has in `publisher`; 0 means a publisher without confirms or without a name.
+`sequence` has the low 32 bits of the confirm's delivery tag of the run's first message; the high
+ones are in the session's name record. The run's other messages follow it one by one, or with
+HAS_SEQUENCES the records after this one give their sequences, fifteen each, as differences from the
 first in 16 bits. The client names the session `vhost NUL session NUL publisher`, and TAGGED says
-that from the tag in `sequence` and, for its high bits, `count` on its messages are those from `first`
-on.
+that from the tag in `sequence` and, for its high bits, `count` on its messages are those from
+`first` on.
 """
 
 from array import array
@@ -70,7 +70,7 @@ ENQUEUED: Final = 4  # detail: IS_PERSISTENT, HAS_SEQUENCES
 DELIVERED: Final = 5
 REQUEUED: Final = 6
 ACKNOWLEDGED: Final = 7
-TAKEN: Final = 8  # delivered to a consumer that does not acknowledge, and gone
+TAKEN: Final = 8  # delivered to a consumer that does not acknowledge, and dequeued
 DROPPED: Final = 9  # detail: why
 ROUTED: Final = 10  # name is a route's; count messages since its last such record
 SEQUENCES: Final = 11  # detail: how many of the fifteen are used
@@ -166,7 +166,7 @@ def add_enqueued(
 
 
 def add_sequences(words: list[int], ahead: list[int]) -> None:
-    """As many records as they need; `ahead` is filled up."""
+    """Add as many records as they need; `ahead` is padded."""
     count = len(ahead)
     ahead.extend([0] * (-count % SEQUENCES_PER_RECORD))
     for at in range(0, count, SEQUENCES_PER_RECORD):

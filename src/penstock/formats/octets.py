@@ -1,19 +1,19 @@
 """Readers and writers of single fields of bytes: the only ones in the project.
 
 AMQP and the journal are big-endian (network byte order). Streams, rows and ledgers are
-little-endian, so that numpy and Arrow take a file as it is; their readers end in `_le`.
+little-endian, so that numpy and Arrow can read a file as it is; their readers end in `_le`.
 
 Readers take `bytes` and a position and never return a position: the caller knows how wide a
-field is, and a tuple per field would cost more than the read. Everything that does not lie
-wholly inside the bytes raises `Truncated`; a variable-size field's width is read again from its
-length octets by the caller (`at += 1 + data[at]`), which is safe once the read has succeeded.
+field is, and a tuple per field would cost more than the read. A field that is not wholly inside the
+bytes raises `Truncated`; a variable-size field's width is read again from its length octets by the
+caller (`at += 1 + data[at]`), which is safe once the read has succeeded.
 """
 
 from struct import Struct
 from typing import Final
 
 SHORT_STRING_BYTES_MAX: Final = 255  # its length is one octet
-# Every octet by itself: the last one of a number that counts up, behind others that stay.
+# Every octet as bytes: the last octet of a counter whose other octets stay the same.
 LAST_OCTETS: Final = [bytes([octet]) for octet in range(256)]
 
 _U16: Final = Struct(">H")
@@ -25,11 +25,11 @@ _F64: Final = Struct(">d")
 
 
 class Malformed(Exception):
-    """The octets do not say what they should. Raised by every codec of `wire`, too."""
+    """The bytes are not validly encoded. Raised by every codec of `wire`, too."""
 
 
 class Truncated(Malformed):
-    """A field reaches beyond the octets that are there."""
+    """A field reaches beyond the end of the data."""
 
 
 def short_of(data: bytes, at: int, wanted: int) -> Truncated:
@@ -152,7 +152,7 @@ def write_f64(value: float) -> bytes:
 
 
 def write_short_string(value: str) -> bytes:
-    """Lone surrogates are written as the octets that they stand for."""
+    """Lone surrogates are written as the bytes that they stand for."""
     octets = value.encode("utf-8", "surrogateescape")
     if len(octets) > SHORT_STRING_BYTES_MAX:
         raise ValueError(f"a short string can have 255 octets at most, not {len(octets)}")

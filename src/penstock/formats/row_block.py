@@ -7,7 +7,7 @@
     +-------+----------+------------------------------+--------------------------+
 
 Little-endian. Entries and payloads are those of a stream's segment (`stream_index`,
-`stream_payload`), so that whoever decodes segments decodes these too. Positions in the index are
+`stream_payload`), so that a decoder of segments can decode these too. Positions in the index are
 from the log's start; the CRC of an entry covers what it covers in a segment, or is 0 where the
 request's own checksum covers the block.
 
@@ -27,7 +27,7 @@ NO_ROWS: Final = bytes(BLOCK_HEAD_SIZE)
 
 
 class RowBlockWriter:
-    """Rows that are put together to a block. Held by who writes it."""
+    """Composes rows to a block. Held by the code that writes it."""
 
     def __init__(self) -> None:
         self.count: int = 0

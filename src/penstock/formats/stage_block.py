@@ -1,4 +1,4 @@
-"""Rows as they lie in a stage: blocks, each of which is one message of the stage's queue.
+"""Rows as a stage stores them: blocks, each of which is one message of the stage's queue.
 
      0                  4       8
     +------------------+-------+---------------------------------------+
@@ -7,7 +7,7 @@
     +------------------+-------+---------------------------------------+
 
 Little-endian; the payloads' own sizes lead from one to the next. A block is what one step
-publishes. So what is staged costs the journal a record per block, and a row is made into a message
+publishes. So staging costs the journal a record per block, and a row is made into a message only
 once, when it is published.
 
 Invariants: a block was checked before it was made; blocks of a stage follow one another without
@@ -21,18 +21,18 @@ from penstock.formats.octets import read_u32_le
 
 STAGE_BLOCK_HEAD: Final = Struct("<II")
 STAGE_BLOCK_HEAD_SIZE: Final = 8
-# Of one block, and so of what is published in one step, during which nobody else is served: a few
-# milliseconds. A single row may be larger.
+# The size of one block, and so of what is published in one step, during which no other client is
+# served: a few milliseconds. A single row may be larger.
 BLOCK_ROWS_MAX: Final = 4096
 BLOCK_BYTES_MAX: Final = 512 * 1024
 
 
 class StagedRows:
-    """Rows on their way into a stage. Held by who stages them."""
+    """Rows that are being staged. Held by the code that stages them."""
 
     def __init__(self) -> None:
         self.count: int = 0
-        # How many rows, and their payloads: what one block takes. They lie where they came in.
+        # How many rows, and their payloads, for each block. They are not copied.
         self.parts: list[tuple[int, memoryview]] = []
 
     def add(self, count: int, payloads: memoryview) -> None:
@@ -45,10 +45,12 @@ def block_of(first: int, count: int, payloads: memoryview) -> bytes:
 
 
 class RepeatedRows:
-    """A row and those behind it that repeat it: they differ in the octets of their bodies only."""
+    """A row and the following ones that repeat it: they differ in the content of their bodies
+    only.
+    """
 
     def __init__(self, block: bytes, start: int, key: int, header: int, body: int) -> None:
-        """Of the row that begins at `start`; the others are where its first octets come again."""
+        """The run of the row that begins at `start`; the others have the same first bytes."""
         self._block: bytes = block
         # Exchange and key as short strings.
         self.address: bytes = block[start : header - 4]
@@ -60,7 +62,7 @@ class RepeatedRows:
         self.count: int = 1
 
     def extend(self, count_max: int) -> int:
-        """Take the rows that repeat it, so many at most; returns where the next one begins."""
+        """Take the rows that repeat it, up to a limit; returns where the next one begins."""
         block = self._block
         size = self._row_size
         body = self._body
@@ -74,7 +76,7 @@ class RepeatedRows:
         return end
 
     def bodies(self, skipped: int) -> list[bytes]:
-        """Of all rows but the first ones."""
+        """The bodies of all rows but the first ones."""
         block = self._block
         size = self._row_size
         start = self._body + skipped * size
@@ -86,7 +88,7 @@ class RepeatedRows:
         return bodies
 
     def payloads(self, first: int, count: int) -> bytes:
-        """Of some of the rows, one behind the other, as the block has them."""
+        """The payloads of some of the rows, one after the other, as the block has them."""
         size = self._row_size
         start = self._body + self.body_size - size + first * size
         return self._block[start : start + count * size]
@@ -99,7 +101,7 @@ class RepeatedRows:
 
 
 class BlockRows:
-    """The rows of a block. Held by who reads it."""
+    """The rows of a block. Held by the code that reads it."""
 
     def __init__(self, block: bytes) -> None:
         self._block: bytes = block

@@ -7,10 +7,11 @@
     +------------+-------------+-----------+----------+-----+-------+---------+-----+----------+
     |<------------------------- FIXED: covered by the CRC -------->|<------- VARIED ---------->|
 
-Little-endian and naturally aligned, so that numpy and Arrow take a file as it is. The timestamp is
-in milliseconds since 1970 and never goes back. Position is that of the payload (`stream_payload`) in
-the log. The CRC covers octets 0 to 19 and then the payload. `unsynced` says how many messages before
-this one were not known to be durable when it was written; it tells damage from a torn tail.
+Little-endian and naturally aligned, so that numpy and Arrow can read a file as it is. The timestamp
+is in milliseconds since 1970 and never decreases. Position is that of the payload
+(`stream_payload`) in the log. The CRC covers octets 0 to 19 and then the payload. `unsynced` says
+how many messages before this one were not known to be durable when it was written; it distinguishes
+damage from a torn tail.
 
 Both files of a segment, log and index, begin with a preamble as wide as an entry. The entry of the
 message with offset n is thus at 32 * (1 + n - first offset).
@@ -47,20 +48,20 @@ ENTRY_SIZE: Final = 32
 FIXED_SIZE: Final = 20
 POSITION_AT: Final = FIXED_SIZE
 CRC_AT: Final = 24
-# Where the sizes of header, body, exchange and key stand, and where they end.
+# Where the sizes of header, body, exchange and key begin and end.
 SIZES_AT: Final = 8
 HEADER_SIZE_AT: Final = SIZES_AT
 BODY_SIZE_AT: Final = 12
 EXCHANGE_SIZE_AT: Final = 16
 KEY_SIZE_AT: Final = 17
-# Where the lower octet of the flags stands in an entry.
+# The position of the lower octet of the flags in an entry.
 FLAGS_AT: Final = 18
 
 # Flags.
-STARTS_BATCH: Final = 1  # the first message of what was appended at once
+STARTS_BATCH: Final = 1  # the first message of one append
 HAS_PUBLISHER: Final = 2  # its headers name a publisher and a sequence number
-WAS_DELIVERED: Final = 4  # in row blocks only: somebody may have seen the message before
-NOTED: Final = 8  # one of a sink's rows, and whole only with the note that counts them
+WAS_DELIVERED: Final = 4  # in row blocks only: a client may have seen the message before
+NOTED: Final = 8  # one of a sink's rows, and whole only with the note that covers them
 
 FORMAT_VERSION: Final = 1
 LOG_MAGIC: Final = b"PENSTLOG"
@@ -75,7 +76,7 @@ UNSYNCED_MAX: Final = 2**32 - 1
 
 
 def entry_crc(fixed: bytes, payload: bytes) -> int:
-    """What an entry that begins with `fixed` says of its payload."""
+    """The CRC of an entry that begins with `fixed`, for its payload."""
     return zlib.crc32(payload, zlib.crc32(fixed))
 
 

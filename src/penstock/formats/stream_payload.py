@@ -8,9 +8,8 @@
     |<----------- address ------------>|
 
 Little-endian. The first four fields together are the *address*: exchange and routing key as two
-short strings. The header is what the dialect that published the message calls its header; nobody
-here looks into it. The sizes lead from one payload to the next, so that a stream's index can be
-made again from its log.
+short strings. The header is that of the dialect that published the message; it is not decoded here.
+The sizes lead from one payload to the next, so that a stream's index can be rebuilt from its log.
 
 Spark reads the same fields by the columns of the index (`stream_index`), without a step per message.
 """
@@ -37,19 +36,19 @@ def encode_payload(address: bytes, header: bytes, body: bytes) -> bytes:
 
 
 def address_size(payload: bytes) -> int:
-    """Raises `Truncated` when the sizes of both names are not there."""
+    """Raises `Truncated` when the sizes of both names are missing."""
     key = 1 + read_u8(payload, 0)
     return key + 1 + read_u8(payload, key)
 
 
 class PayloadParts:
-    """Where the parts of the payload that begins at `start` lie in `data`.
+    """Where the parts of the payload that begins at `start` are in `data`.
 
-    For those who look at single payloads; loops over many have the same steps in place.
+    For reading single payloads; loops over many inline the same steps.
     """
 
     def __init__(self, data: bytes, start: int) -> None:
-        """Raises `Truncated` when the sizes are not all there; the body need not be."""
+        """Raises `Truncated` when a size is missing; the body may be."""
         self.start: int = start
         # Of the octet with the key's size.
         self.key: int = start + 1 + read_u8(data, start)

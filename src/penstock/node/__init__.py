@@ -1,1 +1,1 @@
-"""One server's worth of everything below, wired, still without any input or output of its own."""
+"""One server: wires the rooms below together, still without any input or output of its own."""

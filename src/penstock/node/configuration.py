@@ -1,4 +1,4 @@
-"""What one node is told before it starts; never changed afterwards."""
+"""The configuration of one node; never changed after it has started."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,10 +23,10 @@ class NodeConfiguration:
     connections_max: int = CONNECTIONS_MAX
     store: StoreLimits = field(default_factory=StoreLimits)
     amqp10_limits: Amqp10Limits = field(default_factory=Amqp10Limits)
-    # What one connection may spend before others have their turn; simulations make it little.
+    # What one connection may spend before others have their turn; simulations make it small.
     turn_units_max: int = TURN_UNITS_MAX
     commit_step_count: int = COMMIT_STEP_COUNT
-    # Whether every queue's messages are written down for audits; needs a disk.
+    # Whether every queue's messages are recorded in a ledger for audits; needs a disk.
     ledger: bool = False
     # Whether SCRAM keys are stored when a password is set.
     makes_scram_keys: bool = True

@@ -7,8 +7,8 @@ from penstock.node.node import Node
 
 
 class DurableAnswer(EndOfTickAnswer):
-    """Listed with the publishers who wait for their confirms, and answers as they do: the tick that
-    it is listed in writes down what it waits for. Without a data directory that is at once.
+    """Listed with the publishers that wait for their confirms, and answered like them: the tick in
+    which it is listed writes what it waits for. Without a data directory it is answered at once.
     """
 
     def __init__(self, node: Node, answer: Callable[[], None]) -> None:

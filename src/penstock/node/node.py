@@ -3,8 +3,8 @@
 The server's event loop and the simulator both drive it the same way: `connected`, `received` on the
 connection, `lost`, then one `flush` per tick; `fire_due` and `sweep` as time passes.
 
-A defect of ours that one connection has met ends that connection and no other. One that nobody can
-be blamed for is told to the `FailureListener`, and everything else of the tick goes on.
+An internal error that one connection has caused closes that connection and no other. Any other is
+reported to the `FailureListener`, and the rest of the tick goes on.
 """
 
 from typing import Final
@@ -41,8 +41,8 @@ from penstock.world.disk import Disk, DiskError
 from penstock.world.entropy import Entropy
 from penstock.world.network import Transport
 
-# So many timers may fail one after the other before the rest of them waits for the next tick: one
-# that arms itself again for the same moment must not keep us here for ever.
+# This many timers may fail one after the other before the rest of them waits for the next tick: a
+# timer that arms itself again for the same moment must not block the node for ever.
 FAILED_TIMERS_MAX: Final = 100
 
 # The source of the alarm that the memory watcher raises.
@@ -80,12 +80,12 @@ class Node:
         self.state.shared.move_gate = NodeMoveGate(self.container)
         # Connections whose output waits for the journal.
         self._held_output: list[Outgoing] = []
-        # Publishers whose answers do; a dictionary for its order.
+        # Publishers whose answers wait for it; a dictionary for its order.
         self._waiting: dict[EndOfTickAnswer, None] = {}
         # Why the disk cannot be trusted any more; the server stops when this is not empty.
         self.storage_failure: str = ""
-        # Why no tick can be stored any more, though the disk is fine: a defect of ours has left
-        # what is to be written half done. Nothing is promised from then on.
+        # Why no tick can be stored any more, though the disk works: an internal error has left what
+        # is to be written incomplete. Nothing is confirmed from then on.
         self.breakdown: str = ""
         # None lets every exception through to the caller.
         self.failure_listener: FailureListener | None = None
@@ -147,9 +147,11 @@ class Node:
     def connection_failed(
         self, connection: Connection, doing: str, error: Exception, now: int
     ) -> None:
-        """A defect of ours was met while this connection was served: it ends, and no other."""
+        """An internal error occurred while this connection was served: it is closed, and no
+        other.
+        """
         if isinstance(error, DiskError):
-            # A message that was paged out cannot be read back: nobody may go on as if it could.
+            # A message that was paged out cannot be read back: the node must not continue.
             self.storage_failed(str(error))
             return
         listener = self.failure_listener
@@ -159,12 +161,12 @@ class Node:
         try:
             connection.protocol.failed(now)
         except Exception as second:
-            # What it held may not have gone back to where others wait for it.
+            # What it held may not have been requeued for others.
             connection.outgoing.transport.abort()
             self.failed("ending a connection that had failed", second)
 
     def failed(self, doing: str, error: Exception) -> None:
-        """A defect of ours that no single connection is to blame for."""
+        """An internal error that belongs to no single connection."""
         if isinstance(error, DiskError):
             self.storage_failed(str(error))
             return
@@ -174,12 +176,12 @@ class Node:
         listener.failed(doing, error)
 
     def break_down(self, reason: str) -> None:
-        """No later tick may promise anything."""
+        """No later tick may confirm anything."""
         if not self.breakdown:
             self.breakdown = reason
 
     def _of(self, outgoing: Outgoing | None) -> Connection | None:
-        """Whose output it is."""
+        """The connection that owns this output."""
         if outgoing is None:
             return None
         for connection in self.connections.values():
@@ -203,8 +205,8 @@ class Node:
     def flush(self, now: int) -> None:
         """End of a tick: dispatch what arrived, confirm it, write every connection's output.
 
-        When the disk failed nobody hears of this tick, nor of any later one. Raises when the tick
-        could not be stored for a defect of ours; then no later one is either.
+        When the disk failed, nothing of this tick or a later one is sent. Raises when the tick
+        could not be stored because of an internal error; then no later one is stored either.
         """
         if self._has_disk_failed():
             return
@@ -222,7 +224,7 @@ class Node:
             if self.stored is not None:
                 self._store(self.stored)
             else:
-                # Nothing is written, so nobody waits for it.
+                # Nothing is written, so nothing waits for it.
                 self.container.held_list.clear()
         except DiskError as error:
             self.storage_failed(str(error))
@@ -246,7 +248,7 @@ class Node:
         return bool(self.storage_failure)
 
     def _take_turns(self, now: int) -> None:
-        """Connections that have spent what a tick may cost go on with what they said then."""
+        """Continue with the kept input of connections whose turn was over."""
         turns = self.container.turns
         turns.tick += 1
         turns.spent = 0
@@ -256,7 +258,7 @@ class Node:
         turns.waiting = []
         for index, turn in enumerate(waiting):
             if turns.spent >= turns.units_max:
-                # First in the next tick, before those that have had a turn in this one.
+                # These are first in the next tick, before those that have had a turn in this one.
                 turns.waiting[0:0] = waiting[index:]
                 break
             turn.begin()
@@ -286,7 +288,7 @@ class Node:
         if not answer_list:
             return
         answering = answer_list[:]
-        # Cleared first: one that has to look again lists itself for the next tick.
+        # Cleared first: a queue with more to dispatch lists itself for the next tick.
         answer_list.clear()
         for confirms in answering:
             try:
@@ -321,7 +323,7 @@ class Node:
                     self.connection_failed(connection, "writing its output", error, now)
 
     def _store(self, stored: "StoredState") -> None:
-        """Write what the tick brought, before anybody hears of it."""
+        """Write what the tick brought, before anything of it is sent."""
         held_list = self.container.held_list
         stored.end_of_tick()
         durability = self.durability
@@ -352,12 +354,12 @@ class Node:
         return self.durability.durable >= self.durability.written
 
     def storage_failed(self, reason: str) -> None:
-        """Nothing more is promised: the server stops and does not try again."""
+        """Nothing more is confirmed: the server stops and does not try again."""
         if not self.storage_failure:
             self.storage_failure = reason
 
     def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
-        """Everything that is out with consumers."""
+        """Every unacknowledged delivery."""
         found: list[tuple[MessageQueue, QueueEntry]] = []
         for connection in self.connections.values():
             connection.protocol.add_unsettled(found)
@@ -368,12 +370,12 @@ class Node:
         return found
 
     def held_bytes(self) -> int:
-        """What clients have it keep in memory; see `held`."""
+        """The memory that it holds on behalf of clients; see `held`."""
         self.last_held_bytes = held_bytes(self.state, self.connections.values(), self.amqp10.links)
         return self.last_held_bytes
 
     def fire_due(self, now: int) -> None:
-        """Everything whose time has come."""
+        """Fire all timers that are due."""
         for _ in range(FAILED_TIMERS_MAX):
             try:
                 self.timers.fire_due(now)
@@ -431,8 +433,8 @@ class Node:
     def set_alarm(
         self, source: str, reason: str, now: int, figures: dict[str, object] | None = None
     ) -> None:
-        """Block publishers for this reason of this source (memory, disk); an empty reason takes it
-        back, and they go on when no source has one. The figures are for the log.
+        """Block publishers for this reason of this source (memory, disk); an empty reason clears
+        it, and they are unblocked when no source has one. The figures are for the log.
         """
         if self.alarms.get(source, "") == reason:
             return
@@ -458,7 +460,7 @@ class Node:
             connection.protocol.interceptor_changed()
 
     def stop(self, now: int) -> None:
-        """Take no more connections and close those there are."""
+        """Accept no more connections and close the existing ones."""
         self.is_stopping = True
         reason = "broker forced connection closure with reason 'shutdown'"
         for connection in list(self.connections.values()):
@@ -472,7 +474,7 @@ class Node:
 def prepare(
     container: Container, configuration: NodeConfiguration, events: EventLog | None
 ) -> None:
-    """What a container of this node has besides its own defaults."""
+    """Set up a container with the settings of this node."""
     container.translator = DialectTranslator()
     container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
     if events is not None:

@@ -1,4 +1,4 @@
-"""What a node with a data directory has beside its state: journal, message store, reclaiming."""
+"""The storage of a node with a data directory: journal, message store, reclaiming."""
 
 from mypy_extensions import mypyc_attr
 
@@ -25,7 +25,7 @@ STORE_ID_OCTETS = 16
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StorageOwner(UnsettledSource):
-    """Who hears what the disk says: the node."""
+    """The receiver of storage events: the node."""
 
     def journal_became_durable(self, position: int) -> None:
         raise NotImplementedError
@@ -35,7 +35,7 @@ class StorageOwner(UnsettledSource):
 
 
 class StoredState:
-    """Held by the node. Recovers everything when it is made."""
+    """Held by the node. Its constructor recovers everything."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class StoredState:
         if recovery.found_anything:
             self.recovered_count = recovery.restore(state, self.store, now)
         open_streams(self._streams, state.queues(), now)
-        # Whether the safe point still tells of streams: the disk had no room for another one.
+        # Whether the safe point still lists streams: the disk had no room for another one.
         self._tells_of_streams: bool = False
         try:
             self._forget_stream_ends()
@@ -89,7 +89,7 @@ class StoredState:
             for vhost in state.vhosts.values():
                 resume_leases(vhost, now)
                 resume_sinks(vhost, now)
-            # What a killed process left in the page cache is not safe yet. This flush covers the
+            # What a killed process left in the page cache is not durable yet. This flush covers the
             # streams too, so a start appends nothing to the journal, for which a full disk may have
             # no room.
             self._flush_streams()
@@ -98,7 +98,9 @@ class StoredState:
             put_defaults(state, now)
 
     def begin(self, durability: Durability) -> None:
-        """What was recovered counts as written, and as safe as far as the disk is known to have it."""
+        """What was recovered counts as written, and as durable as far as the disk is known to have
+        it.
+        """
         durability.written = self.journal.position
         durability.durable = self.journal.durable_position
         durability.definitions = durability.written
@@ -117,7 +119,7 @@ class StoredState:
         wrote = self.store.end_of_tick()
         if self._streams.is_dirty():
             if not wrote:
-                # What waits for streams waits for a position of the journal.
+                # Waiting for streams is waiting for a position of the journal.
                 self.journal.append(TICK_RECORD)
             self._flush_streams()
             wrote = True
@@ -125,13 +127,15 @@ class StoredState:
             self.journal.request_flush()
 
     def _flush_streams(self) -> None:
-        """With the journal's next flush, which must be the first to answer with its position."""
+        """Flush streams with the journal's next flush, which must be the first with its
+        position.
+        """
         for file in self._streams.take_dirty(self.journal.position):
             self.journal.flush_too(file)
 
     def _note_new_store(self) -> None:
-        """From now on a missing journal is not taken for one that never was. It can wait: until
-        then nothing is lost by it.
+        """Record that a journal exists, so that a missing one is an error at the next start. This
+        may be late: until then nothing is lost.
         """
         try:
             self._safe_point.note(self._safe_numbers())
@@ -139,21 +143,19 @@ class StoredState:
             return
 
     def note_clean_stop(self) -> None:
-        """Write down where everything ends, so that what is missing at the next start is missed.
-        Comes last. Raises DiskError.
+        """Record the end of every file, so that missing data is detected at the next start. Called
+        last. Raises DiskError.
         """
         numbers = self._safe_numbers()
         numbers.update(durable_ends(self._state.queues()))
         self._safe_point.note(numbers)
 
     def is_stop_noted(self) -> bool:
-        """Whether the note is safe, or cannot be."""
+        """Whether the note is durable, or cannot be."""
         return self._safe_point.is_safe or bool(self._safe_point.failure)
 
     def _forget_stream_ends(self) -> None:
-        """Streams may be deleted from now on. This flush comes before any that a deletion waits
-        for.
-        """
+        """Streams may be deleted from now on. This flush precedes any that a deletion waits for."""
         if self._safe_point.ends():
             position, segment = self._safe_point.position(), self._safe_point.segment()
             self._safe_point.note({JOURNAL: position, SEGMENT: segment})
@@ -164,7 +166,7 @@ class StoredState:
 
 
 class OwnedJournal(JournalListener):
-    """Brings the journal's word to the node."""
+    """Passes the events of the journal to the node."""
 
     def __init__(self, owner: StorageOwner, streams: StreamStore) -> None:
         self._owner: StorageOwner = owner

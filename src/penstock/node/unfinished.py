@@ -1,9 +1,9 @@
 """Messages that the memory alarm has stopped in the middle: one connection after the other completes
 its own.
 
-What has come of them is held in memory and nobody can consume it. When it is most of what is held, it
-keeps the very alarm up that keeps it from being completed. Then the connection that has said most
-goes on until its message is complete, and after it the next; one that does not say the rest is
+The received part of them is held in memory and cannot be consumed. When it is most of what is held,
+it keeps up the same alarm that prevents its completion. Then the connection that has sent most
+continues until its message is complete, and after it the next; one that does not send the rest is
 closed. So memory grows past the alarm by one message, and every message that was begun comes to an
 end.
 """
@@ -12,11 +12,11 @@ from typing import Final
 
 from penstock.dialects.connection import Connection
 
-# Consumers may still bring the alarm to its end by then.
+# Consumers may still end the alarm by then.
 WAIT_MS: Final = 5_000
-# A client whose turn it is and that says nothing for so long holds up all the others.
+# A client whose turn it is and that sends nothing for this long delays all the others.
 SILENT_MS_MAX: Final = 5_000
-# Nor may it take for ever: the largest message, 128 MiB, at some two megabytes a second.
+# The limit of a whole turn: the largest message, 128 MiB, at about two megabytes a second.
 TURN_MS_MAX: Final = 60_000
 
 NOBODY: Final = 0
@@ -27,10 +27,10 @@ class UnfinishedMessages:
     """Held by the node."""
 
     def __init__(self) -> None:
-        # Since when there is little else in memory.
+        # Since when unfinished messages are most of the memory.
         self._stuck_since: int = NEVER
-        # Whose turn it is, what was there of its message when last looked at, and when its time is
-        # over: when it says no more, and at all.
+        # Whose turn it is, how much of its message was there at the last check, and its two
+        # deadlines: for more input, and for the whole message.
         self._number: int = NOBODY
         self._octets: int = 0
         self._silent_at: int = 0

@@ -1,9 +1,9 @@
 """Accepting connections, also when there are no descriptors left for them.
 
-Not the event loop's own way: it accepts everything that waits before anybody can say no, and closes
-the listening socket for good when the system runs out of descriptors. Here a few are accepted per
-turn of the loop; one for which there is no room is closed at once, so that its client hears of it
-instead of waiting for a broker that does not answer.
+The event loop's own way is not used: it accepts every waiting connection before one can be refused,
+and closes the listening socket for good when the system runs out of descriptors. Here a few are
+accepted per turn of the loop; one for which there is no room is closed at once, so that its client
+does not wait for a broker that does not answer.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-# Others have their turn after so many; the rest waits in the kernel.
+# Others have their turn after this many; the rest waits in the kernel.
 ACCEPTED_PER_TURN: Final = 64
-# When not even the spare descriptor could be had, the next try is after this time.
+# When not even the spare descriptor is available, the next try is after this time.
 PAUSE_SECONDS: Final = 0.5
 # Refused connections are logged once, then at most this often, with their number.
 LOG_SECONDS: Final = 60.0
-# What a client says first; read before its socket is closed, because unread octets would turn the
+# The first input of a client; read before its socket is closed, because unread bytes would turn the
 # close into a reset.
 FIRST_OCTETS: Final = 4096
 
@@ -49,7 +49,7 @@ class Refusals:
 
 
 class Acceptor:
-    """One listening socket. Held by the server, who is asked for a protocol per connection."""
+    """One listening socket. Held by the server, which is asked for a protocol per connection."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Acceptor:
         refusals: Refusals,
         make_room: Callable[[], object],
     ) -> None:
-        """`make_room` is called when there is none: it may close a socket that only lingers."""
+        """`make_room` is called when no descriptor is free: it may close a lingering socket."""
         self._listening = listening
         # 0 for a socket that has none.
         name = listening.getsockname()
@@ -94,7 +94,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno in OUT_OF_DESCRIPTORS and self._refuse_with_spare():
                     continue
-                # Or the network's own trouble, which the system tells in this place.
+                # Or a network error, which the system reports here.
                 self._pause(error)
                 return
             if accepted.fileno() >= sockets_below():
@@ -112,7 +112,7 @@ class Acceptor:
         try:
             await self._loop.connect_accepted_socket(self._make_protocol, accepted)
         except OSError as error:
-            # Gone before we could look at it.
+            # The peer was gone before the connection was set up.
             log.debug("connection closed while it was being accepted", reason=str(error))
             accepted.close()
 
@@ -129,7 +129,7 @@ class Acceptor:
         self._refusals.add(reason, self._loop.time())
 
     def _refuse_with_spare(self) -> bool:
-        """Accept one, in order to close it, with the one descriptor that was kept for this."""
+        """Accept one connection, in order to close it, with the spare descriptor."""
         if not self._spare.release():
             self._spare.take_back()
             return False

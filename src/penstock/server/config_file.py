@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 _DEFAULTS: Final = Limits()
 _PORT_MAX: Final = 65_535
-# Every one is a page that somebody wrote, or a name that somebody gave.
+# Each entry is an origin or a host name that an operator wrote, so there are few.
 _ORIGINS_MAX: Final = 1_000
-# Every one is an address of this machine.
+# Each entry is an address of this machine.
 _HOSTS_MAX: Final = 64
 # There are five.
 _MECHANISMS_MAX: Final = 5
 
 
 def _listed(host: object) -> object:
-    """One host may stand without brackets."""
+    """A single host may be given without brackets."""
     return [host] if isinstance(host, str) else host
 
 
@@ -425,7 +425,7 @@ def _configured(read: ConfigurationFile, folder: Path) -> ServerConfiguration:
         mechanisms=tuple(read.listen.mechanisms),
         stores_scram_keys=read.login.scram_keys,
         creates_queues=read.amqp10.create_queues,
-        # A service does not know the folder it is started in.
+        # Relative to the configuration file, because a service may be started in any folder.
         definitions=folder / definitions if definitions else None,
         http=_http(read, folder),
         log=LogConfiguration(read.log.level, read.log.format),
@@ -452,7 +452,7 @@ def _http(read: ConfigurationFile, folder: Path) -> HttpConfiguration:
     http = read.http
     return HttpConfiguration(
         enabled=http.enabled,
-        # An empty text was the way to say "as listen.host" before it could be a list.
+        # An empty text meant "as listen.host" before this could be a list.
         hosts=tuple(host for host in http.host if host),
         port=http.port,
         certificate=folder / http.tls_certificate if http.tls_certificate else None,

@@ -1,4 +1,4 @@
-"""The data directory: whose it is, and that only one server uses it.
+"""The data directory: its format and version, and the lock that lets only one server use it.
 
     lock     held by the server that runs on it, with its process id inside
     meta     format version, store id, when it was made; written once
@@ -27,8 +27,8 @@ STORE_ID_BYTES: Final = 16
 LOCK_NAME: Final = "lock"
 META_NAME: Final = "meta"
 _NEW_META_NAME: Final = "meta.new"
-# May stand in a directory that is still empty: what a server left that was killed while it made
-# it, and what a file system puts at its root.
+# Files that may be in a directory that still counts as empty: those of a server that was killed
+# while it created it, and those that a file system puts at its root.
 _NOBODYS_NAMES: Final = frozenset({LOCK_NAME, _NEW_META_NAME, "lost+found"})
 _META_BYTES_MAX: Final = 64 << 10  # ours has about a hundred octets
 
@@ -38,15 +38,15 @@ class DataDirectoryError(Exception):
 
 
 class NotADirectory(DataDirectoryError):
-    """There is a file, or no way to it."""
+    """The path is a file, or cannot be reached."""
 
 
 class NotOurDirectory(DataDirectoryError):
-    """It holds files and no `meta`."""
+    """The directory holds files but no `meta`."""
 
 
 class OtherVersion(DataDirectoryError):
-    """Made by another version of penstock."""
+    """The directory was made by another version of Penstock."""
 
 
 class MetaDamaged(DataDirectoryError):
@@ -54,15 +54,15 @@ class MetaDamaged(DataDirectoryError):
 
 
 class DirectoryLocked(DataDirectoryError):
-    """A server runs on it."""
+    """Another server uses the directory."""
 
 
 class DirectoryReadOnly(DataDirectoryError):
-    """Nothing can be written."""
+    """The directory is not writable."""
 
 
 class DirectoryFull(DataDirectoryError):
-    """No room for the first file."""
+    """The disk has no room for the first file."""
 
 
 class DirectoryUnusable(DataDirectoryError):
@@ -78,8 +78,8 @@ class DataDirectory:
         self._lock_descriptor = lock_descriptor
 
     def close(self) -> None:
-        """Another server may have it. The lock file stays: removing it would let two servers lock
-        two files of that name.
+        """Release the directory for another server. The lock file stays: removing it would let two
+        servers lock two files of that name.
         """
         os.close(self._lock_descriptor)
 
@@ -92,9 +92,10 @@ def open_data_directory(path: Path, clock: Clock, entropy: Entropy) -> DataDirec
         _read_meta(path)
         lock = _lock(path, os.O_RDWR | os.O_CREAT)
         try:
-            # Over what is there: a full disk may have no room for anything new.
+            # The lock file is overwritten in place: a full disk may have no room for a new one.
             os.ftruncate(lock, os.pwrite(lock, f"{os.getpid()}\n".encode(), 0))
-            # Looked at again: another server may have made it its own before we had the lock.
+            # Checked again: another server may have taken the directory before this one had the
+            # lock.
             _check_owner(path)
             store_id = _read_meta(path)
             if store_id is None:
@@ -118,7 +119,7 @@ def open_to_read(path: Path) -> DataDirectory:
         try:
             lock = _lock(path, os.O_RDONLY)
         except FileNotFoundError:
-            # A copy without its lock: then nobody runs on it. Any descriptor will do.
+            # A copy without its lock file: no server uses it. Any descriptor will do.
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise _explained(path, error) from error
@@ -147,7 +148,7 @@ def _check_owner(path: Path) -> None:
 def _lock(path: Path, flags: int) -> int:
     lock = os.open(path / LOCK_NAME, flags | os.O_CLOEXEC, 0o600)
     try:
-        # Readers share it, a server has it alone.
+        # Readers share the lock, a server holds it exclusively.
         kind = fcntl.LOCK_EX if flags & os.O_CREAT else fcntl.LOCK_SH
         fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -193,8 +194,8 @@ def _read_meta(path: Path) -> bytes | None:
 
 
 def _write_meta(path: Path, clock: Clock, entropy: Entropy) -> bytes:
-    """Whole or not at all: under another name first."""
-    # Before there is a `meta`, so that a start after a crash does it again.
+    """Write it under another name first, so that it is complete or missing."""
+    # This comes before `meta` exists, so that a start after a crash does it again.
     _flush_parents(path)
     store_id = entropy.octets(STORE_ID_BYTES)
     created = datetime.fromtimestamp(clock.wall() / 1000, UTC).isoformat(timespec="seconds")
@@ -215,8 +216,8 @@ def _write_meta(path: Path, clock: Clock, entropy: Entropy) -> bytes:
 
 
 def _flush_parents(path: Path) -> None:
-    """Several of them may be new, made just now or by a server that was killed since. One that we
-    may not open, or that cannot be flushed, is not of our making.
+    """Several of them may be new, made just now or by a server that was killed since. A folder that
+    cannot be opened or flushed was not made by Penstock.
     """
     for folder in path.absolute().parents:
         try:

@@ -28,7 +28,7 @@ EXPORTED_PER_STEP: Final = 500
 def read_file(path: Path) -> object:
     """The JSON of a file. Raises `DefinitionsRefused` for one that cannot be read."""
     try:
-        # Editors on Windows put a mark in front.
+        # Editors on Windows put a byte order mark in front.
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
         mistake = (
@@ -106,5 +106,5 @@ def exported_in_steps(
 
 
 def exported(node: Node, vhost: str | None = None) -> dict[str, object]:
-    """Of the whole broker, or of one virtual host."""
+    """The definitions of the whole broker, or of one virtual host."""
     return export(node.state) if vhost is None else export_vhost(node.state, vhost)

@@ -7,8 +7,8 @@ else holds some is counted as well.
     0 .............. sockets_below ......... http_below ......... files_below ........ limit
     everything           files, and HTTP's sockets   files        what must not fail
 
-HTTP's sockets go further than AMQP's, so that a broker whose connections are all taken can still be
-asked how it is.
+HTTP's sockets have a higher limit than AMQP's, so that health and metrics are still available when
+all connections are in use.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ RESERVE_SHARE: Final = 4
 RESERVE_MAX: Final = 1_024
 # A broker without connections has about 25 open, and opens some more when it starts serving.
 RESERVE_MIN: Final = 64
-# Where the system says that there is no limit.
+# Used where the system has no limit.
 UNLIMITED: Final = 1 << 20
 
-# What the system says when there are no more: of this process, of the machine, or of its memory.
+# The errors when there are no more: for this process, for the machine, or for lack of memory.
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -59,14 +59,16 @@ def files_below() -> int:
 
 
 def files_max() -> int:
-    """So many files of the data directory are open at once; others are opened again when they are
+    """How many files of the data directory are open at once; others are opened again when they are
     needed.
     """
     return reserve(limit()) // 2
 
 
 class SpareDescriptor:
-    """One descriptor that is given up when there is no other. Held by who must not fail then."""
+    """One descriptor that is given up when there is no other. Held by code that must not fail
+    then.
+    """
 
     def __init__(self) -> None:
         self._descriptor = _placeholder()
@@ -80,7 +82,7 @@ class SpareDescriptor:
         return True
 
     def take_back(self) -> None:
-        """Room or not: without any it stays given up until the next time."""
+        """Try to get it back; without a free descriptor it stays released until the next time."""
         if self._descriptor < 0:
             self._descriptor = _placeholder()
 

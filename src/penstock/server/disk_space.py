@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.world.disk import Disk
 
-# Room for what reclaiming copies and for what is under way when the alarm is raised: four segments.
+# Room for what reclaiming copies and for publishes in progress when the alarm is raised: four
+# segments.
 FREE_BYTES_MIN: Final = 256 * 1024 * 1024
 # Publishers go on above this, so that the alarm does not flicker.
 FREE_BYTES_RELEASE: Final = 320 * 1024 * 1024
-# Sweeps between two looks; a full look costs a system call.
+# Sweeps between two checks; a check costs a system call.
 SWEEPS: Final = 4
 
 

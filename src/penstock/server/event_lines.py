@@ -1,7 +1,7 @@
-"""Events of the node as lines of the log, so many of each kind from each peer.
+"""Events of the node as lines of the log, limited per kind and peer.
 
-A client that reconnects in a loop, or guesses passwords, must not fill a disk with what it does;
-nor may one peer's noise hide another one's lines.
+A client that reconnects in a loop, or guesses passwords, must not fill a disk with log lines; nor
+may the lines of one peer hide those of another.
 
 Lines of the audit log are never left out: whoever has taken over an operator's account could hide one
 change behind twenty others. They cannot fill a disk unnoticed either, because each is a change that
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 # logins writes 20 lines of 200 octets in 10 s, 35 MB a day.
 LINES_MAX: Final = 20
 PERIOD_MS: Final = 10_000
-# Peers and kinds that are counted apart in one period. Beyond them all others share one count, so
-# that somebody with many addresses fills neither the memory nor the log.
+# Peers and kinds that are counted separately in one period. Beyond them all others share one count,
+# so that somebody with many addresses fills neither the memory nor the log.
 COUNTS_MAX: Final = 1_000
 _OTHERS: Final = "other peers"
 
 
 class Count:
-    """Of one kind from one peer in this period."""
+    """The lines of one kind from one peer in this period."""
 
     __slots__ = ("left_out", "written")
 
@@ -53,12 +53,12 @@ class EventLines(EventLog):
         self._counts: dict[tuple[str, str], Count] = {}
 
     def __call__(self, now: int) -> None:
-        """A period may be over."""
+        """Called with every sweep, because a period may be over."""
         if now - self._period_began >= PERIOD_MS:
             self._end_period(now)
 
     def end(self) -> None:
-        """The last words: nothing is recorded any more."""
+        """Write the last counts: nothing is recorded any more."""
         self._end_period(self._clock.now())
 
     def record(self, event: Event) -> None:
@@ -97,7 +97,7 @@ class EventLines(EventLog):
 
 
 def _facts_of(event: Event) -> dict[str, object]:
-    """In an order that reads well; what is not known is left out."""
+    """The facts in an order that reads well; unknown ones are left out."""
     party = event.party
     facts: dict[str, object] = {
         "user": party.user,

@@ -1,5 +1,5 @@
-"""Faults on demand, for tests of applications: late confirms, refused publishes, and both: a queue
-that says no after a while.
+"""Faults on demand, for tests of applications: late confirms, refused publishes, and both: a
+publish that is refused after a delay.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from penstock.broker.message import Message
     from penstock.broker.queues.message_queue import MessageQueue
 
-# The broker's clock counts whole milliseconds and `now` is rounded down: without this much more a
-# confirm could come earlier than the test that asked for its delay was told.
+# The broker's clock counts whole milliseconds and `now` is rounded down: without this addition a
+# confirm could come earlier than the requested delay.
 CLOCK_STEP_MS = 1
 
 
 class LateAnswer(Timer):
-    """Releases a message that was held to delay its confirm, or gives it up."""
+    """Releases a message that was held to delay its confirm, or refuses it."""
 
     def __init__(self, message: Message, refused: bool) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class LateAnswer(Timer):
 
 
 class FaultyPublishing(PublishInterceptor):
-    """Stands in front of every publish while a fault is asked for. Held by the container."""
+    """Intercepts every publish while a fault is active. Held by the container."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers

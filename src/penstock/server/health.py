@@ -1,8 +1,8 @@
 """Whether the broker is healthy: it has completed a tick recently, its last flush was reported in
-time, and it has not met a defect of its own of late that no single connection is to blame for.
+time, and it had no recent internal error outside of a single connection.
 
-The server writes it on its loop. Other threads only read it, without asking that loop: a broker that
-hangs is told from one that works by the very fact that nothing is written here any more.
+The server's loop writes it. Other threads only read it, without waiting for that loop: a broker
+that hangs is recognised because nothing is written here any more.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ TICK_MS_MAX: Final = 10_000
 # A flush mostly takes milliseconds. A disk that other programs use, or a controller that resets, has
 # been seen to take several seconds; one that takes this long holds back every confirm.
 FLUSH_MS_MAX: Final = 30_000
-# For so long after a failure the broker is unhealthy, even when the ticks after it succeed: who
-# watches over it asks a few times a minute and must not miss it.
+# The broker is unhealthy for this long after a failure, even when the ticks after it succeed: a
+# monitor asks a few times a minute and must not miss it.
 FAILURE_SHOWN_MS: Final = 60_000
 
 NOT_FLUSHING: Final = -1
@@ -29,21 +29,21 @@ _NOT_FAILED: Final = -1
 
 
 class Health:
-    """Held by the server, who writes it, and read by the pages of HTTP."""
+    """Held by the server, which writes it, and read by the pages of HTTP."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._completed_at = clock.now()
         self._failed_at = _NOT_FAILED
         self._failure = ""
-        # Since when the oldest flush runs that was not reported, or NOT_FLUSHING: the disk's word.
+        # Returns since when the oldest unfinished flush runs, or NOT_FLUSHING; asked of the disk.
         self.flushing_since: Callable[[], int] | None = None
 
     def tick_completed(self, now: int) -> None:
         self._completed_at = now
 
     def failed(self, doing: str, now: int) -> None:
-        """A defect of ours, which may have damaged what all connections share."""
+        """An internal error, which may have damaged what all connections share."""
         self._failure = doing
         self._failed_at = now
 

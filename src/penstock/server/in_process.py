@@ -4,7 +4,7 @@
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
 
 It is the code that `penstock serve` runs; what a test sees here it would see in production. Faults
-can be asked for: connections dropped, confirms delayed, publishes refused, publishers blocked.
+can be injected: connections dropped, confirms delayed, publishes refused, publishers blocked.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A broker that has not started by then never will. What fails says so at once; a large data directory
-# on a busy machine takes its time.
+# A broker that has not started by then never will. A failure is reported at once; a large data
+# directory on a busy machine takes long.
 START_SECONDS: Final = 120.0
 CALL_SECONDS: Final = 120.0
-# For clients that hear of the end. Mostly a blocking one lives in the thread that waits for it.
+# The time for clients to close. A blocking client often runs in the same thread that waits here.
 ANSWER_SECONDS: Final = 0.25
 
 
@@ -66,7 +66,7 @@ THE_PROGRAM = Actor(door=IN_PROCESS)
 
 
 class BrokerFailed(RuntimeError):
-    """The broker ended by itself: its disk failed, or it met a defect of its own twice in a row.
+    """The broker ended by itself: its disk failed, or it had an internal error twice in a row.
     Where `penstock serve` would exit, this is raised by every later call.
     """
 
@@ -89,7 +89,7 @@ class Broker:
         create_queues: bool = True,
         tls: TlsConfiguration = TlsConfiguration(),  # noqa: B008 - it is frozen
     ) -> None:
-        """`data` names a directory to keep durable things in; without it all is in memory. With
+        """`data` names a data directory; without it everything is kept in memory. With
         `http` it also serves HTTP: health, metrics, bulk reads, WebSockets. `mechanisms` are the
         SASL mechanisms that it offers, `anonymous` says who may come without a login, and
         `create_queues` whether an AMQP 1.0 client that attaches to a bare name creates a queue.
@@ -188,7 +188,7 @@ class Broker:
         if exc is None:
             self.stop()
         else:
-            # What went wrong first is what is to be seen.
+            # The first exception must not be hidden.
             self._end()
 
     def _run(self, ready: Future[None]) -> None:
@@ -196,7 +196,7 @@ class Broker:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve(ready))
         except Exception as error:
-            # Or the thread would end without a word, and every call would wait for its answer.
+            # Otherwise the thread would end silently, and every call would wait for its answer.
             self._failure = f"the broker's thread failed: {error!r}"
 
     async def _serve(self, ready: Future[None]) -> None:
@@ -220,11 +220,11 @@ class Broker:
         ready.set_result(None)
         await self._stop.wait()
         self._failure = server.breakdown or self._running.node.storage_failure
-        # Clients of a broker that has failed hear nothing that it may not be able to keep.
+        # A broker that has failed sends nothing more to clients, because it may not be durable.
         await self._running.stop(0.0 if self._failure else ANSWER_SECONDS)
 
     def _call(self, function: Callable[[Node, int], T]) -> T:
-        """Run a function on the broker's own thread, where alone its state may be touched."""
+        """Run a function on the broker's own thread, the only one that may touch its state."""
         loop, running = self._loop, self._running
         if self._failure:
             raise BrokerFailed(self._failure)
@@ -268,7 +268,7 @@ class Broker:
     # Faults on demand.
 
     def drop_connections(self) -> int:
-        """Cut every connection without a word, as a network would. Returns how many."""
+        """Abort every connection without a close, like a network failure. Returns how many."""
 
         def drop(node: Node, now: int) -> int:
             del now
@@ -291,7 +291,7 @@ class Broker:
         return self._call(close)
 
     def delay_confirms(self, seconds: float) -> None:
-        """Let every publisher wait this long for its confirm, or for its basic.nack where a publish
+        """Delay every publisher's confirm by this long, or for its basic.nack where a publish
         is refused; 0 ends it.
         """
 
@@ -320,13 +320,13 @@ class Broker:
         self._call(apply)
 
     def block_publishers(self, reason: str = "low on memory") -> None:
-        """Raise the memory alarm: publishers hear connection.blocked and are not read."""
+        """Raise the memory alarm: publishers get connection.blocked and are not read."""
         self._call(lambda node, now: node.set_alarm("test", reason, now))
 
     def unblock_publishers(self) -> None:
         self._call(lambda node, now: node.set_alarm("test", "", now))
 
-    # What an operator does.
+    # Operations of an administrator.
 
     def apply(
         self, command: BrokerCommand | VhostCommand | CloseConnection, vhost: str | None = None
@@ -388,8 +388,8 @@ class Broker:
     def import_definitions(
         self, definitions: dict[str, object] | str | Path, vhost: str | None = None
     ) -> list[str]:
-        """Definitions in RabbitMQ's JSON form, or a file of them; of one virtual host, into the
-        one named. Applied as a whole or refused (`DefinitionsRefused`); returns warnings.
+        """Import definitions in RabbitMQ's JSON form, or a file of them; those of one virtual host,
+        into the one named. Applied as a whole or refused (`DefinitionsRefused`); returns warnings.
         """
         from penstock.server.definition_files import import_into, prepare, read_file
 
@@ -398,7 +398,7 @@ class Broker:
         return self._change(lambda node, now: import_into(node, prepared, now, THE_PROGRAM))
 
     def export_definitions(self, vhost: str | None = None) -> dict[str, object]:
-        """In RabbitMQ's JSON form: the whole broker, or one virtual host."""
+        """Definitions in RabbitMQ's JSON form: of the whole broker, or of one virtual host."""
         from penstock.server.definition_files import exported
 
         return self._call(lambda node, now: exported(node, vhost))

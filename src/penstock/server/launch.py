@@ -49,13 +49,13 @@ log = structlog.get_logger()
 GC_THRESHOLDS: Final = (200_000, 50, 50)
 # Exit code when the disk failed while the broker ran.
 STORAGE_FAILED: Final = 4
-# Exit code when a defect of ours has kept two ticks in a row from being completed.
+# Exit code when an internal error has prevented two ticks in a row.
 BROKEN: Final = 5
 
 
 async def start(configuration: ServerConfiguration, writes_events: bool = False) -> Running:
-    """Build a node on the real world and let it listen; `start_http` is the caller's, when it has
-    nothing more urgent to do. Connections, logins and the like are written to the log if asked for.
+    """Build a node on the real world and let it listen; the caller calls `start_http` when it has
+    nothing more urgent to do. Connections, logins and the like are logged on request.
     """
     clock = MachineClock()
     events = EventLines(clock) if writes_events else None
@@ -94,7 +94,7 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
     running.memory, running.disk = memory, disk
     try:
         for watcher in server.watchers:
-            # Before anybody can publish.
+            # This comes before any client can publish.
             watcher(clock.now())
         running.listen(configuration)
     except Exception:
@@ -155,7 +155,7 @@ def _make_node(
 
 
 def _hosts(configuration: ServerConfiguration) -> list[str]:
-    """All that the server listens on."""
+    """All hosts that the server listens on."""
     hosts = list(configuration.hosts)
     if configuration.tls.is_enabled:
         hosts += configuration.tls.hosts
@@ -166,7 +166,7 @@ def _hosts(configuration: ServerConfiguration) -> list[str]:
 
 def _import_definitions(node: Node, configuration: ServerConfiguration, now: int) -> None:
     """Raises `DefinitionsRefused` with everything that is wrong; then nothing was applied."""
-    # Imported only for a file, as most starts have none.
+    # Imported only when there is a file, because most starts have none.
     from penstock.broker.access.actor import STARTUP, Actor
     from penstock.server.definition_files import import_into, prepare, read_file
 
@@ -240,14 +240,14 @@ async def _serve(
     await stopped.wait()
     systemd.stopping()
     if running.server.breakdown:
-        # No orderly end either: what is in memory may be damaged. The journal is not.
+        # Connections are not closed either: the state in memory may be damaged. The journal is not.
         log.critical(
             "exiting after an internal error; restart the broker to recover all durable data",
             reason=running.server.breakdown,
         )
         return BROKEN
     if running.node.storage_failure:
-        # No orderly end: nothing may be said any more that the disk does not hold.
+        # Connections are not closed: nothing may be sent any more that is not durable.
         log.critical("storage failed, stopping", reason=running.node.storage_failure)
         return STORAGE_FAILED
     log.info("stopping", connections=len(running.node.connections))
@@ -257,7 +257,7 @@ async def _serve(
 
 def ready_line(running: Running) -> str:
     """Facts as NAME=VALUE. The first address of each kind has a fact of its own, the others one
-    together, so that who wants any address reads one word.
+    together, so that a reader who needs any address reads one word.
     """
     kinds = {}
     if running.addresses:
@@ -275,7 +275,7 @@ def ready_line(running: Running) -> str:
 
 
 def raise_open_files_limit() -> None:
-    """Every connection is an open file; take as many as the system lets us."""
+    """Every connection is an open file; raise the limit as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

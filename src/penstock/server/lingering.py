@@ -1,8 +1,8 @@
 """Sockets that were closed on our side and wait for their peers to close as well.
 
-Closing a socket while the peer still sends makes the kernel answer with a reset, which takes away
-what the peer has not read yet, our last words included. So a socket that is done with is only shut
-down for writing; it is read and everything is discarded until the peer closes it too.
+Closing a socket while the peer still sends makes the kernel answer with a reset, which discards
+what the peer has not read yet, including the last frames. So a finished socket is only shut down
+for writing; it is read and everything is discarded until the peer closes it too.
 
 Invariants: a lingering socket has no connection any more, so it costs a descriptor and what the
 kernel buffers. There are at most `LINGERING_MAX` of them, each for a bounded time.
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from penstock.server.sockets import SocketTransport
 
-# As long as a peer may take to close, and to take what we have written. A peer that still reads
-# what is pending gets as long again; any other is cut off.
+# How long a peer may take to close, and to read what was written. A peer that still reads pending
+# data gets as long again; any other is disconnected.
 LINGER_MS: Final = 10_000
-# Each holds a descriptor. At the limit the one that has waited longest is cut off.
+# Each holds a descriptor. At the limit the one that has waited longest is disconnected.
 LINGERING_MAX: Final = 1_024
 
 
 class Lingering:
-    """Held by the server, who sweeps it."""
+    """Held by the server, which sweeps it."""
 
     def __init__(self) -> None:
         # Until when each may wait and how much was pending then, in the order of these times.
@@ -42,7 +42,7 @@ class Lingering:
         self._sockets.pop(transport, None)
 
     def cut_oldest(self) -> bool:
-        """Whether there was one."""
+        """Disconnect the one that has waited longest; False when there was none."""
         oldest = next(iter(self._sockets), None)
         if oldest is None:
             return False

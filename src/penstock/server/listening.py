@@ -20,7 +20,7 @@ log = structlog.get_logger()
 LOCALHOST: Final = "localhost"
 # In this order: the first one is what the ready line shows first.
 LOOPBACK_ADDRESSES: Final = ("127.0.0.1", "::1")
-# What the kernel says when a machine has no IPv6, or has it switched off.
+# The errors of a machine that has no IPv6, or has it switched off.
 _NO_SUCH_ADDRESS: Final = frozenset(
     {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 )
@@ -30,7 +30,7 @@ FREE_PORT_TRIES: Final = 20
 
 
 class _Place(NamedTuple):
-    """As `getaddrinfo` has it."""
+    """An address as `getaddrinfo` returns it."""
 
     family: int
     kind: int
@@ -41,7 +41,7 @@ class _Place(NamedTuple):
 
 
 class CannotListen(OSError):
-    """An address is not to be had."""
+    """An address cannot be bound."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"cannot listen on {address}: {reason}")
@@ -50,7 +50,7 @@ class CannotListen(OSError):
 
 
 class PortTaken(Exception):
-    """The free port that the first address has got is not free on another."""
+    """The free port of the first address is in use on another one."""
 
 
 def bound(
@@ -78,7 +78,7 @@ def address_of(listening: socket.socket) -> tuple[str, int]:
 
 
 def shown(address: tuple[str, int]) -> str:
-    """As in a URL."""
+    """The address as it is written in a URL."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

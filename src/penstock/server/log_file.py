@@ -1,5 +1,5 @@
-"""Standard error, for a log that must not stop the broker: when nobody reads the pipe behind it,
-lines are dropped and counted instead of being waited for.
+"""Standard error, for a log that must not block the broker: when the pipe behind it is not read,
+lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PIECE_BYTES: Final = 4096
 
 
 class LogFile:
-    """Held by the loggers. As much of a file as they need."""
+    """Held by the loggers. It implements the part of a file that they need."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -29,7 +29,7 @@ class LogFile:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept here."""
+        """There is no buffer to flush."""
 
     def _tell_dropped(self) -> None:
         note = f"({self._dropped} log lines were dropped, because the output was not read)\n"
@@ -43,7 +43,7 @@ class LogFile:
             try:
                 os.write(self._descriptor, octets[start : start + PIECE_BYTES])
             except OSError:
-                # Closed at the other end, or a full disk: there is nobody to tell.
+                # Closed at the other end, or a full disk: there is nowhere to report it.
                 return False
         return True
 

@@ -1,11 +1,11 @@
 """The log of `penstock serve`: one line for one event, as text or as JSON, on standard error.
 
 Invariants
-- what a client chose (a name, a reason) cannot begin a new line, nor command a terminal: everything
+- text from a client (a name, a reason) cannot begin a new line, nor control a terminal: everything
   but plain words is quoted, and every character that is not ASCII is escaped;
 - values and tracebacks have a bounded length, and a traceback shows no values of variables: one of
   them may be a password;
-- the same traceback is written once a minute, other times only its last line.
+- the same traceback is written once a minute, otherwise only its last line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.server.log_file import LogFile
     from penstock.server.log_settings import LogConfiguration
 
-# Of one value; what is longer is cut off, and says so.
+# Of one value; a longer one is cut off, with a note of its length.
 VALUE_LENGTH_MAX: Final = 300
 # Of a traceback: the innermost frames of a deep one are what counts.
 TRACEBACK_FRAMES_MAX: Final = 20
@@ -54,11 +54,11 @@ def configure(configuration: LogConfiguration, file: LogFile | TextIO) -> None:
             _json_line if is_json else _text_line,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_number_of(configuration.level)),
-        # As much of a file as is needed.
+        # It implements the part of a file that is needed.
         logger_factory=structlog.WriteLoggerFactory(cast("TextIO", file)),
         cache_logger_on_first_use=False,
     )
-    # What libraries say with Python's own logging, asyncio above all.
+    # Log records of libraries that use Python's own logging, mainly asyncio.
     logging.basicConfig(handlers=[LibraryLines()], level=logging.WARNING, force=True)
 
 
@@ -105,7 +105,7 @@ class RareTracebacks:
 
 
 class LibraryLines(logging.Handler):
-    """Python's own logging as lines of ours."""
+    """Records of Python's own logging as lines of the broker's log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()

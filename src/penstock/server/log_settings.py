@@ -1,4 +1,4 @@
-"""What the log is told. Light to import: every start of a broker reads it."""
+"""The settings of the log. Light to import: every start of a broker reads it."""
 
 from dataclasses import dataclass
 from enum import Enum

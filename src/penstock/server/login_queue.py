@@ -1,10 +1,10 @@
 """Logins that wait for their passwords to be checked, shared out evenly.
 
-Hosts take turns, and so do the users of one host: a host that sends a thousand logins holds up its
+Hosts take turns, and so do the users of one host: a host that sends a thousand logins delays its
 own, not those of others.
 
-Invariants: at most `WAITING_MAX` wait. A login whose peer has hung up is never given out. No login
-waits longer than `PATIENCE_MS`.
+Invariants: at most `WAITING_MAX` wait. A login whose peer has disconnected is never checked. No
+login waits longer than `PATIENCE_MS`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 # A check takes 20 to 60 ms, so several hundred are done in the time that a handshake may take. At
 # the limit the host with the most logins waiting loses its newest, unchecked.
 WAITING_MAX: Final = 1_000
-# Then a login is given up unchecked: its turn has not come, because others came before it or
-# because failures of its user and host are still being punished. Below the time that a handshake
-# may take, so that its peer hears of it.
+# After this time a login is given up unchecked: others came before it, or failures of its user and
+# host still delay it. It is below the time that a handshake may take, so that its peer gets the
+# answer.
 PATIENCE_MS: Final = DELAY_MS_MAX
 
 
@@ -51,7 +51,9 @@ class LoginQueue:
         return self._count
 
     def add(self, login: WaitingLogin) -> list[WaitingLogin]:
-        """Returns those that were given up for it: gone, or crowded out, perhaps itself."""
+        """Returns the logins that were given up for it: disconnected or displaced ones, perhaps
+        itself.
+        """
         removed: list[WaitingLogin] = []
         if self._count >= WAITING_MAX:
             removed = self._take_gone()
@@ -69,7 +71,7 @@ class LoginQueue:
             for user in list(users):
                 if delays.check_at(user, host) > now:
                     continue
-                # Both are last in their line from now on.
+                # Both are last in their order from now on.
                 logins = users.pop(user)
                 login = logins.popleft()
                 self._count -= 1

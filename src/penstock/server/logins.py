@@ -20,11 +20,11 @@ log = structlog.get_logger()
 # One check at a time: argon2 takes 19 MiB and a core, and a fleet that reconnects is answered
 # from the remembered password after the first.
 THREADS: Final = 1
-# How often is looked whether a login may be checked now that had to wait for an earlier failure.
+# How often a login that must wait because of an earlier failure is looked at again.
 LOOK_SECONDS: Final = 0.05
 # Logins that are answered at once, from the remembered password, before others have their turn.
 ANSWERED_PER_TURN: Final = 100
-# That logins are given up is said at most this often.
+# Logins that are given up are logged at most this often.
 LOG_SECONDS: Final = 60.0
 
 
@@ -84,7 +84,7 @@ class ThreadedLoginChecker(LoginChecker):
             self._look = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._go_on)
 
     def _begin(self, server: Server, login: WaitingLogin) -> bool:
-        """Whether the thread is busy with it. It is not when the password is known by now."""
+        """Whether the thread is busy with it. It is not when the password is remembered by now."""
         asked = login.verification
         verification = server.node.state.users.verifier(asked.name, asked.password)
         verification.asked_at = asked.asked_at
@@ -103,7 +103,7 @@ class ThreadedLoginChecker(LoginChecker):
             return
         error = done.exception()
         if error is not None:
-            # Nobody's password is right because it could not be checked.
+            # A password that could not be checked is refused.
             log.error("a password could not be checked", exc_info=error)
         self._answer(server, login)
         self._go_on()
@@ -117,7 +117,7 @@ class ThreadedLoginChecker(LoginChecker):
         server.schedule_flush()
 
     def _drop(self, server: Server, login: WaitingLogin) -> None:
-        """The peer has hung up. A guess that was wrong all the same counts."""
+        """The peer has disconnected. A wrong password counts all the same."""
         verification = login.verification
         if verification.is_known_wrong:
             host = login.waiter.peer_host()

@@ -1,9 +1,9 @@
-"""The memory alarm: publishers wait while the process holds too much for its clients.
+"""The memory alarm: publishers are blocked while the process holds too much for its clients.
 
-What counts first is what clients have the broker keep (`Node.held_bytes`): messages, unfinished
-ones too, transactions, buffers. Resident memory only corrects it. It is more than what is held,
-because the allocator keeps pages that are partly used, and after a queue has drained it may never
-come back to where it was; so on its own it never has publishers wait.
+The main figure is what the broker holds for clients (`Node.held_bytes`): messages, also unfinished
+ones, transactions, buffers. Resident memory only corrects it. It is larger, because the allocator
+keeps pages that are partly used, and after a queue has drained it may never shrink again; so on its
+own it never blocks publishers.
 
     held    resident                publishers
     > 1     > 1                     wait
@@ -11,7 +11,7 @@ come back to where it was; so on its own it never has publishers wait.
     less    more than 5/4           go on, and free pages are given back to the system
 
 (as shares of the limit). A message in many queues is counted in each of them and is in memory once;
-then resident memory tells that there is no need to wait.
+then resident memory shows that there is no need to block publishers.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 # Share of the machine's memory above which publishers are blocked, as RabbitMQ's watermark.
 MEMORY_FRACTION: Final = 0.4
-# They go on below this share of what had them wait, so that the alarm does not flicker.
+# They are unblocked below this share of that, so that the alarm does not flicker.
 RELEASE_FRACTION: Final = 0.95
 # The second line: resident memory above this share of the limit, which is more than the allocator
 # and the interpreter add to what is held, while at least the other share is accounted for.
 RESIDENT_FRACTION: Final = 1.25
 HELD_FRACTION: Final = 0.5
 # Between two sweeps a fast publisher sends hundreds of megabytes. After this share of the limit the
-# watcher looks again, and so publishers go past the limit by little more than it.
+# watcher checks again, so publishers exceed the limit by little more than it.
 FLOOD_FRACTION: Final = 1 / 32
-# A look costs a step per queue and connection, so not for less than this.
+# A check costs a step per queue and connection, so not for less than this.
 FLOOD_BYTES_MIN: Final = 1024 * 1024
-# Giving pages back takes some milliseconds of a thread; it helps once after a drain.
+# Returning pages takes some milliseconds of a thread; it helps once after a drain.
 TRIM_MS_MIN: Final = 60_000
 
 _STATM: Final = Path("/proc/self/statm")
@@ -107,7 +107,7 @@ class MemoryWatcher:
 
 
 def flood_bytes(limit_bytes: int) -> int:
-    """How much is received between two looks, at most."""
+    """How much is received between two checks, at most."""
     return max(int(limit_bytes * FLOOD_FRACTION), FLOOD_BYTES_MIN)
 
 

@@ -36,5 +36,5 @@ def allows_anonymous(setting: Anonymous, hosts: Iterable[str]) -> bool:
     """
     if setting != "loopback":
         return setting == "always"
-    # An empty one is every address of the machine.
+    # An empty host means every address of the machine.
     return all(host == "localhost" or (host != "" and is_loopback(host)) for host in hosts)

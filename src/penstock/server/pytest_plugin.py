@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def penstock_broker() -> Iterator[Broker]:
-    """A broker of this test's own: in memory, on a free port, gone when the test ends."""
+    """A broker for this test alone: in memory, on a free port, stopped when the test ends."""
     # Imported late: a test run that does not use the fixture must not pay for a server.
     from penstock.server.in_process import Broker
 

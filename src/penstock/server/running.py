@@ -40,10 +40,10 @@ class Running:
     ) -> None:
         self.node = node
         self.server = server
-        # Where it listens; all on the same port unless that was not to be had.
+        # Where it listens; all on the same port unless that was not available.
         self.addresses: list[tuple[str, int]] = []
         self.tls_addresses: list[tuple[str, int]] = []
-        # None when it was not asked for.
+        # None when HTTP is disabled.
         self.http: HttpListener | None = None
         # What watches for the alarms; None where nothing can be watched.
         self.memory: MemoryWatcher | None = None

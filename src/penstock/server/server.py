@@ -3,9 +3,10 @@
 One tick: everything that was readable is given to the node, then one `flush` dispatches the
 touched queues, confirms publishes and writes each connection's output once.
 
-A defect of ours ends the connection that met it. One that no connection is to blame for is logged
-and makes the broker unhealthy; when the next tick, or the next sweep, fails as well, the broker is
-broken: nothing more is done, and its owner ends the process. The journal restores everything.
+An internal error closes the connection in which it occurred. One outside of any connection is
+logged and makes the broker unhealthy; when the next tick, or the next sweep, fails as well, the
+broker is broken: it does nothing more, and its owner ends the process. The journal restores
+everything.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-# How often heartbeats and handshake time-outs are looked at. A heartbeat of one second, the
+# How often heartbeats and handshake time-outs are checked. A heartbeat of one second, the
 # shortest there is, is sent every half second and missed after two.
 SWEEP_SECONDS: Final = 0.25
 # The kernel's queue of connections not yet accepted; a reconnecting fleet comes all at once.
@@ -49,7 +50,7 @@ BACKLOG: Final = 4096
 STOP_SECONDS: Final = 5.0
 # Failures remembered as logged; at the limit all are forgotten and may be logged in full again.
 TOLD_MAX: Final = 100
-# Of an exception's text, which may hold what a client has sent.
+# How much of an exception's text is logged, which may hold what a client has sent.
 REASON_CHARACTERS_MAX: Final = 500
 
 
@@ -78,7 +79,7 @@ class Server(SocketOwner):
         # When the tick began: a message that may only be delivered at once (time to live 0) is
         # still on time at its end.
         self._tick_began = 0
-        # Sockets that have said enough for this tick.
+        # Sockets that have been read enough for this tick.
         self._resting: list[SocketTransport] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = NEVER
@@ -94,11 +95,11 @@ class Server(SocketOwner):
         self.disk_bytes_min = 0
         # Called with every sweep; memory and disk watchers attach here.
         self.watchers: list[Callable[[int], None]] = []
-        # And, beside the sweeps, `when_flooded` whenever so many bytes were received.
+        # In addition, `when_flooded` is called whenever this many bytes were received.
         self.flood_bytes: int = 0
         self.when_flooded: Callable[[int], None] | None = None
         self._received_bytes = 0
-        # Those that could not look last time: said once, not with every sweep.
+        # Watchers that failed last time: logged once, not with every sweep.
         self._blind: set[Callable[[int], None]] = set()
         # Called once when the disk cannot be trusted any more.
         self.when_storage_fails: Callable[[], None] | None = None
@@ -108,7 +109,7 @@ class Server(SocketOwner):
         self._has_sweep_failed = False
         # When each kind of failure was last logged with its traceback.
         self._told: dict[str, int] = {}
-        # Set when the broker must not go on: what its owner says in its last words.
+        # Set when the broker must not continue: the reason that its owner logs.
         self.breakdown = ""
         self.when_broken: Callable[[], None] | None = None
         node.failure_listener = NodeFailures(self)
@@ -117,7 +118,7 @@ class Server(SocketOwner):
         return self._clock.now()
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Listen and return the address that was really taken, the first one if there are more."""
+        """Listen and return the address that was bound, the first one if there are more."""
         sockets = bound((host,), port, BACKLOG)
         self.accept_on(sockets)
         return address_of(sockets[0])
@@ -157,7 +158,7 @@ class Server(SocketOwner):
         most = self.node.configuration.connections_max
         self._refusals.add(f"the limit of {most} connections is reached", self._loop.time())
 
-    # What sockets say.
+    # Calls from sockets.
 
     def accepted(
         self,
@@ -238,7 +239,7 @@ class Server(SocketOwner):
         try:
             self.node.lost(connection, self._clock.now())
         except Exception as error:
-            # What it held may not have gone back to where others wait for it.
+            # What it held may not have been requeued for others.
             self.node.failed("requeuing what a lost connection held", error)
         self.schedule_flush()
 
@@ -275,7 +276,7 @@ class Server(SocketOwner):
             if had_failed:
                 self._break("two ticks in a row have failed")
                 return
-            # The next one shows whether there is a way on.
+            # The next tick shows whether the broker can continue.
             self.schedule_flush()
         else:
             now = self._clock.now()
@@ -329,7 +330,7 @@ class Server(SocketOwner):
         self.schedule_flush()
 
     def _watch(self, watcher: Callable[[int], None], now: int) -> None:
-        """One that cannot look must not keep time-outs from being looked at."""
+        """A watcher that fails must not prevent the check of time-outs."""
         try:
             watcher(now)
         except OSError as error:
@@ -344,14 +345,14 @@ class Server(SocketOwner):
         else:
             self._blind.discard(watcher)
 
-    # Defects of ours.
+    # Internal errors.
 
     def failed(self, doing: str, error: Exception) -> None:
-        """One that no single connection is to blame for."""
+        """An internal error outside of any single connection."""
         now = self._clock.now()
         self._has_failed = True
         self.health.failed(doing, now)
-        # The same one again and again must not fill the disk with tracebacks.
+        # A repeated error must not fill the disk with tracebacks.
         text = f"{doing}: {error!r}"
         told_at = self._told.get(text)
         is_known = told_at is not None and now - told_at < FAILURE_SHOWN_MS
@@ -367,7 +368,7 @@ class Server(SocketOwner):
         )
 
     def disk_failed(self, doing: str, error: Exception) -> None:
-        """The disk's word could not be taken in: what waits for it would wait for ever."""
+        """A report of the disk could not be handled: what waits for it would wait for ever."""
         if isinstance(error, OSError):
             self.node.storage_failed(f"{doing}: {error.strerror or error}")
         else:
@@ -383,7 +384,7 @@ class Server(SocketOwner):
             self.when_broken()
 
     def _callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """What nobody has caught, by whomever the event loop was asked for it."""
+        """An uncaught exception in any callback of the event loop."""
         del loop
         error = context.get("exception")
         what = str(context.get("message", ""))
@@ -395,7 +396,9 @@ class Server(SocketOwner):
             log.warning("event loop error", message=what, reason=str(error))
 
     async def stop(self, answer_seconds: float = STOP_SECONDS) -> None:
-        """Accept nobody any more, tell clients, wait a moment for their answers, leave."""
+        """Accept no more connections, close the existing ones, wait a moment for the answers, and
+        end.
+        """
         for acceptor in self._acceptors:
             acceptor.close()
         if self.tls is not None:
@@ -412,7 +415,7 @@ class Server(SocketOwner):
             self._timer.cancel()
 
     async def note_clean_stop(self) -> None:
-        """Write down where the store ends; comes after `stop`, when nothing more is written."""
+        """Record where the store ends; called after `stop`, when nothing more is written."""
         stored = self.node.stored
         if stored is None or self.node.storage_failure or self.breakdown:
             return
@@ -422,7 +425,7 @@ class Server(SocketOwner):
             while not stored.is_stop_noted() and self._loop.time() - began < STOP_SECONDS:
                 await asyncio.sleep(0.005)
         except DiskError as error:
-            # Nothing is lost by it: the next start takes it for a crash.
+            # Nothing is lost: the next start runs recovery, as after a crash.
             log.warning(
                 "cannot record the clean stop in the data directory; the next start runs recovery",
                 reason=str(error),

@@ -17,7 +17,7 @@ from penstock.wire.amqp091.limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class ServerConfiguration:
-    """What `penstock serve` was told. Defaults are meant to serve as they are."""
+    """The configuration of `penstock serve`. The defaults are usable as they are."""
 
     hosts: tuple[str, ...] = (LOCALHOST,)
     port: int = 5672
@@ -26,11 +26,11 @@ class ServerConfiguration:
     name: str = ""
     limits: Limits = field(default_factory=Limits)
     connections_max: int = CONNECTIONS_MAX
-    memory_bytes_max: int = 0  # 0 is a share of the machine's
+    memory_bytes_max: int = 0  # 0 is a share of the machine's memory
     definitions: Path | None = None  # imported at every start, before anybody connects
     data: Path | None = None  # None keeps everything in memory
-    disk_bytes_min: int = FREE_BYTES_MIN  # publishers wait when less is free
-    ledger: bool = False  # every message is written down for audits; needs `data`
+    disk_bytes_min: int = FREE_BYTES_MIN  # publishers are blocked when less is free
+    ledger: bool = False  # every message is recorded for audits; needs `data`
     anonymous: Anonymous = "loopback"  # clients that name no user
     mechanisms: tuple[str, ...] = ()  # SASL mechanisms of the AMQP port; empty is the default
     stores_scram_keys: bool = True  # beside the hash, when a password is set

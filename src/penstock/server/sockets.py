@@ -1,8 +1,8 @@
 """One TCP connection of the real world: an asyncio protocol on one side, a `Transport` on the other.
 
-Back-pressure goes both ways. What we cannot write makes the socket's buffer grow past its mark;
-the connection then stops delivering. What we do not want to read (a memory alarm, a login that is
-being checked) stays in the kernel, and the peer's own writes stop.
+Back-pressure goes both ways. Unsent output makes the socket's buffer grow past its mark; the
+connection then stops delivering. While a connection is not read (a memory alarm, a login that is
+being checked) its input stays in the kernel, and the peer's own writes stop.
 
 A socket is closed in two steps: first it is shut down for writing and read on, everything being
 discarded, until the peer closes it as well; see `lingering`.
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # is two ticks' worth of deliveries, so the socket does not run dry while we wait for it.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 WRITE_BYTES_LOW: Final = 256 * 1024
-# A peer that does not read at all while replies pile up is cut off here, so that it cannot make us
-# grow: it asks for more than it takes.
+# A peer that does not read at all while replies pile up is disconnected here, so that it cannot
+# make the broker's memory grow.
 WRITE_BYTES_MAX: Final = 64 * 1024 * 1024
 # A read of this size means that more is waiting.
 READ_BYTES_FULL: Final = 128 * 1024
@@ -38,13 +38,13 @@ _HUNG_UP: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLL
 
 
 class SocketOwner(ABC):
-    """Who hears what sockets say: the server."""
+    """The receiver of socket events: the server."""
 
     @abstractmethod
     def accepted(
         self, transport: SocketTransport, peer: tuple[str, int], encryption: Encryption | None
     ) -> Connection | None:
-        """None refuses the peer."""
+        """A peer has connected; returning None refuses it."""
 
     @abstractmethod
     def can_begin_tls(self) -> bool:
@@ -65,11 +65,11 @@ class SocketOwner(ABC):
 
     @abstractmethod
     def writable(self, connection: Connection, is_writable: bool) -> None:
-        """The socket holds more than it can send, or takes more again."""
+        """The socket's buffer is full, or has room again."""
 
     @abstractmethod
     def finished(self, transport: SocketTransport, connection: Connection | None) -> None:
-        """Everything was said to this peer; the socket lingers, without its connection."""
+        """Everything was sent to this peer; the socket lingers, without its connection."""
 
     @abstractmethod
     def lost(self, connection: Connection) -> None:
@@ -77,7 +77,7 @@ class SocketOwner(ABC):
 
     @abstractmethod
     def gone(self, transport: SocketTransport) -> None:
-        """This socket is, whether it has lingered or not."""
+        """This socket is gone, whether it has lingered or not."""
 
 
 class SocketTransport(Transport):
@@ -119,12 +119,12 @@ class SocketTransport(Transport):
         return has_hung_up(self._transport)
 
     def close(self) -> None:
-        """Nothing more is said; what the peer still says is read and discarded."""
+        """Nothing more is sent; further input is read and discarded."""
         transport = self._transport
         if self._is_finished or transport.is_closing():
             return
         self._is_finished = True
-        # Or its end would never be noticed.
+        # Otherwise its end would never be noticed.
         self._is_paused = False
         self._apply()
         # After what is pending.
@@ -152,7 +152,7 @@ class SocketTransport(Transport):
         self._apply()
 
     def rest(self) -> None:
-        """It has said enough for this tick; the others come first."""
+        """It was read enough for this tick; the others come first."""
         self._is_resting = True
         self._apply()
 
@@ -195,15 +195,16 @@ class SocketProtocol(asyncio.Protocol):
         )
         self._connection = self._server.accepted(self._transport, peer, self._encryption)
         if self._connection is None:
-            # Not aborted: its first words are under way, and it is to see an end, not a reset.
+            # Not aborted: its first bytes are under way, and the peer should see a close, not a
+            # reset.
             self._transport.close()
 
     def data_received(self, data: bytes) -> None:
         if self._connection is not None:
             self._server.received(self._connection, data)
         if len(data) >= READ_BYTES_FULL and self._transport is not None:
-            # The event loop would read on while there is more, up to thirty times, before
-            # anybody else has a turn: one busy publisher would starve all consumers.
+            # The event loop would read on while there is more, up to thirty times, before any other
+            # socket has a turn: one busy publisher would starve all consumers.
             self._transport.rest()
             self._server.let_rest(self._transport)
 

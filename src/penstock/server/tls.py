@@ -32,7 +32,7 @@ _MODES: Final = {
 
 
 class BadCertificate(Exception):
-    """TLS was asked for and cannot be had."""
+    """The TLS configuration cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class TlsDoor(TlsOwner, Handshakes):
             del self._handshakes[protocol]
             protocol.raw.abort()
 
-    # What sockets say.
+    # Calls from sockets.
 
     def handshake_began(self, protocol: TlsProtocol) -> bool:
         server = self._server

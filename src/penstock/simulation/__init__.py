@@ -1,1 +1,3 @@
-"""The other world: seeded, faulty, fast. Runs real nodes and sans-IO clients in virtual time."""
+"""The simulated world: seeded, with faults, and fast. Runs real nodes and sans-IO clients in
+virtual time.
+"""

@@ -1,7 +1,7 @@
 """One AMQP 1.0 connection of a program in the simulation: login, open, one session.
 
-Drives the wire's machine in its client role: bytes and ticks in, calls to its program out, what was
-said written at the end of each turn.
+Drives the wire's connection in its client role: bytes and ticks in, calls to its program out,
+output written at the end of each turn.
 """
 
 from abc import ABC, abstractmethod
@@ -30,11 +30,11 @@ from penstock.wire.sasl import plain_response
 
 
 class LineUser(ABC):
-    """What a line tells its program."""
+    """The callbacks of a line to its program."""
 
     @abstractmethod
     def line_opened(self) -> None:
-        """Logged in, and both sides have said open."""
+        """Logged in, and both sides have sent open."""
 
     @abstractmethod
     def session_begun(self, session: Session) -> None: ...
@@ -78,7 +78,7 @@ class Amqp10Line(StreamUser):
             limits,
             container_id,
         )
-        # The login is done, and our open is to follow the header that the wire says.
+        # The login is done, and our open is to follow the header that the wire sends.
         self.owes_open = False
         endpoint.user = self
 
@@ -112,7 +112,7 @@ class Amqp10Line(StreamUser):
 
 
 class LineListener(ConnectionListener):
-    """Passes on what the wire tells. Held by the wire."""
+    """Passes on the calls of the wire. Held by the wire."""
 
     def __init__(self, line: Amqp10Line) -> None:
         self._line = line

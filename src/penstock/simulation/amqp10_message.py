@@ -29,7 +29,7 @@ def head_of(copy: Copy, with_address: bool) -> bytes:
 def copy_of(
     program: Amqp10Program, scenario: Scenario, serial: int, exchange: str, key: str
 ) -> Copy:
-    """What a program publishes next."""
+    """The copy that a program publishes next."""
     name = f"{program.name}.{serial}".encode()
     share = scenario.persistent_share
     body = body_of(name, program.dice.between(0, scenario.body_bytes_max))
@@ -50,7 +50,7 @@ def copy_of(
 
 
 class Received:
-    """What a delivery brought."""
+    """A received delivery, decoded."""
 
     def __init__(self, payload: bytes) -> None:
         sections = Sections(payload)

@@ -26,7 +26,8 @@ from penstock.wire.amqp10.session import Session
 FRAME_SIZES: Final = (512, 512, 4_096, 131_072)
 WINDOWS: Final = (1, 4, 2_048)
 BEGIN_US_MAX: Final = 20_000
-# How the ends read that nobody said to us; any other end of a connection was the node's doing.
+# The texts of ends that the peer did not send; any other end of a connection was caused by the
+# node.
 SILENT_ENDS: Final = ("the peer went away", "nothing received", "handshake timeout", "shutdown")
 
 
@@ -36,7 +37,7 @@ class LinkUser:
     def __init__(self) -> None:
         self.link: Link | None = None
         self.is_ready = False
-        # The conditions that what we have done may bring.
+        # The conditions that our own actions may cause.
         self.expected: set[str] = set()
 
     def attached(self, attach: Attach) -> None:
@@ -96,13 +97,13 @@ class Amqp10Program(Caller, LineUser):
     # Links.
 
     def keep_link(self, user: LinkUser, link: Link) -> None:
-        """Said to be attached; the node's answer is told to its user."""
+        """Attach it and keep it attached; its user gets the node's answer."""
         user.link = link
         user.is_ready = False
         self._links[link] = user
 
     def detach(self, user: LinkUser, *, closed: bool) -> None:
-        """In order. Nothing that comes meanwhile is heard."""
+        """Detach in order. Anything that arrives meanwhile is ignored."""
         if self.line is None or self.session is None or user.link is None:
             return
         self.line.wire.detach(self.session, user.link, None, closed)
@@ -128,7 +129,7 @@ class Amqp10Program(Caller, LineUser):
         for user in users:
             self._forget(user, None, False)
 
-    # What the line tells.
+    # Calls from the line.
 
     def line_opened(self) -> None:
         self.policy.connected()
@@ -197,4 +198,4 @@ class Amqp10Program(Caller, LineUser):
 
     @abstractmethod
     def session_ready(self, session: Session) -> None:
-        """A session is there for links."""
+        """A session is ready for links."""

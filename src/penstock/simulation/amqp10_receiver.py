@@ -25,11 +25,11 @@ from penstock.wire.amqp10.performatives_generated import (
 from penstock.wire.amqp10.session import OUTCOME_ACCEPTED, Session
 from penstock.wire.amqp10.values import Composite
 
-# It stops reading now and then, and goes on with what it holds: what the node does meanwhile it
-# hears of later.
+# It stops reading now and then, and continues to settle what it holds: it learns later what the
+# node does meanwhile.
 PAUSE_CHANCE: Final = 0.04
 PAUSE_US_MAX: Final = 400_000
-# How often it settles what it holds in the same breath in which it has its link detached.
+# How often it settles what it holds in the same write that makes the node detach its link.
 IN_ONE_BREATH_CHANCE: Final = 0.7
 
 # What it does with what it holds, per turn.
@@ -48,7 +48,7 @@ ACTIONS: Final = (
     ("crash", 2),
     ("settle and crash", 3),
 )
-# So soon after it has settled that the node may hear of it or not.
+# So soon after a settlement that the node may receive it or not.
 CRASH_US_MAX: Final = 3_000
 
 
@@ -140,7 +140,7 @@ class Amqp10Receiver(SendingProgram):
         return self.dice.weighted(ACTIONS)
 
     def turn_ended(self) -> None:
-        """Nothing more to do: an outcome counts when it is said."""
+        """Nothing more to do: an outcome counts when it is sent."""
 
     def _pause(self) -> None:
         if self.line is not None:
@@ -246,7 +246,7 @@ class Amqp10Receiver(SendingProgram):
             self._leaves_behind = self._leaves_behind or not receiver.lasts
 
     def _flow_wrongly(self) -> None:
-        """Say to have seen more than was sent: the node detaches, and what is settled then comes
+        """Claim to have seen more than was sent: the node detaches, and settlements after that come
         too late.
         """
         receiver = self._any_link()
@@ -261,7 +261,7 @@ class Amqp10Receiver(SendingProgram):
             self.settle_late(receiver)
 
     def settle_late(self, receiver: ReceiverLink) -> None:
-        """Settle what the node has taken back."""
+        """Settle what the node has requeued."""
         self._accept_all()
 
     def _end_session(self) -> None:
@@ -278,7 +278,7 @@ class Amqp10Receiver(SendingProgram):
         self._accept_all()
         self.clock.after(self.dice.between(0, CRASH_US_MAX), self.crash)
 
-    # It sends nothing; who does both says otherwise.
+    # A receiver sends nothing; programs that do both override this.
 
     def answered(self, copy: Copy, outcome: Composite | None) -> None:
         self.ledger.violated(f"{self.name} heard {outcome} of {copy.name!r}")

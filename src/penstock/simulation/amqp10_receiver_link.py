@@ -1,7 +1,7 @@
 """The link that a program in the simulation receives over, with what it holds unsettled.
 
-One that lasts is known to the node by its name; when it attaches again it says what it holds, and
-what it has decided, and goes on with that.
+One that lasts is known to the node by its name; when it attaches again it names what it holds, with
+the outcomes it has chosen, and continues from there.
 """
 
 from typing import Final
@@ -37,13 +37,13 @@ CREDIT_AHEAD_CHANCE: Final = 0.5
 
 
 class Holding:
-    """A delivery that is not settled. Held by its link."""
+    """An unsettled delivery. Held by its link."""
 
     def __init__(self, delivery_id: int, tag: bytes, name: bytes) -> None:
         self.delivery_id = delivery_id
         self.tag = tag
         self.name = name
-        # What was said of it, where the node is to settle first.
+        # The outcome that was sent, where the node is to settle first.
         self.outcome: Composite | None = None
 
 
@@ -60,7 +60,7 @@ class ReceiverLink(LinkUser):
         self.lasts = lasts
         dice = program.dice
         self.rcv_settle_mode = RCV_SECOND if dice.chance(SECOND_CHANCE) else RCV_FIRST
-        # The node settles as it sends: what is lost on the way is lost.
+        # The node settles when it sends: a delivery that is lost on the way is lost.
         self.is_careless = may_settle and not lasts and dice.chance(SETTLED_CHANCE)
         self._timeout = dice.choose(TIMEOUTS_SECONDS)
         # By tag, oldest first.
@@ -77,11 +77,11 @@ class ReceiverLink(LinkUser):
         return link
 
     def undecided(self) -> list[Holding]:
-        """What may still get an outcome, on the attachment that there is."""
+        """Deliveries that may still get an outcome, on the present attachment."""
         return [holding for holding in self._here() if holding.outcome is None]
 
     def _here(self) -> list[Holding]:
-        """What is unsettled on the attachment that there is."""
+        """Unsettled deliveries on the present attachment."""
         return [holding for holding in self.held.values() if holding.delivery_id >= 0]
 
     # Attaching.
@@ -120,7 +120,7 @@ class ReceiverLink(LinkUser):
         return link
 
     def attached(self, attach: Attach) -> None:
-        """What the node does not know of any more is settled, or others have it."""
+        """Deliveries that the node no longer knows are settled, or others have them."""
         theirs = attach.unsettled or {}
         if not attach.incomplete_unsettled and not self.is_incomplete:
             for tag in [tag for tag in self.held if tag not in theirs]:
@@ -133,7 +133,7 @@ class ReceiverLink(LinkUser):
         if link is None or not self.is_ready:
             return
         if not link.is_draining:
-            # One of which a part has come is neither held nor to be asked for.
+            # A partly received delivery is neither held nor requested.
             half = 1 if link.first is not None else 0
             link.offer(max(0, self._prefetch - len(self._here()) - half))
         # For the session's window too.
@@ -205,7 +205,7 @@ class ReceiverLink(LinkUser):
         ledger.acknowledged(self.queue, name)
 
     def _resumed_settled(self, tag: bytes) -> None:
-        """The node has done what our map said."""
+        """The node has applied the outcome in our map."""
         holding = self.held.pop(tag, None)
         if holding is None or holding.outcome is None:
             self.program.ledger.violated(f"{self.program.name} heard that {tag.hex()} is settled")
@@ -214,7 +214,7 @@ class ReceiverLink(LinkUser):
         self._is_sure(holding, holding.outcome)
 
     def node_settled(self, tag: bytes, state: Composite | None) -> None:
-        """We have said an outcome, and the node has settled; or it has taken back what we got in a
+        """We have sent an outcome, and the node has settled; or it has requeued what we got in a
         transaction that was rolled back.
         """
         self.program.history.add(f"{self.program.name} hears {tag.hex()} settled: {state}")
@@ -225,7 +225,7 @@ class ReceiverLink(LinkUser):
             self._is_sure(holding, state)
 
     def _is_sure(self, holding: Holding, outcome: Composite | None) -> None:
-        """An acknowledgement that the node has said to be done must survive everything."""
+        """An acknowledgement that the node has confirmed must survive everything."""
         if isinstance(outcome, Accepted):
             self.program.history.sighted("an acknowledgement is known to be done")
             self.program.ledger.acknowledgement_committed(self.queue, holding.name)

@@ -29,7 +29,7 @@ from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 
 ANONYMOUS_CHANCE: Final = 0.4
-# Sent settled: nothing is promised for it.
+# Sent settled: it may be lost.
 SETTLED_CHANCE: Final = 0.05
 # What a sender does besides sending, per burst.
 PROVOCATIONS: Final = (
@@ -40,7 +40,7 @@ PROVOCATIONS: Final = (
     ("end session", 1),
     ("crash", 2),
 )
-# Of one whose link lasts: it is to come back often.
+# For a sender whose link lasts: it should reconnect often.
 LASTING_PROVOCATIONS: Final = (*PROVOCATIONS, ("suspend", 6), ("crash", 14))
 # Where a message is sent to, by the link or by its own `to`.
 ANYWHERE: Final[Order] = ("*", "*")
@@ -162,14 +162,14 @@ class Amqp10Sender(SendingProgram):
                 self.detach(sender, closed=what == "detach")
 
     def _flow_wrongly(self, sender: SenderLink) -> None:
-        """Say to have sent more than there was credit for."""
+        """Claim to have sent more than there was credit for."""
         link = sender.link
         if link is not None and self.session is not None:
             sender.expected.add(INVALID_FIELD)
             ahead = link.delivery_count + 100_000
             self.session.send_flow(Flow(handle=link.handle, delivery_count=ahead, link_credit=0))
 
-    # What comes back.
+    # Answers.
 
     def answered(self, copy: Copy, outcome: Composite | None) -> None:
         said = "nothing" if outcome is None else outcome.wire_name()

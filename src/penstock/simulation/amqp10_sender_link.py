@@ -30,11 +30,12 @@ from penstock.wire.amqp10.values import Composite
 
 # Some let the node settle only after they have.
 SECOND_CHANCE: Final = 0.3
-# How long links are kept for who lost its line: hardly, and longer than anybody is away.
+# How long links are kept after a lost connection: very briefly, and longer than any program is
+# away.
 TIMEOUTS_SECONDS: Final = (1, 20, 20)
 # Within this time a link of the longer kind is known to be kept.
 KEPT_MS: Final = 10_000
-# How often an outcome that was heard from the map is said to be heard.
+# How often an outcome that was received with the map is settled.
 SETTLES_CHANCE: Final = 0.5
 
 
@@ -49,11 +50,11 @@ class SendingProgram(Amqp10Program):
 
     @abstractmethod
     def answered(self, copy: Copy, outcome: Composite | None) -> None:
-        """The node's last word on a copy."""
+        """The node's final outcome for a copy."""
 
     @abstractmethod
     def doubted(self, copy: Copy) -> None:
-        """Nobody knows what became of it."""
+        """Its outcome is unknown."""
 
     @abstractmethod
     def head(self, copy: Copy) -> bytes:
@@ -108,7 +109,7 @@ class SenderLink(LinkUser):
         return self.is_ready and self.sending is not None and self.sending.capacity() > 0
 
     def resume(self) -> bool:
-        """Send what is owed from an earlier attachment; whether there is nothing left of it."""
+        """Send what is left from an earlier attachment; returns whether everything was sent."""
         return True
 
     def send(self, copy: Copy, *, is_settled: bool) -> None:
@@ -154,7 +155,7 @@ class CopySettlement(SettlementListener):
         self._user = user
 
     def credit_changed(self, link: SendingLink) -> None:
-        """Looked at in the next turn."""
+        """Handled in the next turn."""
 
     def delivery_updated(
         self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool
@@ -171,7 +172,7 @@ class LastingLink(SenderLink):
     def __init__(self, program: SendingProgram, order: tuple[str, str] | None) -> None:
         super().__init__(program, order)
         self._timeout = program.dice.choose(TIMEOUTS_SECONDS)
-        # In which life of the node each was sent first.
+        # The start of the node in which each was sent first.
         self._lives: dict[bytes, int] = {}
         # To be sent again: whether as a delivery that the node knows; and tags whose outcomes came
         # with the attach.
@@ -214,7 +215,7 @@ class LastingLink(SenderLink):
                 self.program.doubted(copy)
 
     def _is_kept(self, copy: Copy) -> bool:
-        """Whether the node would surely know the delivery, had it arrived."""
+        """Whether the node must know the delivery if it has arrived."""
         is_same_life = self._lives.get(copy.name) == self.program.host.life
         age = self.program.clock.now() - copy.sent_ms
         return is_same_life and self._timeout * 1000 > KEPT_MS > age
@@ -235,7 +236,7 @@ class LastingLink(SenderLink):
         return self.is_ready and not self._owed and not self._heard
 
     def detached(self, fault: LinkFault | None, closed: bool) -> None:
-        # Those that were owed are unanswered still. If the node was given a reason to close the
-        # link, we may have lost our line before we heard of that.
+        # The remaining ones are still unanswered. If the node had a reason to close the link, we
+        # may have lost our connection before we got the detach.
         if closed or INVALID_FIELD in self.expected:
             super().detached(fault, closed)

@@ -1,4 +1,4 @@
-"""What a transaction over AMQP 1.0 takes on the client's side: the link to the coordinator, the link
+"""The client's side of a transaction over AMQP 1.0: the link to the coordinator, the link
 that messages are posted over, and what one transaction holds.
 """
 
@@ -35,7 +35,7 @@ class Retired:
         self.receiver = receiver
         self.holding = holding
         self.outcome = outcome
-        # Said when the node had taken the delivery back: it is not part of anything.
+        # Sent when the node had requeued the delivery: it is not part of the transaction.
         self.is_late = is_late
 
 
@@ -46,7 +46,7 @@ class OpenTransaction:
         # Empty until the coordinator has answered.
         self.txn_id = b""
         self.copies: dict[bytes, Copy] = {}
-        # Those whose provisional outcome was told, or that do not get one.
+        # Those that got their provisional outcome, or do not get one.
         self.told: set[bytes] = set()
         self.retired: list[Retired] = []
         # Queues whose messages are acquired in it, with an outcome or without.
@@ -70,7 +70,7 @@ class OpenTransaction:
 
 
 class TransactionOwner(SendingProgram):
-    """Whose transactions they are."""
+    """The owner of the transactions."""
 
     @abstractmethod
     def declared(self, txn_id: bytes) -> None: ...
@@ -99,7 +99,7 @@ class CoordinatorLink(LinkUser):
         return wire.attach_sender(session, name, Answered(self), attach)
 
     def ask(self, request: Declare | Discharge) -> bool:
-        """Whether there was credit for it."""
+        """Send a request; returns whether there was credit for it."""
         link = self.link
         assert isinstance(link, SendingLink), "a sender's own"
         if link.capacity() <= 0:
@@ -116,13 +116,13 @@ class Request(SentDelivery):
 
 
 class Answered(SettlementListener):
-    """Hears the coordinator. Held by the wire's link, for one attachment."""
+    """Receives the coordinator's answers. Held by the wire's link, for one attachment."""
 
     def __init__(self, user: CoordinatorLink) -> None:
         self._user = user
 
     def credit_changed(self, link: SendingLink) -> None:
-        """Looked at in the next turn."""
+        """Handled in the next turn."""
 
     def delivery_updated(
         self, link: SendingLink, sent: SentDelivery, state: Composite | None, settled: bool

@@ -1,4 +1,6 @@
-"""A program that works in transactions over AMQP 1.0: it sends, and settles what it got, at once."""
+"""A program that works in transactions over AMQP 1.0: it sends, and settles what it got,
+together.
+"""
 
 from collections import deque
 from typing import Final
@@ -45,7 +47,7 @@ RETIRES_MAX: Final = 4
 SETTLED_CHANCE: Final = 0.2
 REJECT_CHANCE: Final = 0.1
 RELEASE_CHANCE: Final = 0.1
-# How often what comes from now on is to be acquired in the transaction.
+# How often later deliveries are to be acquired in the transaction.
 ACQUIRE_CHANCE: Final = 0.15
 
 ACTIONS: Final = (
@@ -95,7 +97,7 @@ class Amqp10Transactor(Amqp10Receiver, TransactionOwner):
     def _lose_coordinator(self) -> None:
         self.history.sighted("a link to the coordinator is detached")
         if self._poster.is_half_sent():
-            # The rest of it comes when there is no such transaction.
+            # The rest of the delivery arrives when the transaction no longer exists.
             self._poster.expected.add(TRANSACTION_UNKNOWN_ID)
         self.detach(self._coordinator, closed=self.dice.chance(0.5))
 
@@ -214,7 +216,7 @@ class Amqp10Transactor(Amqp10Receiver, TransactionOwner):
     def head(self, copy: Copy) -> bytes:
         return head_of(copy, True)
 
-    # What the coordinator says.
+    # Calls from the coordinator link.
 
     def declared(self, txn_id: bytes) -> None:
         assert self._transaction is not None, "asked for"
@@ -228,7 +230,7 @@ class Amqp10Transactor(Amqp10Receiver, TransactionOwner):
         elif isinstance(state.outcome, Accepted):
             transaction.told.add(copy.name)
         elif isinstance(state.outcome, Released):
-            # It goes nowhere and is not part of the transaction.
+            # It reaches no queue and is not part of the transaction.
             del transaction.copies[copy.name]
             self.ledger.released(copy)
         elif not self._may_fail(transaction):
@@ -277,7 +279,7 @@ class Amqp10Transactor(Amqp10Receiver, TransactionOwner):
             self.ledger.rolled_back(copy)
             self._orders.append((copy.exchange, copy.key))
         for retired in transaction.retired:
-            # What is unsettled is ours as before.
+            # Unsettled deliveries are still ours.
             retired.holding.outcome = None
 
     def abandoned(self) -> None:

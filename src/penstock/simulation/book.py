@@ -1,5 +1,5 @@
-"""Books of those whose messages a queue's observer cannot follow: what was said to the broker, and
-what must be there for it. A book is compared with a node after every start and at the end.
+"""Records for messages that a queue's observer cannot follow: what was sent to the broker, and what
+it must hold therefore. A book is compared with a node after every start and at the end.
 """
 
 from penstock.simulation.copies import Copy, Fate
@@ -12,7 +12,7 @@ class Book(PromiseKeeper):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.copies: dict[bytes, Copy] = {}
-        # Publishers who number their messages: what they repeat lands once.
+        # Publishers that number their messages: a repeated one is stored once.
         self.numbering: set[str] = set()
         ledger.promise_keepers.append(self)
 

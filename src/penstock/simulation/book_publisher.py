@@ -1,6 +1,6 @@
 """A publisher to streams and to queues that leases are taken of, with a book of its own.
 
-Some number their messages, and repeat what is in doubt as it was.
+Some number their messages, and repeat messages in doubt unchanged.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ class BookPublisher(Publisher):
         super().__init__(name, address, clock, dice, network, ledger, scenario)
         self._book = book
         self.orders = deque(dice.choose(routes) for _ in range(scenario.messages_per_publisher))
-        # To be said once more with the same number, before everything new and in order.
+        # To be published once more with the same number, before everything new and in order.
         self._owed: deque[Copy] = deque()
 
     def has_more(self) -> bool:

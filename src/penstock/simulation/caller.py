@@ -1,4 +1,4 @@
-"""Somebody who calls a node: it dials, loses its line, and dials again after a while."""
+"""A client of a node: it connects, loses its connection, and connects again after a while."""
 
 from abc import ABC, abstractmethod
 from typing import Final
@@ -12,7 +12,7 @@ from penstock.simulation.entropy import SeededEntropy
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
 
-# As the client's skins.
+# As in the client's skins.
 TICK_US: Final = 500_000
 # Short, so that a cut is noticed within a run: after two to three seconds.
 HEARTBEAT_SECONDS: Final = 1
@@ -37,7 +37,7 @@ class Caller(ABC):
             [address], SeededEntropy(dice.fork("entropy")), delay_max=RECONNECT_MS_MAX
         )
         self.epoch = 0
-        # Faults are over: work on to the end and provoke nothing any more.
+        # Faults are over: finish the work and cause no more errors.
         self.is_calm = False
         self.is_leaving = False
 
@@ -49,7 +49,7 @@ class Caller(ABC):
     @property
     @abstractmethod
     def is_gone(self) -> bool:
-        """Whether it has left and has no line any more."""
+        """Whether it has disconnected for good."""
 
     def connect(self) -> None:
         attempt = self.policy.next_attempt()
@@ -71,7 +71,7 @@ class Caller(ABC):
 
     @abstractmethod
     def got_through(self, endpoint: Endpoint) -> None:
-        """Speak over this line from now on."""
+        """Use this connection from now on."""
 
     @abstractmethod
     def leave(self) -> None:

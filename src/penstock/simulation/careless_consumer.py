@@ -1,4 +1,4 @@
-"""A consumer that never acknowledges: what it is sent is gone, whether it arrives or not."""
+"""A consumer without acknowledgements: what it is sent is dequeued, whether it arrives or not."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ class CarelessConsumer(Consumer):
         ledger: Ledger, scenario: Scenario, queue: str,
     ) -> None:  # fmt: skip
         super().__init__(name, address, clock, dice, network, ledger, scenario, queue)
-        # What a get takes is for others to show.
+        # Other consumers test basic.get.
         self.gets = False
 
     def subscription(self, queue: str, tag: str) -> m.BasicConsume:

@@ -1,4 +1,4 @@
-"""Who plays in a scenario: the clients of one node, and the jobs beside it."""
+"""The programs of a scenario: the clients of one node, and the jobs beside it."""
 
 from typing import Final
 

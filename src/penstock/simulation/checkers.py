@@ -19,7 +19,7 @@ def queues_of(node: Node) -> dict[str, MessageQueue]:
 
 
 def delayed_entries(node: Node) -> list[QueueEntry]:
-    """What waits in delayed exchanges, in order of its publishing."""
+    """The messages in delayed exchanges, in the order in which they were published."""
     waiting = node.state.vhost(DEFAULT_VHOST).delay_line.waiting
     entries = [waiting.entry_of(position) for position in waiting.positions()]
     return [entry for entry in entries if entry is not None]
@@ -80,7 +80,7 @@ def torn_transactions(ledger: Ledger) -> list[str]:
             copy.name in ledger.watches[queue].enqueued_names
             for copy in copies
             for queue in copy.queues
-            # One that was not there for a while may have missed any of them.
+            # A queue that did not exist for a while may have missed any of them.
             if not ledger.watches[queue].plan.may_vanish
         }
         if len(reached) > 1:
@@ -141,7 +141,7 @@ def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
         for what, (theirs, ours) in counted.items():
             if theirs != ours:
                 complaints.append(f"{name} counts {theirs} {what}, observers {ours}")
-        # A queue that refuses publishes may be overfull with what came back to it.
+        # A queue that refuses publishes may exceed its limit with requeued messages.
         limit = -1 if watch.plan.may_refuse else queue.settings.max_length
         if 0 <= limit < queue.message_count:
             complaints.append(f"{name} holds {queue.message_count}, more than {limit}")
@@ -149,7 +149,7 @@ def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
 
 
 def not_drained(ledger: Ledger, node: Node) -> list[str]:
-    """Everything that is read is empty once nothing goes wrong any more."""
+    """Every queue with consumers is empty once the faults are over."""
     complaints = [
         f"{name} still holds {queue.message_count} ready and {queue.unacked_count} unacknowledged"
         for name, queue in watched_queues(ledger, node).items()
@@ -162,7 +162,7 @@ def not_drained(ledger: Ledger, node: Node) -> list[str]:
 
 
 def left_behind(ledger: Ledger, node: Node) -> list[str]:
-    """Once everybody has left, a node remembers nothing of them."""
+    """Once all clients have disconnected, a node holds nothing of them."""
     container = node.container
     due = node.timers.next_due()
     left = {

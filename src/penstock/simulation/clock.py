@@ -18,7 +18,7 @@ START_US: Final = 1_000_000
 
 
 class Event:
-    """Something that will happen. Held by whoever may want to cancel it."""
+    """A scheduled event. Held by the code that may cancel it."""
 
     __slots__ = ("action",)
 
@@ -30,7 +30,7 @@ class Event:
 
 
 class VirtualClock(Clock):
-    """Held by everybody in a run. Counts microseconds inside, so that many things can happen in
+    """Held by all parts of a run. Counts microseconds inside, so that many things can happen in
     one of the milliseconds that nodes see.
     """
 

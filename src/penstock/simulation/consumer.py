@@ -77,7 +77,7 @@ class Consumer(Program):
         self._active: dict[str, str] = {}
         self._tag_count = 0
         self._getting_ticket = 0
-        # While it is not answered, everything we hold or get is being taken back.
+        # While it is not answered, everything we hold or get is being requeued.
         self._recovering_ticket = 0
         self._actions: dict[str, Callable[[Conversation], None]] = {
             "acknowledge one": self._acknowledge_one,
@@ -177,7 +177,7 @@ class Consumer(Program):
     def took(self, tag: int, queue: str, name: bytes) -> None:
         self.held[tag] = (queue, name)
 
-    # What is done with it.
+    # Settlement.
 
     def _work(self) -> None:
         if not self.is_leaving:
@@ -206,7 +206,7 @@ class Consumer(Program):
         return "acknowledge all" if self.is_calm else self.dice.weighted(ACTIONS)
 
     def turn_ended(self, conversation: Conversation) -> None:
-        """Nothing more to do: an acknowledgement counts when it is said."""
+        """Nothing more to do: an acknowledgement counts when it is sent."""
 
     def settled(self, tag: int, queue: str, name: bytes) -> None:
         del tag

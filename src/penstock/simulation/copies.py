@@ -1,6 +1,6 @@
-"""Messages that can be told apart: every publish is one copy, a publish that is repeated another.
+"""Distinguishable messages: every publish is one copy, a repeated publish is another.
 
-A copy's name stands at the front of its body and the rest of the body follows from the name, so a
+A copy's name is at the front of its body and the rest of the body is derived from the name, so a
 delivery proves by itself which publish it belongs to and that no octet of it was changed.
 """
 
@@ -32,7 +32,7 @@ class Copy:
 
     name: bytes
     publisher: str
-    # Which of the publisher's connections said it; order is promised within one channel only.
+    # Which of the publisher's connections sent it; order is guaranteed within one channel only.
     epoch: int
     serial: int
     exchange: str
@@ -42,7 +42,7 @@ class Copy:
     queues: tuple[str, ...]
     is_mandatory: bool
     is_persistent: bool = False
-    # When a delayed exchange may let it go on, by the run's clock in milliseconds; 0 for at once.
+    # When a delayed exchange may publish it, by the run's clock in milliseconds; 0 for at once.
     not_before: int = 0
     fate: Fate = Fate.SENT
     was_returned: bool = False

@@ -1,5 +1,5 @@
-"""Dice that a seed fixes. Every part of a run has its own, so that one part's throws do not
-change another's.
+"""Random numbers that a seed fixes. Every part of a run has its own, so that one part's draws do
+not change another's.
 """
 
 from collections.abc import Callable, Sequence

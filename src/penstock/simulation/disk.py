@@ -1,13 +1,13 @@
-"""A disk that keeps its promises and no more: what was not flushed may be gone after a crash.
+"""A disk with no more than the guaranteed durability: unflushed data may be lost in a crash.
 
 Invariants
-- what a flush covered survives every crash, whole;
-- what came behind it survives as a prefix torn at any octet, or by pages in no order, with zeros
-  where a page is missing;
-- making, removing and cutting a file come undone by a crash unless a flush came after;
-- the death of the process alone loses nothing that was appended, and makes nothing safe; but of what
-  was appended in pieces, and of what came behind it, it may lose an end that no flush covered;
-- either forgets the flushes that were on their way: nobody hears of them.
+- what a flush covered survives every crash completely;
+- later data survives as a prefix torn at any byte, or by pages in any order, with zeros where a
+  page is missing;
+- creating, removing and cutting a file are undone by a crash unless a flush came after;
+- the death of the process alone loses nothing that was appended, and makes nothing durable; but of
+  what was appended in pieces, and of later data, it may lose an end that no flush covered;
+- either drops the flushes in progress: they are never answered.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ CAPACITY_BYTES: Final = 1 << 40
 
 
 class SimulatedFile(AppendFile):
-    """Held by the disk and by who opened it; a crash leaves only the disk's hold."""
+    """Held by the disk and by the code that opened it; after a crash only by the disk."""
 
     def __init__(self, disk: "SimulatedDisk", name: str, content: bytes) -> None:
         self._disk = disk
@@ -38,12 +38,12 @@ class SimulatedFile(AppendFile):
         self._name = name
         self.content = bytearray(content)
         self.durable_size = 0
-        # Whether the folder names it for good.
+        # Whether its entry in the folder is durable.
         self.is_entry_durable = False
         # What the file held before it was cut, until a flush covers the cut.
         self.before_cut: bytes | None = None
-        # Where what a thread of the process may still have to write begins and where its last part
-        # ends; -1 when nothing is.
+        # The range that a thread of the process may still have to write: its start and the end of
+        # its last part; -1 for none.
         self._late_from = -1
         self._late_until = -1
 
@@ -105,7 +105,7 @@ class SimulatedFile(AppendFile):
         return again
 
     def after_power_loss(self, dice: Dice) -> "SimulatedFile | None":
-        """What the disk holds of it, all of it safe now; None when it was never there."""
+        """What the disk holds of it, all of it durable now; None when it was never durable."""
         if not self.is_entry_durable and dice.chance(0.5):
             return None
         if self.before_cut is not None and dice.chance(0.5):
@@ -143,7 +143,7 @@ class SimulatedDisk(Disk):
         self.incarnation = 0
         self.capacity_bytes = CAPACITY_BYTES
         self._files: dict[str, SimulatedFile] = {}
-        # Removed, but not yet for good.
+        # Removed, but not durably yet.
         self._removed: dict[str, SimulatedFile] = {}
         self._fails_next = False
         self._flush_ends = 0
@@ -218,13 +218,13 @@ class SimulatedDisk(Disk):
     def removed_names(self) -> list[str]:
         return list(self._removed)
 
-    # What goes wrong.
+    # Faults.
 
     def fail_next_flush(self) -> None:
         self._fails_next = True
 
     def fill_up(self, room: int) -> None:
-        """Somebody else takes all the space but this much."""
+        """Another program takes all the space but this much."""
         used = sum([len(file.content) for file in self._files.values()])
         self.capacity_bytes = used + room
 
@@ -233,7 +233,7 @@ class SimulatedDisk(Disk):
         self.capacity_bytes = CAPACITY_BYTES
 
     def kill(self) -> None:
-        """The process dies and the machine lives; files must be opened anew."""
+        """The process dies and the machine continues; files must be opened again."""
         self._next_incarnation()
         self.was_written_late = any([file.is_written_late() for file in self._files.values()])
         for file in self._files.values():
@@ -242,7 +242,7 @@ class SimulatedDisk(Disk):
         self._removed = {name: file.in_a_new_process() for name, file in self._removed.items()}
 
     def crash(self) -> None:
-        """The power goes and comes back; files must be opened anew."""
+        """The power is lost and restored; files must be opened again."""
         self._next_incarnation()
         # Each removal for itself: a folder is not written in order either.
         undone = {name: file for name, file in self._removed.items() if self._dice.chance(0.5)}
@@ -262,8 +262,8 @@ class SimulatedDisk(Disk):
 
 
 class SimulatedFlush:
-    """A flush on its way: what it will make safe is what was there when it was asked for. Held by
-    the clock.
+    """A flush in progress: it makes durable what was written when it was requested. Held by the
+    clock.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class SimulatedFlush:
 
 
 class Nobody(FlushListener):
-    """Of a flush that was waited for."""
+    """The listener of a synchronous flush."""
 
     def flushed(self, token: int, now: int) -> None:
         raise AssertionError("nobody is told")

@@ -1,7 +1,7 @@
-"""A host with a disk: its process dies, its power goes, its disk fails, and it comes back.
+"""A host with a disk: its process dies, its power or disk fails, and it restarts.
 
-Between any two events it can go down: at the end of a tick, in the middle of one, while a flush is
-on its way, before the first flush after a start. It comes back after a while on the same disk.
+It can go down between any two events: at the end of a tick, in the middle of one, during a flush,
+before the first flush after a start. It restarts after a while on the same disk.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ from penstock.wire.amqp091.limits import Limits
 from penstock.world.disk import Disk, DiskError, DiskFull
 
 DOWN_US_MAX: Final = 1_200_000
-# A monotonic clock begins anew with the machine, long before the node starts or just so.
+# A monotonic clock begins again with the machine, long before the node starts or just before it.
 BOOTED_MS_MAX: Final = 100_000
 WORK_US_MAX: Final = 10_000
 # One after the other: the second crash meets a node that has just recovered.
@@ -30,7 +30,7 @@ SOON_US_MAX: Final = 8_000
 # A clean stop waits this long for clients, as the server does.
 STOP_US: Final = 2_000_000
 STOP_LOOK_US: Final = 50_000
-# Below this the disk alarm rings.
+# Below this the disk alarm is raised.
 ALARM_FREE_BYTES: Final = 6_000
 
 
@@ -40,7 +40,7 @@ def stored_of(node: Node) -> StoredState:
 
 
 class RecoveryWatcher(HostWatcher):
-    """Who compares what was there before a crash with what is there after it."""
+    """Compares the state before a crash with the state after it."""
 
     def went_down(self, host: "DurableHost", was_power_lost: bool) -> None:
         """The process is dead and the disk is as the crash left it."""
@@ -49,7 +49,7 @@ class RecoveryWatcher(HostWatcher):
         """About to start: the disk is as it was found."""
 
     def came_back(self, host: "DurableHost") -> None:
-        """The new node has recovered; nobody has spoken to it yet."""
+        """The new node has recovered; no client has connected yet."""
 
 
 class DurableHost(Host):
@@ -67,17 +67,17 @@ class DurableHost(Host):
         self.disk = self.make_disk(clock, dice.fork("disk"))
         self.disk.when_asked = self._disk_asked
         self.disk.when_answered = self._disk_answered
-        # The power goes while the next flush is on its way, or in the middle of reclaiming.
+        # The power is lost during the next flush, or in the middle of reclaiming.
         self._loses_power_soon = False
         self._loses_power_copying = False
         self.recovery_watcher = RecoveryWatcher()
         self._endpoints: list[Endpoint] = []
         self._is_stopping = False
-        # Whether it has begun to write down where a clean stop ends.
+        # Whether it has begun to record a clean stop.
         self._is_noting = False
-        # Nothing breaks any more, but what is broken must still come back.
+        # There are no more faults, but failed nodes must still recover.
         self.is_calm = False
-        # How far the journal was safe when the process started.
+        # How far the journal was durable when the process started.
         self._safe_at_start = 0
         super().__init__(name, clock, dice, history, limits, storage)
 
@@ -122,7 +122,7 @@ class DurableHost(Host):
         return super().accept(endpoint, peer_host)
 
     def make_disk(self, clock: VirtualClock, dice: Dice) -> SimulatedDisk:
-        """A test that plants a defect makes a disk that lies."""
+        """A test that plants a defect overrides this with a faulty disk."""
         return SimulatedDisk(clock, dice)
 
     def tick_ended(self) -> None:
@@ -143,7 +143,7 @@ class DurableHost(Host):
     def _disk_answered(self) -> None:
         self.schedule_flush()
 
-    # What goes wrong.
+    # Faults.
 
     def kill(self) -> None:
         """The process dies; what it wrote is still in the page cache."""
@@ -172,8 +172,8 @@ class DurableHost(Host):
             self._wait_for_end(STOP_US)
 
     def storage_failed(self, reason: str) -> None:
-        """As the server: it ends and somebody starts it again. What the system does with pages
-        that it could not write is unknown, so half of the time they are gone.
+        """Like the server: it ends and is restarted. What the system does with pages that it could
+        not write is unknown, so half of the time they are lost.
         """
         self.history.sighted(f"a node stops: {reason.rpartition(': ')[2]}")
         self.history.add(f"{self.name} stops by itself: {reason}")
@@ -205,7 +205,7 @@ class DurableHost(Host):
         for endpoint in self._endpoints:
             endpoint.user = None
             if is_power_lost and self._dice.chance(0.5):
-                # Nobody is left to say anything; the other end finds out by itself.
+                # The process is dead and sends nothing; the other end finds out by itself.
                 endpoint.is_cut = True
                 endpoint.peer.is_cut = True
             else:
@@ -226,7 +226,7 @@ class DurableHost(Host):
         try:
             self.start()
         except DiskFull as error:
-            # As the server: it says so and ends, and somebody starts it again.
+            # Like the server: it reports the error and ends, and is restarted.
             self.history.sighted("a start finds no room")
             self.history.add(f"{self.name} cannot start: {error}")
             self.disk.kill()

@@ -1,12 +1,12 @@
-"""One end of a byte stream that behaves like TCP on a bad day.
+"""One end of a byte stream that behaves like TCP on a poor network.
 
 Endpoints come in pairs. What one end writes waits there until it moves to the other, in
 order: late, torn apart and joined, and not at all while the reader does not read and its buffer is
-full. `network` says what can go wrong with a pair.
+full. `network` lists the faults of a pair.
 
 Invariants
-- bytes arrive in order or not at all; behind a byte that vanished none arrives;
-- an endpoint's user hears `lost` exactly once, and nothing after it;
+- bytes arrive in order or not at all; after a lost byte none arrives;
+- an endpoint's user gets `lost` exactly once, and no call after it;
 - unread bytes at one end never exceed RECEIVE_BYTES_MAX.
 """
 
@@ -25,10 +25,10 @@ from penstock.world.network import Transport
 WRITE_BYTES_HIGH: Final = 32 * 1024
 WRITE_BYTES_LOW: Final = 8 * 1024
 RECEIVE_BYTES_MAX: Final = 16 * 1024
-# What the system takes over from a writer before it notices that nothing is acknowledged.
+# What the system accepts from a writer before it notices that nothing is acknowledged.
 VANISHED_BYTES_MAX: Final = 16 * 1024
-# The system gives a silent line up after this long; Linux takes a quarter of an hour, which would
-# only be waiting here.
+# The system gives up a silent connection after this long; Linux takes a quarter of an hour, which
+# would only be waiting here.
 GIVE_UP_US: Final = 10_000_000
 
 LATENCY_US_MIN: Final = 50
@@ -43,7 +43,7 @@ FEW_OCTETS: Final = 9
 
 
 class StreamUser(ABC):
-    """Who speaks over an endpoint: the host of a node, or a client program."""
+    """The user of an endpoint: the host of a node, or a client program."""
 
     @abstractmethod
     def received(self, data: bytes) -> None: ...
@@ -74,11 +74,11 @@ class Endpoint(Transport):
         self._is_writable = True
         self._is_closing = False
         self.is_cut = False
-        # What is written from now on would lie behind a gap.
+        # Later writes would come after a gap.
         self._is_reset = False
         self.stalled_until = 0
 
-        # What has come.
+        # Received data.
         self._unread = bytearray()
         self._is_reading = True
         # Set when the other end is gone and we have not noticed, because we do not read.
@@ -86,7 +86,7 @@ class Endpoint(Transport):
         self.is_over = False
         self.was_aborted = False
 
-    # What a user does.
+    # Calls from the user.
 
     def write(self, data: bytes) -> None:
         if self.is_over or self._is_closing:
@@ -127,10 +127,10 @@ class Endpoint(Transport):
             self._is_reading = True
             self._soon(self._read)
 
-    # What goes wrong.
+    # Faults.
 
     def reset(self) -> None:
-        """Something between the two ends reset the line; this end hears of it."""
+        """Something between the two ends reset the line; this end is notified."""
         self._unsent.clear()
         self._is_reset = True
         self._after(self._latency, self.reset_arrived)
@@ -236,7 +236,7 @@ class Endpoint(Transport):
             self.user.received(data)
 
     def end_arrived(self) -> None:
-        """The other end closed in order: what it said before is still to be read."""
+        """The other end closed in order: what it sent before is still to be read."""
         self._peer_has_gone = True
         self._notice_end()
 

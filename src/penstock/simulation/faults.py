@@ -1,4 +1,4 @@
-"""What goes wrong and when: drawn from the seed, rarer than what recovers from it."""
+"""Which faults occur and when: drawn from the seed, less often than recovery takes."""
 
 from collections.abc import Callable
 from typing import Final
@@ -30,7 +30,7 @@ STOP: Final = "a node is stopped"
 FAILED_FLUSH: Final = "a flush fails"
 FULL_DISK: Final = "a disk is full"
 STORAGE_KINDS: Final = (KILL, POWER, STOP, FAILED_FLUSH, FULL_DISK)
-# From no room at all to an alarm that rings in time.
+# From no room at all to an alarm that is raised in time.
 ROOM_BYTES_MAX: Final = 12_000
 FULL_US_MAX: Final = 3_000_000
 
@@ -75,7 +75,7 @@ class Faults:
         self._next()
 
     def heal(self) -> None:
-        """Nothing new goes wrong. What is cut stays cut until its ends notice."""
+        """No new faults. A cut connection stays cut until its ends notice."""
         self._is_over = True
         self._history.add("healed")
         for host in self._hosts:
@@ -119,7 +119,7 @@ class Faults:
         breaks[kind]()
 
     def _refuse(self, line: Line) -> None:
-        """One loses its line and cannot come back at once."""
+        """A program loses its connection and cannot reconnect at once."""
         length = self._dice.between(0, REFUSE_US_MAX)
         self._network.refuses_until = self._clock.microseconds + length
         line.reset()

@@ -1,4 +1,4 @@
-"""What happened, line by line, and which rare things were seen.
+"""The history of a run, line by line, and the rare events that occurred.
 
 The digest over all lines is a run's fingerprint: the same seed must give the same one, in every
 process and in both builds.
@@ -10,7 +10,7 @@ from penstock.simulation.clock import VirtualClock
 
 
 class History:
-    """Held by everybody in a run; only ever appended to."""
+    """Held by all parts of a run; only ever appended to."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""A node on the simulated world: what `server.server` is on the real one.
+"""A node in the simulated world: the counterpart of `server.server` in the real one.
 
 One tick: what arrived is given to the node, then one `flush` dispatches, confirms and writes. How
 long a tick gathers is drawn, so that some gather one read and others many.
@@ -28,7 +28,7 @@ from penstock.wire.amqp10.limits import Limits as Amqp10Limits
 from penstock.world.disk import Disk
 from penstock.world.network import Transport
 
-# As the server's.
+# The server's value.
 SWEEP_US: Final = 250_000
 # Most ticks end at once; a busy node gathers for up to this long.
 TICK_US_MAX: Final = 2_000
@@ -61,7 +61,7 @@ class DelayedLoginChecker(LoginChecker):
 
 
 class HostedConnection(StreamUser):
-    """What `server.sockets.SocketProtocol` is on the real world. Held by its endpoint."""
+    """The counterpart of `server.sockets.SocketProtocol`. Held by its endpoint."""
 
     def __init__(self, host: "Host", endpoint: Endpoint, connection: Connection) -> None:
         self._host = host
@@ -73,7 +73,7 @@ class HostedConnection(StreamUser):
 
     def lost(self) -> None:
         if self._endpoint.was_aborted:
-            # Nothing but missed heartbeats makes a node give a line up.
+            # Only missed heartbeats make a node give up a connection.
             self._host.history.sighted("a node notices a cut by missed heartbeats")
         self._host.lost(self._connection)
 
@@ -86,7 +86,7 @@ class HostedConnection(StreamUser):
 
 
 class HostWatcher:
-    """Who looks on: a ledger that must know what a restart may take and what not."""
+    """An observer: a ledger that must know what a restart may lose and what not."""
 
     def tick_ended(self, host: "Host") -> None:
         """Everything that the tick brought is written."""
@@ -110,7 +110,7 @@ class Host(Listener):
         self.watcher = HostWatcher()
         self._dice = dice
         self._limits = limits
-        # Goes up with every start: what an earlier life has planned does not happen.
+        # Increased with every start: events that an earlier process scheduled do not happen.
         self.life = 0
         self.is_up = False
         # What the run's clock showed when the machine's began.
@@ -128,7 +128,7 @@ class Host(Listener):
         self.later(SWEEP_US, self._sweep)
 
     def is_idle(self) -> bool:
-        """Nobody is there, and nothing is left to be done."""
+        """Whether no client is connected, and nothing is left to be done."""
         node = self.node
         is_used = node.connections or node.amqp10.links.suspended_count()
         return self.is_up and not is_used and not node.has_work()
@@ -173,10 +173,10 @@ class Host(Listener):
         if self.is_up and self.life == life:
             action()
 
-    # What the network says.
+    # Calls from the network.
 
     def swept(self) -> None:
-        """Where the server's watchers of memory and disk look."""
+        """The place of the server's memory and disk watchers."""
 
     def accept(self, endpoint: Endpoint, peer_host: str) -> StreamUser | None:
         transport = self.transport(endpoint)

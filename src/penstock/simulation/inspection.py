@@ -1,7 +1,7 @@
 """Reading a disk as a node that starts would, without starting one.
 
-An independent look at the same octets: what a running node believes, and what a restarted node
-says, are both compared with it.
+An independent check of the same bytes: the state of a running node and that of a restarted node are
+both compared with it.
 """
 
 from penstock.broker.store import records

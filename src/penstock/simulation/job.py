@@ -1,7 +1,7 @@
-"""A job beside the broker: it asks one thing at a time and knows it happened when that is safe.
+"""A job beside the broker: it sends one request at a time and is answered when that is durable.
 
-As the pages of the HTTP server do, it acts on a virtual host within a tick and is answered when the
-journal has become safe. A node that goes down in between takes the answer along.
+Like the pages of the HTTP server, it acts on a virtual host within a tick and is answered when the
+journal has become durable. If the node goes down in between, the answer is lost.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ class Job(ABC):
         self.ledger = ledger
         self.history = ledger.history
         self._host = host
-        # Which life of the host was asked, while it has not answered.
+        # The start of the host that was asked, while it has not answered.
         self._asked_life = 0
         self.is_calm = False
         self.is_leaving = False
@@ -40,11 +40,11 @@ class Job(ABC):
 
     @abstractmethod
     def turn(self, vhost: VirtualHost, now: int) -> None:
-        """Do the next thing; nothing is waited for."""
+        """Do the next step; no answer is pending."""
 
     @abstractmethod
     def answer_lost(self) -> None:
-        """What was asked last may have happened or not."""
+        """The last request may have taken effect or not."""
 
     def _work(self) -> None:
         if self.is_leaving:
@@ -52,7 +52,7 @@ class Job(ABC):
         self.clock.after(self.dice.between(0, INTERVAL_US_MAX), self._work)
         host = self._host
         if not host.is_up or host.node.storage_failure:
-            # A node whose disk has failed promises nothing more, and is about to stop.
+            # A node whose disk has failed confirms nothing more, and is about to stop.
             return
         if self._asked_life:
             if self._asked_life == host.life:
@@ -69,7 +69,7 @@ class Job(ABC):
         return self._host.node
 
     def when_safe(self, then: Callable[[], None]) -> None:
-        """What this turn did will be answered by a call."""
+        """Call back when what this turn did is durable."""
         self._asked_life = self._host.life
         DurableAnswer(self._host.node, lambda: self._answered(then))
 

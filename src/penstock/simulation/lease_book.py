@@ -1,4 +1,4 @@
-"""What was published into a queue that leases are taken of, and what jobs did with the leases.
+"""The record of what was published to a leased queue, and what jobs did with the leases.
 
 At every moment each message is in the queue, in one lease, or settled, and never in two of these.
 """
@@ -16,12 +16,12 @@ from penstock.simulation.scenarios import LEASED
 
 
 class KnownLease:
-    """A lease as its owner knows it. Held by the book."""
+    """A lease as known to its owner. Held by the book."""
 
     def __init__(self, facts: LeaseFacts, names: list[bytes]) -> None:
         self.facts = facts
         self.names = names
-        # Its owner was answered that it is safe, and has not asked for its end.
+        # Its owner was told that it is durable, and has not asked for its end.
         self.is_safe = False
 
 
@@ -32,16 +32,16 @@ class LeaseBook(Book):
         super().__init__(ledger)
         self._host = host
         self.leases: dict[tuple[str, int], KnownLease] = {}
-        # Numbers whose leases are settled or given back, by the broker's word.
+        # Numbers whose leases are settled or given back, as confirmed by the broker.
         self.ended: set[tuple[str, int]] = set()
-        # Names that somebody asked to settle, and those that the broker said are settled.
+        # Names that a job asked to settle, and those that the broker confirmed as settled.
         self.settling: set[bytes] = set()
         self.settled: set[bytes] = set()
         # Names that were ever in a lease; they come back to the end of their queue.
         self._leased: set[bytes] = set()
 
     def taken(self, lease: MessageQueue, facts: LeaseFacts) -> KnownLease:
-        """The broker says that this lease is out, or is out already."""
+        """The broker has granted this lease, now or before."""
         names = names_in(lease)
         key = (facts.owner, facts.number)
         known = self.leases.get(key)
@@ -56,7 +56,7 @@ class LeaseBook(Book):
         return known
 
     def _check_order(self, lease: MessageQueue) -> None:
-        """What was never out before comes as it was published."""
+        """Messages that were never leased before come in the order of publishing."""
         last: dict[tuple[str, int], int] = {}
         for entry in lease.browse(BROWSE_MAX):
             copy = self.copies[name_in(entry.message.body)]
@@ -68,7 +68,7 @@ class LeaseBook(Book):
             self._leased.add(copy.name)
 
     def ends(self, owner: str, number: int) -> None:
-        """Somebody asks for the end of a lease: from now on it may be there or not."""
+        """A job asks for the end of a lease: from now on it may exist or not."""
         known = self.leases.get((owner, number))
         if known is not None:
             known.is_safe = False

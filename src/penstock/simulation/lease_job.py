@@ -61,7 +61,7 @@ class LeaseJob(Job):
             self._settle(vhost, now)
 
     def answer_lost(self) -> None:
-        """What is out is found by asking."""
+        """The next request finds the lease."""
         self.history.sighted("a job does not know what became of a lease")
 
     def _numbers(self, vhost: VirtualHost) -> list[int]:
@@ -147,7 +147,7 @@ class LeaseJob(Job):
         was_empty = origin.message_count == 0
         give_back(vhost, LEASED, self.name, number, now)
         returned = origin.browse(origin.message_count)[origin.message_count - len(names) :]
-        # What goes behind messages that are paged out loses its flag with them.
+        # A message that is requeued behind paged-out messages loses its flag with them.
         if was_empty and not all(entry.is_redelivered for entry in returned):
             self.ledger.violated(f"lease {number} of {self.name} came back without the flag")
         self.history.add(f"{self.name} gives back {number}: {names}")

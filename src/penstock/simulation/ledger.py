@@ -1,4 +1,4 @@
-"""Who said and saw what: the clients' side and the broker's side, compared as it happens.
+"""The record of a run: the clients' side and the broker's side, compared as it happens.
 
 The clients' side is what programs report; the broker's side comes from an observer on every queue.
 What must be true at every moment is checked here, at once; what must be true at the end is in
@@ -27,14 +27,14 @@ Happening = tuple[str, str, bytes, int]
 
 
 class PromiseKeeper(ABC):
-    """Who was promised something that a restart must not break."""
+    """A program with guarantees that a restart must not break."""
 
     @abstractmethod
     def broken(self, node: Node) -> list[str]:
-        """What a node, just started, does not hold to."""
+        """The guarantees that a node, just started, violates."""
 
     def unfinished(self, node: Node) -> list[str]:
-        """What must still come about before all is quiet."""
+        """What is still to be done before the run is over."""
         return []
 
 
@@ -58,10 +58,10 @@ class Ledger:
         self.settled: set[tuple[str, bytes]] = set()
         # Acknowledged in a transaction whose commit was answered: gone for good.
         self.committed: set[tuple[str, bytes]] = set()
-        # Given at least once to who does not acknowledge: nobody is promised more.
+        # Delivered at least once without acknowledgement: there is no further guarantee.
         self.taken: set[tuple[str, bytes]] = set()
         self.promise_keepers: list[PromiseKeeper] = []
-        # What queues did since the last tick ended, for who follows a node across restarts: queue,
+        # What queues did since the last tick ended, to follow a node across restarts: queue,
         # what, name, position. None when nobody does.
         self.events: list[Happening] | None = None
         # The last first delivery of a (queue, consumer, publisher, epoch).
@@ -99,13 +99,13 @@ class Ledger:
                 self.violated(f"{copy.name!r} was confirmed, but never reached {queue}")
         if copy.is_mandatory and not copy.queues and not copy.was_returned:
             self.violated(f"{copy.name!r} was confirmed before it was returned")
-        # It is not in a queue that was not there, and must not be looked for there.
+        # It is not expected in a queue that did not exist.
         copy.queues = tuple(
             [queue for queue in copy.queues if queue in reached or not self._may_miss(queue, copy)]
         )
 
     def present_queues(self, copy: Copy) -> list[str]:
-        """Its queues that have been there ever since it was sent."""
+        """Its queues that have existed ever since it was sent."""
         return [queue for queue in copy.queues if not self._may_miss(queue, copy)]
 
     def _may_miss(self, queue: str, copy: Copy) -> bool:
@@ -196,7 +196,7 @@ class QueueWatch(QueueObserver):
         self.held: dict[bytes, int] = {}
         self.deliveries: dict[bytes, int] = {}
         self.acknowledged_names: set[bytes] = set()
-        # Gone with their delivery, to who does not acknowledge.
+        # Dequeued with their delivery, to a consumer without acknowledgements.
         self.taken_names: set[bytes] = set()
         # Gone without an acknowledgement: rejected, expired, dropped.
         self.dead_names: set[bytes] = set()
@@ -288,7 +288,7 @@ class QueueWatch(QueueObserver):
         return self.plan.may_vanish and (not self.is_there or self.returned_ms >= milliseconds)
 
     def deleted(self) -> None:
-        """From now on nobody hears of what is out with consumers."""
+        """From now on deliveries that are out with consumers are not followed."""
         self.deleted_names |= set(self.held)
         self.held.clear()
         self.is_there = False
@@ -301,8 +301,8 @@ class QueueWatch(QueueObserver):
         self._happened(DECLARED, b"", 0)
 
     def begin_life(self) -> None:
-        """A node has started: its counters begin anew, and what a crash brought back may come
-        behind what was delivered before it, flagged.
+        """A node has started: its counters begin at zero, and messages that a crash restored may be
+        delivered after later ones, flagged.
         """
         self._last_serials.clear()
         self.enqueued_count = 0

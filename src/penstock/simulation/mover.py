@@ -73,7 +73,7 @@ class Mover(Program):
         if self._commits:
             self.history.sighted("messages are moved")
         else:
-            # They are still ours.
+            # We still hold them.
             self._held.update(self._open)
         self._open = {}
 

@@ -1,8 +1,8 @@
 """Messages that leave a queue, or a delayed exchange, for a stream: each is in exactly one place.
 
 They get there as dead letters, when a delay is over, or by a transaction that acknowledges and
-publishes. Whatever dies in between, what was confirmed is in its queue, waits, or is in the stream,
-and never in two of these.
+publishes. Whatever fails in between, a confirmed message is in its queue, waits, or is in the
+stream, and never in two of these.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ from penstock.simulation.scenarios import (
 )
 from penstock.simulation.stream_book import StreamBook, held_for, stream_of
 
-# Says of a message in the stream that a transaction brought it, so that there is a receipt.
+# Marks a message in the stream that was moved by a transaction, so that there is a receipt.
 MOVED_HEADER: Final = "x-moved"
 ROUTES: Final[list[Order]] = [
     ("", PERISHING),
@@ -63,7 +63,7 @@ class MovingBook(StreamBook):
         found[name] = place
 
     def _held_in(self, node: Node, name: str) -> list[Message]:
-        """What is ready in a queue and what is out with consumers."""
+        """The ready and the unacknowledged messages of a queue."""
         ready = queues_of(node)[name].browse(BROWSE_MAX)
         out = [entry for queue, entry in node.unsettled() if queue.name == name]
         return [entry.message for entry in [*ready, *out]]

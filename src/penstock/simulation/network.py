@@ -1,7 +1,7 @@
-"""Lines between programs and nodes, and what goes wrong with them.
+"""Lines between programs and nodes, and their faults.
 
-Three things do: a line is *reset* (both ends are lost), it *stalls* (nothing moves for a while), or
-it is *cut* (what is written vanishes and nobody is told), in one direction or in both.
+There are three: a line is *reset* (both ends are lost), it *stalls* (nothing moves for a while), or
+it is *cut* (written data is lost silently), in one direction or in both.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from penstock.simulation.history import History
 
 
 class Line:
-    """Both ends of one connection, for whoever breaks it. Held by the network."""
+    """Both ends of one connection, for injecting faults. Held by the network."""
 
     def __init__(self, name: str, near: Endpoint, far: Endpoint, clock: VirtualClock) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class Line:
 
 
 class Listener(ABC):
-    """Who accepts lines: the host of a node."""
+    """Accepts lines: the host of a node."""
 
     @abstractmethod
     def accept(self, endpoint: Endpoint, peer_host: str) -> StreamUser | None:
@@ -62,7 +62,7 @@ class Network:
         self._listeners: dict[str, Listener] = {}
         self._lines: list[Line] = []
         self._line_count = 0
-        # Nobody gets through to anybody before this time.
+        # No connection succeeds before this time.
         self.refuses_until = 0
 
     def listen(self, address: str, listener: Listener) -> None:

@@ -1,6 +1,6 @@
 """A reader of a stream: by offsets that it remembers itself, or by a cursor that the broker does.
 
-Either must bring every message, at the offset where it was before.
+Either must deliver every message, at the offset where it was before.
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ class OffsetReader(Program):
         self._book = book
         self._stream = stream
         self._prefetch = dice.between(1, PREFETCH_MAX)
-        # An operator makes the cursor before we come.
+        # An operator creates the cursor before the reader subscribes.
         self.cursor = name if dice.chance(CURSOR_CHANCE) else ""
         self._readings = book.readings_of(name, stream, self.cursor)
         # The offset that must come next; -1 when a cursor says where we are.
@@ -105,7 +105,7 @@ class OffsetReader(Program):
             self.ledger.violated(f"{self.name} holds {len(self._held)}, more than it asked for")
         self.history.add(f"{self.name} read {offset}")
 
-    # What is done with it.
+    # Settlement.
 
     def _work(self) -> None:
         if not self.is_leaving:
@@ -140,8 +140,8 @@ class OffsetReader(Program):
             self.crash()
 
     def _begin_anew(self, conversation: Conversation, action: str) -> None:
-        """What is given back unsettled, or held by a subscription that ends, comes only to who
-        subscribes again.
+        """Messages that are requeued, or held by a subscription that ends, are delivered only after
+        a new subscription.
         """
         self.history.sighted(f"a reader begins anew: {action}")
         self.history.add(f"{self.name} begins anew: {action}")

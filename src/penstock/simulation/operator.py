@@ -1,7 +1,8 @@
-"""Somebody who declares, binds, deletes and sets policies all the time, and remembers the answers.
+"""A program that declares, binds, deletes and sets policies all the time, and remembers the
+answers.
 
-What was answered holds across every crash; what was not may have happened or not. The messages it
-leaves in its queues, and takes without settling them, are of no interest but to the store.
+An answered change must survive every crash; an unanswered one may have happened or not. The
+messages it leaves in its queues, and takes without settling them, matter only to the store.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ QUEUES: Final[dict[str, dict[str, object]]] = {
     "q3": {"x-max-length": 5},
 }
 EXCHANGES: Final = {"e0": "direct", "e1": "fanout", "e2": "topic"}
-# Goes when the last binding that leaves it does.
+# Deleted when its last outgoing binding is.
 FADING: Final = "fading"
 KEYS: Final = ("a", "b")
 BODY_BYTES_MAX: Final = 400
@@ -49,7 +50,7 @@ class Operator(Program, PromiseKeeper):
     ) -> None:  # fmt: skip
         super().__init__(name, address, clock, dice, network, ledger)
         self._host = host
-        # Whether a thing is there, for what was answered last; absent when we do not know.
+        # Whether an object exists, by the last answer; absent when it is unknown.
         self._known: dict[Thing, bool] = {}
         # The call that is not answered: what it is about, and what the answer will mean.
         self._ticket = 0
@@ -92,7 +93,7 @@ class Operator(Program, PromiseKeeper):
     def _own(self, name: str) -> str:
         return f"{self.name}.{name}"
 
-    # What it does.
+    # Actions.
 
     def _declare_queue(self, conversation: Conversation) -> None:
         kind = self.dice.choose(list(QUEUES))
@@ -164,7 +165,7 @@ class Operator(Program, PromiseKeeper):
         queue = self._own(self.dice.choose(list(QUEUES)))
         self._ask(conversation, m.BasicGet(queue), ("nothing",), True)
 
-    # What it hears.
+    # Answers.
 
     def told(self, event: Event) -> None:
         if isinstance(event, (Blocked, Unblocked)):
@@ -190,7 +191,7 @@ class Operator(Program, PromiseKeeper):
         self._ticket = 0
 
     def _forget(self, thing: Thing) -> None:
-        """It may be there or not, and so may what hangs on it."""
+        """It may exist or not, and so may what depends on it."""
         self._known.pop(thing, None)
         for other in list(self._known):
             if "binding" in other[0] and thing[1:2] and thing[1] in other[1:]:

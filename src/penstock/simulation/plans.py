@@ -1,4 +1,4 @@
-"""What a kind of run is made of: queues and bindings, how many clients, what goes wrong how often.
+"""The definition of a scenario: queues and bindings, how many clients, how often which faults.
 
 A topology here is also the model that deliveries are checked against, so it routes by itself: what
 a message's queues are is computed twice, once by the node and once by `Topology.queues_for`.
@@ -14,12 +14,12 @@ from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, V
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """One queue. `dead_queue` is where what dies in it must turn up."""
+    """One queue. `dead_queue` is where messages that die in it must arrive."""
 
     name: str
     arguments: dict[str, object] = field(default_factory=dict)
     dead_queue: str = ""
-    # Nobody consumes from it: at the end everything must still be there.
+    # It has no consumers: at the end everything must still be there.
     is_unread: bool = False
     # What it drops is lost on purpose: a length limit without dead-lettering.
     may_drop: bool = False
@@ -45,7 +45,7 @@ class Topology:
     routes: tuple[tuple[str, str], ...]
     # Exchanges that hold a message back first, and route like the one of the plan then.
     delayed: frozenset[str] = frozenset()
-    # What is declared beside the plan, for those who keep books of their own.
+    # Objects beside the plan, for programs with records of their own.
     more: tuple[VhostCommand, ...] = ()
 
     def queues_for(self, exchange: str, key: str) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Topology:
         return tuple(dict.fromkeys(found))
 
     def commands(self) -> list[VhostCommand]:
-        """What an operator says to a new node to get all of it."""
+        """The commands that create all of it in a new node."""
         commands: list[VhostCommand] = []
         for name in self.exchanges:
             kind, arguments = self.declared(name)
@@ -98,7 +98,7 @@ def _topic_matches(pattern: list[str], words: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoragePlan:
-    """A node with a disk: its limits, and how often what happens to it."""
+    """A node with a disk: its limits, and how often each fault happens."""
 
     limits: StoreLimits = field(default_factory=StoreLimits)
     kill_weight: int = 5

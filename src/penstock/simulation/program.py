@@ -1,7 +1,7 @@
 """A client program in the simulation: it connects, works, loses its line and connects again.
 
-Drives the embedded client's sans-IO conversation as its skins do: bytes and ticks in, events out,
-what was said written at the end of each turn.
+Drives the embedded client's sans-IO conversation like its skins: bytes and ticks in, events out,
+output written at the end of each turn.
 """
 
 from abc import abstractmethod
@@ -26,7 +26,8 @@ from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
 from penstock.wire.outgoing import Outgoing
 
-# How the ends read that nobody said to us; any other end of a connection was the node's doing.
+# The texts of ends that the peer did not send; any other end of a connection was caused by the
+# node.
 SILENT_ENDS: Final = ("the peer went away", "missed heartbeats", "handshake timeout", "shutdown")
 
 
@@ -83,7 +84,7 @@ class Program(Caller):
         self.line: ProgramLine | None = None
         self.channel = 0
         self._opening_ticket = 0
-        # The reply code that our own provocation is about to bring.
+        # The reply code that our own deliberate error will cause.
         self.expected_code = 0
 
     @property
@@ -92,7 +93,7 @@ class Program(Caller):
 
     @property
     def conversation(self) -> Conversation | None:
-        """The one to speak in now: open, with an open channel."""
+        """The present conversation: open, with an open channel."""
         if self.line is None or not self.channel or self.line.conversation.ended:
             return None
         return self.line.conversation
@@ -119,7 +120,7 @@ class Program(Caller):
         if self.line is not None:
             self.line.flush()
 
-    # What the conversation tells.
+    # Events of the conversation.
 
     def event(self, line: ProgramLine, event: Event) -> None:
         if isinstance(event, ConnectionClosed):
@@ -133,7 +134,7 @@ class Program(Caller):
             if line.conversation.opened:
                 self.channel = event.channel
                 self.ready(line.conversation)
-            # Else the broker closed the connection in the same breath, which is the next event.
+            # Otherwise the broker closed the connection in the same write, which is the next event.
         else:
             self.told(event)
 
@@ -184,7 +185,7 @@ class Program(Caller):
 
     @abstractmethod
     def told(self, event: Event) -> None:
-        """Anything else that the broker says."""
+        """Any other event from the broker."""
 
     @abstractmethod
     def channel_lost(self, event: ChannelClosed) -> None:

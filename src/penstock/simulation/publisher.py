@@ -34,7 +34,7 @@ WINDOW: Final = 30
 CLOSE_CHANNEL_CHANCE: Final = 0.01
 CHANNEL_ERROR_CHANCE: Final = 0.01
 CRASH_CHANCE: Final = 0.01
-# A crash comes about when the answer to what was just said may be on its way.
+# A crash happens when the answer to the last output may be on its way.
 CRASH_US_MAX: Final = 6_000
 REDECLARE_CHANCE: Final = 0.2
 IGNORES_BLOCKED_CHANCE: Final = 0.3
@@ -90,7 +90,7 @@ class Publisher(Program):
                 self.channel,
                 m.ExchangeDeclare(exchange, kind, durable=True, arguments=arguments),
             )
-        # One that vanishes is somebody else's to declare.
+        # A queue that is deleted now and then is declared by another program.
         plans = [plan for plan in topology.queues if not plan.may_vanish]
         for plan in plans:
             arguments = dict(plan.arguments)
@@ -187,8 +187,8 @@ class Publisher(Program):
         )
 
     def _delay(self, copy: Copy) -> BasicProperties:
-        """Nobody hears where a message that waits cannot go. One that is not persistent ends with
-        its node wherever it is, which others show.
+        """A delayed message that cannot be routed is not returned. A transient one is lost with its
+        node in any case, which other programs test.
         """
         delay = self.dice.between(1, DELAY_MS_MAX)
         copy.is_mandatory = False
@@ -212,7 +212,7 @@ class Publisher(Program):
             return False
         return True
 
-    # What comes back.
+    # Answers.
 
     def told(self, event: Event) -> None:
         if isinstance(event, Confirmed):

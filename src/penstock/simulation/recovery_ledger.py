@@ -1,9 +1,10 @@
-"""What a restart must bring back, exactly.
+"""What a restart must recover, exactly.
 
 Every tick is one batch, so a recovered journal holds the node's state at the end of some tick: not
-before the last one whose end was known to be safe, and after the death of the process alone exactly
-the last one. What every tick did is kept here, and the tick that a start came back to is found by
-the journal position. From there on the ledger goes on as if what came later had not happened.
+before the last one whose end was known to be durable, and after the death of the process alone
+exactly the last one. What every tick did is kept here, and the tick that a start came back to is
+found by the journal position. From there on the ledger continues as if later ticks had not
+happened.
 """
 
 from typing import Final
@@ -35,7 +36,7 @@ from penstock.simulation.ledger import (
 )
 from penstock.storage.segment import segment_of
 
-# Each look reads the whole journal, so it is a rare one.
+# Each check reads the whole journal, so checks are rare.
 LOOK_CHANCE: Final = 0.01
 # What a message costs beside its body, at the most.
 RECORD_BYTES: Final = 250
@@ -94,7 +95,7 @@ class RecoveryLedger(RecoveryWatcher):
             self._ledger.events = []
 
     def compare(self, host: DurableHost) -> None:
-        """A running node, at the end of a tick, with its disk."""
+        """Compare a running node, at the end of a tick, with its disk."""
         node = host.node
         stored = stored_of(node)
         found = Inspection(host.disk)
@@ -141,7 +142,7 @@ class RecoveryLedger(RecoveryWatcher):
                 )
 
     def check_size(self, host: DurableHost) -> None:
-        """A node that nobody uses holds little more than what is in its queues."""
+        """An idle node's disk holds little more than what is in its queues."""
         found = Inspection(host.disk)
         needed = sum(
             len(body) + RECORD_BYTES
@@ -211,7 +212,7 @@ class RecoveryLedger(RecoveryWatcher):
         self._replay()
         self._change_count = node.state.definitions.change_count
         for watch in self._ledger.watches.values():
-            # Who publishes cannot know how long a deletion held that is lost.
+            # A publisher cannot know how long a lost deletion was in effect.
             watch.returned_ms = self._ledger.history.now()
         for name, watch in self._ledger.watches.items():
             queue = checkers.queues_of(node).get(name)
@@ -289,8 +290,8 @@ class RecoveryLedger(RecoveryWatcher):
                         watch.dead_names.add(name)
 
     def _forget_deliveries(self, watch: QueueWatch) -> None:
-        """What was delivered before it was safe, and lost, may come as new: a dead letter that dies
-        once more.
+        """A message that was delivered before it was durable, and lost, may come as new: a dead
+        letter that dies once more.
         """
         ledger = self._ledger
         queue = watch.plan.name
@@ -317,7 +318,9 @@ class RecoveryLedger(RecoveryWatcher):
                 self._violated(what)
 
     def _take_over(self, watch: QueueWatch, queue: MessageQueue) -> None:
-        """What a start itself drops, by time to live or a limit, is the new life's first deed."""
+        """Messages that a start itself drops, by time to live or a limit, count as events of the
+        new process.
+        """
         ready = queue.journal_list()
         if isinstance(ready, PagedReadyList):
             positions = set(ready.positions())
@@ -349,7 +352,7 @@ class RecoveryLedger(RecoveryWatcher):
         self._ledger.events.append((watch.plan.name, what, name, position))
 
     def _check_promises(self, node: Node) -> None:
-        """What clients were told, whatever the journal says of itself."""
+        """Check the confirms that clients got, independently of the journal."""
         for keeper in self._ledger.promise_keepers:
             for complaint in keeper.broken(node):
                 self._violated(complaint)
@@ -381,7 +384,7 @@ def definitions_of(node: Node) -> str:
 
 
 def _settled(node: Node, change: Change) -> Change:
-    """A stage that is published is not written down as such: it is gone."""
+    """A published stage is not recorded as such: it no longer exists."""
     command = change.command
     if change.vhost is None or not isinstance(command, CommitSink):
         return change

@@ -1,7 +1,7 @@
-"""Somebody who deletes queues with all that is in them, and declares them anew a little later.
+"""A program that deletes queues with their messages, and declares them again a little later.
 
-As the pages of the HTTP server do, within a tick. What is out with consumers is out of a queue that
-is no more; what is published meanwhile finds no queue.
+It acts within a tick, like the pages of the HTTP server. Unacknowledged deliveries then belong to a
+deleted queue; what is published meanwhile reaches no queue.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""A seed in, a verdict out. The only place in this room where dice are made."""
+"""Runs a seed and returns a verdict. The only place in this room that creates random numbers."""
 
 import random
 import traceback
@@ -10,9 +10,9 @@ from penstock.simulation.dice import Dice
 from penstock.simulation.scenarios import SCENARIOS
 from penstock.simulation.simulated_run import HostFactory, SimulatedRun
 
-# Long enough for half a dozen faults and for publishers to say most of what they have to say.
+# Long enough for half a dozen faults and for publishers to send most of their messages.
 SECONDS: Final = 8
-# What a person gets to read of a failed run: the lines before its end.
+# How much of a failed run is printed: the lines before its end.
 TAIL_LINES: Final = 40
 
 
@@ -45,7 +45,7 @@ def make_source(name: str) -> Callable[[], float]:
 def run_seed(
     seed: int, scenario: str, seconds: int = SECONDS, make_host: HostFactory | None = None
 ) -> Verdict:
-    """Play one run. A defect that raises is a violation like any other."""
+    """Run one seed. An exception is a violation like any other."""
     simulated = SimulatedRun(
         SCENARIOS[scenario], Dice(make_source, f"{scenario}/{seed}"), make_host
     )
@@ -68,6 +68,6 @@ def run_seed(
 
 
 def scenario_of(seed: int) -> str:
-    """Which scenario a seed plays when nobody names one: all in turn."""
+    """The default scenario of a seed: all in turn."""
     names = list(SCENARIOS)
     return names[seed % len(names)]

@@ -1,4 +1,4 @@
-"""The kinds of runs there are: which queues and bindings, how many clients, what goes wrong."""
+"""The scenarios: which queues and bindings, how many clients, which faults."""
 
 from dataclasses import replace
 from typing import Final
@@ -85,7 +85,7 @@ LITTLE: Final = StoreLimits(
     paging=PagingLimits(head_count_max=8, head_count_kept=3, head_bytes_max=4_000, page_count=4),
 )
 
-# For many definitions, which are written down anew as segments are reclaimed.
+# For many definitions, which are written again as segments are reclaimed.
 MODEST: Final = replace(LITTLE, segment_bytes_max=24_000)
 
 DURABLE: Final = Topology(

@@ -1,7 +1,7 @@
-"""One run: nodes, clients and a world that breaks, from the first connection to the last check.
+"""One run: nodes, clients and a world with faults, from the first connection to the last check.
 
-A run has four acts: trouble (for as long as it was told), healing (nothing new goes wrong; publishers
-finish and queues drain, or the run fails), farewell (all clients leave), and the reckoning.
+A run has four phases: faults (for the given time), recovery (no new faults; publishers finish and
+queues drain, or the run fails), disconnection (all clients leave), and the final checks.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from penstock.simulation.recovery_ledger import RecoveryLedger
 from penstock.wire.amqp091.limits import Limits
 
 SECOND_US: Final = 1_000_000
-# How often counters are compared during a run, and how often somebody looks whether it is done.
+# How often counters are compared during a run, and how often its end is checked.
 LOOK_US: Final = 500_000
 # The longest recovery is a cut line that nobody writes to: heartbeats end it within some seconds.
-# The rest is for the backlog; who needs more has stopped working.
+# The rest is for the backlog; a run that needs more has stopped working.
 HEAL_SECONDS_MAX: Final = 60
-# Lines that were cut are given up by the system at last, and the node must have heard of it.
+# Cut lines are finally given up by the system, and the node must have been told.
 FAREWELL_SECONDS_MAX: Final = 30
 
 HostFactory = Callable[[str, VirtualClock, Dice, History, Limits, StoragePlan | None], Host]
@@ -68,7 +68,7 @@ class SimulatedRun:
             queue.observers.append(ledger.watches[queue_name])
         if isinstance(host, DurableHost):
             self._recoveries.append((host, RecoveryLedger(ledger, host, dice.fork("looks"))))
-            # An operator waits until what is defined is safe.
+            # An operator waits until the definitions are durable.
             self.clock.run(SECOND_US)
             assert host.node.is_all_durable(), "a second is enough for the first flush"
         self._network.listen(name, host)
@@ -94,7 +94,7 @@ class SimulatedRun:
         return [violation for ledger in self._ledgers for violation in ledger.violations]
 
     def play(self, seconds: int) -> None:
-        """All four acts; stops early when something is already wrong."""
+        """Run all four phases; stops early when something is already wrong."""
         self._run(seconds, self._has_failed)
         self._faults.heal()
         for player in self._players():
@@ -112,7 +112,9 @@ class SimulatedRun:
         self._reckon()
 
     def _restart(self) -> None:
-        """Once more, with nobody there: what lies in queues that are not read must come back."""
+        """Restart once more, without clients: messages in queues without consumers must be
+        recovered.
+        """
         for host, recovery in self._recoveries:
             recovery.compare(host)
             recovery.check_size(host)
@@ -122,7 +124,9 @@ class SimulatedRun:
             recovery.compare(host)
 
     def _run(self, seconds: int, is_done: Callable[[], bool]) -> bool:
-        """Let time pass until then or until the time is over; says whether it was done."""
+        """Let time pass until a condition is true or the time is over; returns whether it was
+        true.
+        """
         for _ in range(seconds * SECOND_US // LOOK_US):
             self.clock.run(LOOK_US)
             for ledger, host in zip(self._ledgers, self._hosts, strict=True):

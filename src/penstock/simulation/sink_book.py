@@ -1,4 +1,6 @@
-"""What jobs staged and committed, and where it must be published: once, or not at all."""
+"""The record of what jobs staged and committed, and where it must be published: once, or not at
+all.
+"""
 
 from typing import Final
 
@@ -60,10 +62,10 @@ class SinkBook(PromiseKeeper):
         self.copies: dict[bytes, StagedCopy] = {}
         # What each commit that was asked for names: the attempt of every partition.
         self.asked: dict[Batch, list[dict[int, int]]] = {}
-        # By the broker's word: committed, and published too.
+        # Confirmed by the broker: committed, and published too.
         self.decided: dict[Batch, dict[int, int]] = {}
         self.published: set[Batch] = set()
-        # What was taken out of the narrow queue: safely, and as far as one can say.
+        # What was taken out of the narrow queue: durably, and as far as is known.
         self._gone: set[bytes] = set()
         self._taken: set[bytes] = set()
         self._in_doubt: set[bytes] = set()
@@ -122,7 +124,7 @@ class SinkBook(PromiseKeeper):
         return attempts.setdefault((copy.batch, copy.partition), copy.attempt) == copy.attempt
 
     def _missing(self, node: Node, arrived: dict[str, set[bytes]]) -> list[str]:
-        """What was committed is published, or still to be."""
+        """Committed messages are published, or still to be published."""
         complaints: list[str] = []
         waiting = staged_in(node)
         for copy in self.copies.values():

@@ -1,4 +1,4 @@
-"""Who empties the queue that is too small for what sinks publish to it, a few messages at a time."""
+"""Empties the queue that is too small for what sinks publish to it, a few messages at a time."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A job that writes in batches: it stages, commits, and does either again when it is not sure."""
+"""A job that writes in batches: it stages, commits, and repeats either when it is in doubt."""
 
 from functools import partial
 from typing import Final
@@ -23,7 +23,7 @@ PARTITIONS_MAX: Final = 3
 MESSAGES_MAX: Final = 6
 CHUNK_MAX: Final = 4
 BODY_BYTES_MAX: Final = 200
-# What a job does beside its work: tries a batch anew, commits once more what is committed.
+# Additional actions of a job: start a batch again, repeat a commit.
 NEW_ATTEMPT_CHANCE: Final = 0.05
 REPEAT_CHANCE: Final = 0.3
 LOOK_CHANCE: Final = 0.1
@@ -46,8 +46,8 @@ class SinkJob(Job):
         self._batch = -1
         self._attempt = -1
         self._phase = STAGING
-        # The routes of each partition's messages, what this attempt makes of them, and how many
-        # of those are staged by the broker's word.
+        # The routes of each partition's messages, what this attempt makes of them, and how many of
+        # those the broker confirmed as staged.
         self._routes: list[list[tuple[str, str]]] = []
         self._parts: list[list[StagedCopy]] = []
         self._staged: list[int] = []
@@ -101,7 +101,7 @@ class SinkJob(Job):
             self._await(vhost, now)
 
     def answer_lost(self) -> None:
-        """Ask again; or, as if another machine took over, begin the batch anew."""
+        """Ask again; or, as if another machine took over, begin the batch again."""
         self.history.sighted(f"the answer is lost while {self._phase}")
         if self.dice.chance(0.5):
             self._next_attempt()
@@ -112,7 +112,7 @@ class SinkJob(Job):
         for partition, copies in enumerate(self._parts):
             first = self._staged[partition]
             if first < len(copies):
-                # Who asks again asks for the same.
+                # A repeated request is the same.
                 self._chunk_size = self._chunk_size or self.dice.between(1, CHUNK_MAX)
                 chunk = copies[first : first + self._chunk_size]
                 self._stage_chunk(vhost, partition, first, chunk, now)

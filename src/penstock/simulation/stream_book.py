@@ -1,7 +1,7 @@
-"""What was said to streams and read from them, compared with what they hold.
+"""The record of what was published to streams and read from them, compared with what they hold.
 
-A stream takes nothing away, so everything that ever happened to it can be checked against what it
-holds now: after every start, and at the end.
+A stream keeps its messages, so everything that ever happened to it can be checked against its
+present content: after every start, and at the end.
 """
 
 from penstock.broker.entry import QueueEntry
@@ -91,7 +91,7 @@ class StreamBook(Book):
         return complaints
 
     def elsewhere(self, node: Node) -> dict[bytes, str]:
-        """What is on its way to a stream, and where."""
+        """Messages that are pending for a stream, and where they are."""
         return {}
 
     def is_ordered(self, copy: Copy) -> bool:
@@ -118,7 +118,8 @@ class StreamBook(Book):
             found[name] = (stream.name, offset)
             if self._stream_of.setdefault(copy.key, stream.name) != stream.name:
                 complaints.append(f"key {copy.key} leads to {stream.name} and to another stream")
-            # Order is promised to one channel, and to who numbers for ever.
+            # Order is guaranteed for one channel, and always for publishers that number their
+            # messages.
             key = (copy.publisher, 0 if copy.publisher in self.numbering else copy.epoch)
             if self.is_ordered(copy):
                 if copy.serial <= last.get(key, -1):
@@ -145,7 +146,7 @@ class StreamBook(Book):
         return complaints
 
     def unfinished(self, node: Node) -> list[str]:
-        """Readers that have not come to the end of their stream."""
+        """Readers that have not reached the end of their stream."""
         complaints: list[str] = []
         for readings in self._readings:
             stream = stream_of(node, readings.stream)
@@ -159,5 +160,5 @@ def stream_of(node: Node, name: str) -> Stream | None:
 
 
 def held_for(stream: Stream) -> list[QueueEntry]:
-    """What is on its way to a stream through the journal, each with the offset it will have."""
+    """Messages that are pending for a stream in the journal, each with the offset it will have."""
     return stream.journalled.waiting()

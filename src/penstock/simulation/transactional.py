@@ -33,7 +33,7 @@ class TransactionalPublisher(Publisher):
         scenario: Scenario,
     ) -> None:
         super().__init__(name, address, clock, dice, network, ledger, scenario)
-        # What the transaction holds so far, and how we asked for its end.
+        # The content of the open transaction, and the request that ends it.
         self._open: list[Copy] = []
         self._ending_ticket = 0
         self._commits = False

@@ -13,7 +13,7 @@ from penstock.simulation.network import Network
 from penstock.simulation.plans import Scenario
 from penstock.wire.amqp091 import methods_generated as m
 
-# Requeueing and rejecting are shown by others; here they would only take from the transactions.
+# Other consumers test requeueing and rejecting; here they would only reduce the transactions.
 ACTIONS: Final = (
     ("acknowledge one", 40),
     ("acknowledge all", 20),
@@ -82,7 +82,7 @@ class TransactionalConsumer(Consumer):
             for queue, name in self._open.values():
                 self.ledger.acknowledgement_committed(queue, name)
         else:
-            # They are still ours, and can be acknowledged once more.
+            # We still hold them, and can acknowledge them once more.
             self.held.update(self._open)
         self._open = {}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("penstock")` known to a session. Once is enough, more does no harm."""
+    """Register `format("penstock")` with a session. Calling it again does no harm."""
     from penstock.spark.source import PenstockDataSource
 
     spark.dataSource.register(PenstockDataSource)

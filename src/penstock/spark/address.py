@@ -1,10 +1,10 @@
-"""Where the broker's HTTP port is and how one logs in there. Travels to executors.
+"""The address of the broker's HTTP port and the login. Sent to executors.
 
     http://user:password@host:15672/vhost[,http://other-host:15672/vhost...]
 
 Secrets are kept as references and looked up where they are used, on the driver and on each
-executor, so that none stands in a plan, a checkpoint or a pickled task. A password written into
-the address itself is the exception; it is for trying things out.
+executor, so that none is part of a plan, a checkpoint or a pickled task. A password in the address
+itself is the exception; it is for trying things out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORM: Final = "Use http://HOST:15672/VHOST, the address of the broker's HTTP po
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """For https addresses. `ca_file` None trusts what the system trusts."""
+    """For https addresses. With `ca_file` None the system's certificate authorities are trusted."""
 
     ca_file: str | None = None
     certificate_file: str | None = None
@@ -47,7 +47,7 @@ class HttpAddress:
 
 @dataclass(frozen=True, slots=True)
 class BrokerAccess:
-    """One broker, or several that hold the same; tried in turn. Held by every reader and writer."""
+    """One broker, or several with the same data; tried in turn. Held by every reader and writer."""
 
     addresses: tuple[HttpAddress, ...]
     vhost: str = "/"
@@ -57,7 +57,7 @@ class BrokerAccess:
     tls: TlsFiles = TlsFiles()
     retry_seconds: float = 60.0
     first_contact_seconds: float = FIRST_CONTACT_SECONDS
-    # The driver's first question: nobody has answered yet, so the address may be wrong.
+    # The driver's first request: nothing has answered yet, so the address may be wrong.
     is_first_contact: bool = False
 
     def at_first_contact(self) -> BrokerAccess:
@@ -65,7 +65,7 @@ class BrokerAccess:
         return replace(self, retry_seconds=seconds, is_first_contact=True)
 
     def __repr__(self) -> str:
-        """Without the password, for whoever prints a plan."""
+        """Without the password, because plans are printed."""
         return f"BrokerAccess({', '.join(map(str, self.addresses))}, vhost={self.vhost!r})"
 
 
@@ -132,7 +132,7 @@ def _read_one(text: str) -> tuple[HttpAddress, str, str | None, str | None]:
 
 
 def resolve_secret(option: str, reference: str) -> str:
-    """What `env:NAME` or `file:PATH` stands for here, on this machine; else the text itself."""
+    """The value of `env:NAME` or `file:PATH` on this machine; otherwise the text itself."""
     kind, colon, name = reference.partition(":")
     if not colon or kind not in {"env", "file"}:
         return reference

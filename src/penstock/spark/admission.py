@@ -1,8 +1,8 @@
-"""How much of a backlog one micro-batch takes: at most so many messages, at most so many octets.
+"""How much of a backlog one micro-batch takes: limits on messages and on bytes.
 
 Streams share a budget by how much each has waiting. Octets are counted exactly, by positions in
 the index: a few requests of 32 octets. A micro-batch has at least one message of each stream that
-has any, however small the budget, so that it comes to an end.
+has any, however small the budget, so that the query makes progress.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def admit(
     messages_max: int | None,
     bytes_max: int | None,
 ) -> Progress:
-    """Ends that keep to the limits."""
+    """End offsets within the limits."""
     waiting: dict[str, tuple[int, int]] = {}
     for name, position in ends.items():
         first = max(begin_of(start.get(name), position), streams[name].first)
@@ -49,7 +49,9 @@ def admit(
 
 
 def _within(client: BrokerClient, stream: Stream, start: int, end: int, octets: int) -> int:
-    """The offset before which `octets` of payload lie, between the message after start and end."""
+    """The offset up to which there are `octets` of payload, between the message after start and
+    end.
+    """
     left = octets
     for segment in segments_of(client, stream, start, end):
         first = max(start, segment.first)

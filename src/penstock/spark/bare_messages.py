@@ -1,8 +1,8 @@
 """Messages of AMQP 1.0 as a consumer of AMQP 0-9-1 sees them: by the translation that serves it.
 
-The one place where the pipeline uses code of the broker's own: rows must say what a consumer would
-see, and two translations would differ one day. It knows octets and nothing of a running broker, and
-is loaded when the first such message comes: most streams hold none, and workers start often.
+This is the only place where the pipeline uses code of the broker: rows must contain what a consumer
+would see, and two translations would differ some day. It works on bytes without a running broker,
+and is imported with the first such message: most streams hold none, and workers start often.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.errors import ChannelFault
 
-# Class, weight and the size of the body, which no column tells.
+# Class, weight and the size of the body, which no column contains.
 _FIXED: Final = b"\x00\x3c" + bytes(10)
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Of an AMQP 1.0 message, as AMQP 0-9-1 carries it."""
+    """The body of an AMQP 1.0 message, as AMQP 0-9-1 carries it."""
 
     content: bytes
     # A value or a sequence, which stays encoded.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Made by the data source in Spark's planning process; travels with each task."""
+    """Made by the data source in Spark's planning process; sent with each task."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -55,15 +55,15 @@ class BatchReader(DataSourceReader):
         return plan_slices(client, extents, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes a partition of its own when there is none of ours.
+        # Spark adds a partition of its own when this returns none.
         if not isinstance(partition, StreamSlice):
             return iter(())
         return read_slice(partition, self._options)
 
 
 class FilteringBatchReader(BatchReader):
-    """Takes Spark's filters on offset, timestamp, stream, partition and routing key as bounds of
-    what is read. A class of its own, since Spark refuses a reader that takes filters when
+    """Uses Spark's filters on offset, timestamp, stream, partition and routing key as bounds of
+    what is read. A separate class, since Spark refuses a reader that takes filters when
     spark.sql.python.filterPushdown.enabled is false.
     """
 

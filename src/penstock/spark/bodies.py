@@ -1,7 +1,7 @@
 """Bodies that are AMQP 1.0 values, for queries that want the text in them.
 
-A body of AMQP 1.0 that is no data stays encoded and has the type `amqp-1.0`, for a consumer of AMQP
-0-9-1 as in a row: so a row that is published again is the same message.
+A body of AMQP 1.0 other than data stays encoded and has the type `amqp-1.0`, in a row as for a
+consumer of AMQP 0-9-1: so a row that is published again is the same message.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ENCODED_TYPE: Final = "amqp-1.0"
 
 def plain_body(body: str = "body", kind: str = "properties.type") -> Column:
     """The body of each row, without the encoding around a text or octets: an expression for
-    `select`, over the columns of these names. What is neither stays as it is.
+    `select`, over the columns of these names. Any other body stays as it is.
     """
-    # Spark would take hints on types for a wish how to call it.
+    # Without type hints, which Spark would use to choose how to call it.
     decoded = udf(lambda octets: decode_value(octets), BinaryType(), useArrow=False)  # noqa: PLW0108
     return when(col(kind) == ENCODED_TYPE, decoded(col(body))).otherwise(col(body))
 

@@ -1,4 +1,4 @@
-"""The broker's pages about streams, asked and read (docs/HTTP.md)."""
+"""Requests to the broker's pages about streams (docs/HTTP.md)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NO_SEGMENTS: Final = 2**63 - 1
 class Stream:
     """A stream as it stands at one moment; a partition of one, or by itself.
 
-    `identity` tells it from one of the same name that was deleted before. Offsets from `first` up
-    to but not including `end` can be read.
+    `identity` distinguishes it from an earlier, deleted one of the same name. Offsets from `first`
+    up to but not including `end` can be read.
     """
 
     name: str
@@ -43,14 +43,16 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What the options name. Resolved anew for every micro-batch, so that what is added is seen."""
+    """The streams that the options name. Resolved for every micro-batch, so that new ones are
+    found.
+    """
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
 
     def resolve(self, client: BrokerClient, may_be_empty: bool = False) -> dict[str, Stream]:
-        """By name, in order; raises `OptionError` when something named is not there, or a pattern
-        matches nothing though it must.
+        """By name, in order; raises `OptionError` when a named stream does not exist, or a required
+        pattern matches nothing.
         """
         found: dict[str, Stream] = {}
         if self.pattern is not None:
@@ -70,7 +72,7 @@ class Subscription:
 
 
 def segments_of(client: BrokerClient, stream: Stream, start: int, end: int) -> list[Segment]:
-    """Those that hold offsets of a range, as far as they are still there."""
+    """The segments that hold offsets of a range, as far as they still exist."""
     found: list[Segment] = []
     at: int | None = start
     while at is not None and at < end:

@@ -1,10 +1,10 @@
-"""The columns of a row, as Spark and as Arrow know them.
+"""The columns of a row, as Spark's and as Arrow's types.
 
 Spark 4.2 and later demand exactly these Arrow types: no dictionaries, views or large ones.
 
-Spark does not tell a Python source which columns a query uses, so every column that is offered is
-paid for. Offered unless asked otherwise is what the index of a stream tells, and the body; what
-stands in the head of a message (headers, properties, id) is decoded for those who ask.
+Spark does not tell a Python source which columns a query uses, so every column in the schema costs
+time. The default schema has what the index of a stream contains, and the body; the head of a
+message (headers, properties, id) is decoded only on request.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ COLUMNS: Final[dict[str, tuple[DataType, pa.DataType]]] = {
     "exchange": (StringType(), pa.string()),
     "routing_key": (StringType(), pa.string()),
     "headers": (MapType(StringType(), StringType()), _TEXTS),
-    # What the texts stand for, by the header's name (`header_values`).
+    # The types of the texts, by the header's name (`header_values`).
     "header_types": (MapType(StringType(), StringType()), _TEXTS),
     "properties": (_PROPERTIES_SPARK, PROPERTIES_ARROW),
     "body": (BinaryType(), pa.binary()),
@@ -81,7 +81,7 @@ DEFAULT_COLUMNS: Final = (
     "routing_key",
     "body",
 )
-# Nothing is ever delivered a second time from a stream.
+# A stream does not redeliver messages.
 DEFAULT_COLUMNS_OF_QUEUE: Final = (*DEFAULT_COLUMNS, "redelivered")
 ALL: Final = "*"
 _BESIDES: Final = "+"
@@ -89,7 +89,7 @@ _FORM: Final = "List column names, '*' for all, or '+' and names to add to the d
 
 
 def chosen_columns(text: str | None, is_queue: bool = False) -> tuple[str, ...]:
-    """From the option `columns`: names with commas, or `*`, or `+` and what is wanted as well."""
+    """From the option `columns`: names with commas, or `*`, or `+` and additional ones."""
     usual = DEFAULT_COLUMNS_OF_QUEUE if is_queue else DEFAULT_COLUMNS
     if text is None:
         return usual
@@ -121,7 +121,7 @@ def arrow_schema(names: Iterable[str]) -> pa.Schema:
 
 
 def columns_of(schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema that somebody gave; raises when they are not ours."""
+    """The columns of a schema that the user gave; raises when one is unknown."""
     for field in schema.fields:
         known = COLUMNS.get(field.name)
         if known is None or known[0] != field.dataType:

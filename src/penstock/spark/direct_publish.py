@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.spark.address import TlsFiles
     from penstock.spark.write_options import WriteOptions
 
-# Messages that are handed to the socket at once; the window counts in these.
+# Messages that are passed to the socket at once; the window is counted in these.
 STEP_ROWS: Final = 2_000
 # Octets of a frame beside its payload.
 _FRAME_OVERHEAD: Final = 8
@@ -103,7 +103,7 @@ def publish_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> in
 
 
 def _wait(channel: BlockingChannel) -> None:
-    """Raises with the number of messages that came back."""
+    """Raises with the number of messages that were returned."""
     try:
         channel.wait_for_confirms()
     except PublishReturned as error:

@@ -1,4 +1,4 @@
-"""What goes wrong between Spark and the broker, in words for whoever runs the query."""
+"""Errors between Spark and the broker, worded for the user who runs the query."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 
 class PipelineError(Exception):
-    """All of ours. They cross from Spark's Python processes to the driver as text."""
+    """The parent of all errors here. They pass from Spark's Python processes to the driver as
+    text.
+    """
 
 
 class OptionError(PipelineError, ValueError):
@@ -26,7 +28,7 @@ class BrokerUnreachable(PipelineError):
 
 
 class BrokerRefused(PipelineError):
-    """The broker answered, and the answer is no. `facts` are what stood in it."""
+    """The broker refused a request. `facts` are the content of its answer."""
 
     def __init__(self, status: int, what: str, facts: dict[str, Any]) -> None:
         super().__init__(status, what, facts)
@@ -41,7 +43,7 @@ class BrokerRefused(PipelineError):
 
 
 class DataLost(PipelineError):
-    """Messages that the query should have read are not there any more."""
+    """Messages that the query should have read no longer exist."""
 
 
 class StreamReplaced(DataLost):
@@ -49,4 +51,4 @@ class StreamReplaced(DataLost):
 
 
 class SegmentDamaged(PipelineError):
-    """What came from the broker is not what its index says."""
+    """Data from the broker does not match its index."""

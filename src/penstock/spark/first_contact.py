@@ -1,7 +1,7 @@
-"""The first question to a broker, asked in the driver before a job starts.
+"""The first request to a broker, sent by the driver before a job starts.
 
-A query that runs waits for a broker that is away, for as long as the option `retryTimeout` says.
-Whoever has mistyped an address should not wait: the first contact fails within seconds.
+A running query waits for an unreachable broker, for as long as the option `retryTimeout` says. A
+mistyped address should fail sooner: the first contact fails within seconds.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ _COMMITS: Final = "commits"
 
 
 class NoContact(PipelineError):
-    """Nobody answers at an AMQP address, or the login is refused."""
+    """An AMQP address does not answer, or the login is refused."""
 
 
 def check_source(options: ReadOptions) -> None:
-    """Whether the broker answers, the login is right, and what the options name is there."""
+    """Check that the broker answers, the login is accepted, and the named streams or queues
+    exist.
+    """
     client = client_for(options.access.at_first_contact())
     if options.queue is not None:
         assert options.owner is not None, "a queue is read under the name of an owner"
@@ -42,7 +44,7 @@ def check_source(options: ReadOptions) -> None:
 
 
 def check_amqp(uri: str | Address, seconds: float) -> None:
-    """Log in and out again. Raises `NoContact` within about so many seconds."""
+    """Log in and out again. Raises `NoContact` within about this many seconds."""
     try:
         address = decode_uri(uri) if isinstance(uri, str) else uri
         address = replace(address, connect_timeout_milliseconds=round(seconds * 1000))
@@ -53,7 +55,8 @@ def check_amqp(uri: str | Address, seconds: float) -> None:
 
 def has_committed(options: Mapping[str, str]) -> bool:
     """Whether a streaming query has finished a micro-batch before, by the checkpoint that the
-    options name. True when that cannot be known: the checkpoint is on another file system, say.
+    options name. True when that cannot be known, for example for a checkpoint on another file
+    system.
     """
     given = {name.lower(): value for name, value in options.items()}
     location = given.get("checkpointlocation")

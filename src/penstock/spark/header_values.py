@@ -6,7 +6,7 @@
 | binary | base64; strings that are not UTF-8 come as binary, too |
 | boolean | true, false |
 | integer | digits |
-| double | the shortest digits that give it again; NaN, Infinity, -Infinity |
+| double | the shortest digits that convert back to it; NaN, Infinity, -Infinity |
 | decimal | digits with a point |
 | timestamp | seconds since 1970 |
 | array, table | JSON, in which `{"$binary": ...}`, `{"$timestamp": ...}`, `{"$decimal": ...}`, `{"$double": "NaN"}` stand for what JSON has not, and `{"$table": ...}` for a table that looks like one of these |
@@ -69,7 +69,7 @@ def text_of(value: object) -> tuple[str, str | None]:
 
 
 def value_of(kind: str, text: str | None) -> object:
-    """The value again. Raises a `ValueError` for a text that is none of its type."""
+    """The value of a text. Raises a `ValueError` for a text that is not valid for its type."""
     if text is None or kind == VOID:
         return None
     try:
@@ -140,7 +140,7 @@ def _double(value: float) -> str:
 
 
 def _octets_of(text: str) -> bytes | None:
-    """Of a text that was no UTF-8: its octets came as lone surrogates."""
+    """The bytes of a text that was not UTF-8: they came as lone surrogates."""
     if text.isascii():
         return None
     try:

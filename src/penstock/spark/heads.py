@@ -1,4 +1,4 @@
-"""What stands in the head of a message: headers and properties. Either dialect's.
+"""The head of a message of either dialect: headers and properties.
 
 A head as the broker stores it is the payload of an AMQP 0-9-1 content header, which begins with
 the class number 00 3C, or the sections of an AMQP 1.0 message that come before its body. The latter
@@ -22,10 +22,10 @@ from penstock.wire.amqp091.content import decode_properties
 if TYPE_CHECKING:
     from penstock.spark.bare_messages import Body
 
-# What precedes the property flags; what follows is the same for messages that differ only in size.
+# The part before the property flags; the rest is the same for messages that differ only in size.
 _FIXED: Final = CONTENT_HEADER_START + bytes(CONTENT_HEADER_FIXED_SIZE - len(CONTENT_HEADER_START))
 _MICROSECONDS: Final = 1_000_000
-# Where a timestamp of Spark ends, year 9999; a publisher may write anything.
+# The largest timestamp of Spark, year 9999; a publisher may write anything.
 _SECONDS_MAX: Final = 253_402_300_799
 
 
@@ -50,7 +50,8 @@ class Head:
         return None if self.properties is None else self.properties["message_id"]
 
 
-# A head that cannot be read. Brokers do not store such; a row with nulls is better than no rows.
+# For a head that cannot be read. Brokers do not store such heads; a row with nulls is better than
+# no rows.
 UNREADABLE: Final = Head(None, None, None)
 
 
@@ -98,7 +99,7 @@ def _decode_091(octets: bytes) -> Head:
 
 
 def clean(text: str) -> str:
-    """Octets that are no UTF-8 came as lone surrogates, which Arrow does not take."""
+    """Bytes that are not UTF-8 came as lone surrogates, which Arrow does not accept."""
     if text.isascii():
         return text
     return text.encode(errors="surrogateescape").decode(errors="replace")
@@ -109,7 +110,7 @@ def _clean(text: str | None) -> str | None:
 
 
 def _seconds(seconds: int | None) -> int | None:
-    """In microseconds, as Arrow has it; None for what is no date."""
+    """In microseconds, as Arrow has it; None for a value that is not a valid date."""
     if seconds is None or not 0 <= seconds <= _SECONDS_MAX:
         return None
     return seconds * _MICROSECONDS

@@ -1,11 +1,11 @@
 """A small HTTP client for the broker's pages: keep-alive, ranges, retries, several addresses.
 
-Everything it asks for is idempotent by the broker's own rules (leases and staged rows have names),
-so whatever breaks is asked again, at the next address, until `retry_seconds` are over: a broker
-that restarts is waited for, and a query does not notice. A refusal is never repeated.
+Every request is idempotent by the broker's own rules (leases and staged rows have names), so a
+failed one is repeated, at the next address, until `retry_seconds` are over: the client waits for a
+broker that restarts, and a query does not notice. A refused request is never repeated.
 
-A client belongs to one thread. `client_for` gives the one of this thread; Spark's Python workers
-live on between tasks and find their connection open.
+A client belongs to one thread. `client_for` returns the one of this thread; Spark's Python workers
+are reused between tasks and find their connection open.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ log = logging.getLogger(__name__)
 
 # A broker that runs accepts at once; one whose machine is gone never does.
 CONNECT_SECONDS: Final = 5.0
-# Between two octets of an answer. A commit waits for a disk, which may be slow, never this slow.
+# The longest wait for more of an answer. A commit waits for a disk, which is never this slow.
 ANSWER_SECONDS: Final = 60.0
-# The same for the first question of all, which needs no disk: what is silent is not a broker.
+# The same for the very first request, which needs no disk: a silent peer is not a broker.
 FIRST_ANSWER_SECONDS: Final = 5.0
 # Waits after all addresses have failed: doubling up to the ceiling, short beside a restart.
 FIRST_WAIT_SECONDS: Final = 0.05
 WAIT_SECONDS_MAX: Final = 2.0
-# What says "ask again": the broker is starting, stopping or at its limit of requests.
-# Whoever is waited for longer than this is told of in the log, once for each question.
+# Statuses to retry: the broker is starting, stopping or at its limit of requests.
+# A longer wait than this is logged, once for each request.
 QUIET_SECONDS: Final = 3.0
-# How an AMQP port greets whoever does not speak AMQP.
+# The answer of an AMQP port to other protocols.
 _AMQP_GREETING: Final = "AMQP"
 _TEMPORARY: Final = frozenset({429, 502, 503, 504})
 _JSON: Final = "application/json"
-# It says nothing to whom it does not trust.
+# It sends nothing to a client that it does not trust.
 _CLOSED_BY_TLS: Final = (
     " If the broker requires client certificates, it closes connections without a trusted one: "
     "set the options 'tlsCertFile' and 'tlsKeyFile'."
@@ -60,7 +60,7 @@ class Answer:
 
 
 class TryAgain(Exception):
-    """This attempt failed in a way that another one may not. Never leaves this module."""
+    """This attempt failed, but another one may succeed. Never leaves this module."""
 
 
 class BrokerClient:
@@ -80,7 +80,7 @@ class BrokerClient:
         self._tls: ssl.SSLContext | None = None
 
     def path(self, *parts: str | int, **query: object) -> str:
-        """Of a page under /api; each part is quoted on its own."""
+        """The path of a page under /api; each part is quoted on its own."""
         path = "/api/" + "/".join(quote(str(part), safe="") for part in parts)
         return f"{path}?{urlencode(query)}" if query else path
 
@@ -106,14 +106,14 @@ class BrokerClient:
         return answer
 
     def read_range(self, path: str, start: int, size: int, etag: str) -> bytearray:
-        """Octets of a file that must still be the one that `etag` names."""
+        """Bytes of a file that must still match `etag`."""
         octets = bytearray(size)
         with self.open_range(path, start, size, etag) as reading:
             reading.fill(memoryview(octets))
         return octets
 
     def open_range(self, path: str, start: int, size: int, etag: str) -> RangeReading:
-        """The same piece by piece; nothing else can be asked for before it is closed."""
+        """The same piece by piece; no other request can be sent before it is closed."""
         return RangeReading(self, path, start, start + size, etag)
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class BrokerClient:
         self._is_kept = False
 
     def persist(self, path: str, attempt: Any) -> Any:
-        """Try until the time for it is over. Raises `BrokerRefused` or `BrokerUnreachable`."""
+        """Retry until the time for it is over. Raises `BrokerRefused` or `BrokerUnreachable`."""
         deadline = time.monotonic() + self.access.retry_seconds
         wait = FIRST_WAIT_SECONDS
         failures = 0
@@ -135,7 +135,7 @@ class BrokerClient:
                 was_kept = self._is_kept
                 self.close()
                 if was_kept and not isinstance(error, TryAgain):
-                    # The broker has closed an idle connection: that says nothing about it.
+                    # The broker has closed an idle connection: that is not an error.
                     continue
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise _distrusted(self._address(), error) from None
@@ -163,7 +163,7 @@ class BrokerClient:
         return Answer(response.status, octets)
 
     def asked_for_range(self, path: str, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """The answer, of which nothing was read yet; one attempt."""
+        """The answer, with its body unread; one attempt."""
         response = self._response("GET", path, None, headers)
         if response.status != http.client.PARTIAL_CONTENT:
             _check(response.status, f"GET {path}", response.read())
@@ -220,7 +220,7 @@ class BrokerClient:
 
     def _unreachable(self, path: str, error: Exception) -> BrokerUnreachable:
         option = "firstContactTimeout" if self.access.is_first_contact else "retryTimeout"
-        # Also what comes while a broker is not quite gone; hence no more than a hint.
+        # This also happens while a broker is stopping; hence it is only a hint.
         closed = self._tls is not None and isinstance(
             error, ConnectionResetError | BrokenPipeError | ssl.SSLEOFError
         )
@@ -232,8 +232,9 @@ class BrokerClient:
 
 
 class RangeReading:
-    """A range of a file on its way here. Who reads it piece by piece works on what has just come,
-    while the rest waits. Held by who asked for it; goes on where it was when the broker did not.
+    """A range of a file that is being received. The caller reads it piece by piece and processes
+    each piece while the rest waits. Held by the caller; after a failure of the broker it continues
+    where it was.
     """
 
     def __init__(self, client: BrokerClient, path: str, start: int, end: int, etag: str) -> None:
@@ -245,7 +246,7 @@ class RangeReading:
         self._response: http.client.HTTPResponse | None = None
 
     def fill(self, octets: memoryview) -> None:
-        """With the next ones. Raises `BrokerRefused` or `BrokerUnreachable`."""
+        """Fill a buffer with the next bytes. Raises `BrokerRefused` or `BrokerUnreachable`."""
         assert self._next + len(octets) <= self._end
         self._client.persist(self._path, lambda: self._fill_once(octets))
         self._next += len(octets)
@@ -272,7 +273,7 @@ class RangeReading:
 
     def __exit__(self, *_: object) -> None:
         if self._response is not None:
-            # The rest is not wanted any more, and the connection would be full of it.
+            # The rest is not needed any more, and would block the connection.
             self._response = None
             self._client.close()
 

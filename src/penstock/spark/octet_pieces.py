@@ -1,8 +1,8 @@
-"""Octets of many rows, put together column by column without a loop over rows.
+"""Bytes of many rows, joined column by column without a loop over rows.
 
-A piece is what every row has in one place: the same octets (`bytes`), octets of one width (a numpy
-matrix with a row each) or octets of any size (an Arrow array). Pieces of one width are joined by
-copying columns of a matrix; only where sizes differ does Arrow join.
+A piece is the part that every row has in one place: the same octets (`bytes`), octets of one width
+(a numpy matrix with a row each) or octets of any size (an Arrow array). Pieces of one width are
+joined by copying columns of a matrix; only where sizes differ does Arrow join.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Piece = Any
 
 
 def join(count: int, *pieces: Piece) -> Piece:
-    """The pieces of each of `count` rows, one behind the other: a matrix or an Arrow array."""
+    """The pieces of each of `count` rows, one after the other: a matrix or an Arrow array."""
     runs: list[list[Any]] = [[]]
     varying: list[pa.Array] = []
     for piece in pieces:

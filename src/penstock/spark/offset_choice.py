@@ -1,4 +1,4 @@
-"""Where reading begins or ends, as an option says it, and what that is in each stream.
+"""Where reading begins or ends, as an option gives it, and the offset in each stream.
 
 earliest | latest | next | last | 4711 | 15m | interval:7D
 {"orders-0": 4711, "orders-1": "earliest"}      each stream of several, by its name
@@ -62,7 +62,7 @@ class OffsetChoice:
     each: tuple[tuple[str, OffsetChoice], ...] = ()
 
     def in_stream(self, client: BrokerClient, stream: Stream, fail_on_loss: bool) -> int:
-        """The offset; raises `OptionError` when the stream does not reach there."""
+        """The offset; raises `OptionError` when it is outside the stream."""
         if self.each:
             choice = dict(self.each).get(stream.name)
             if choice is None:

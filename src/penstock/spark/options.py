@@ -17,7 +17,7 @@ from penstock.spark.row_filter import RowFilter, read_filter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# How the broker is reached; writers have them too.
+# Options for the connection to the broker; writers have them too.
 ACCESS_OPTIONS: Final = (
     "uri",
     "user",
@@ -68,7 +68,7 @@ _DURATION_SECONDS: Final = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a reader is told. Travels to executors."""
+    """The settings of a reader. Sent to executors."""
 
     access: BrokerAccess
     columns: tuple[str, ...]
@@ -90,7 +90,7 @@ class ReadOptions:
     pushes_filters: bool = False
 
     def for_batch(self) -> ReadOptions:
-        """Raises `OptionError` for what makes no sense in a batch."""
+        """Raises `OptionError` for options that make no sense in a batch."""
         if self.queue is not None:
             raise OptionError(
                 "queue",
@@ -112,7 +112,7 @@ class ReadOptions:
         return self
 
     def for_streaming(self) -> ReadOptions:
-        """Raises `OptionError` for what makes no sense in a stream."""
+        """Raises `OptionError` for options that make no sense in a stream."""
         if self.ending is not None:
             raise OptionError(
                 self.ending.option,
@@ -135,7 +135,7 @@ class ReadOptions:
 
 
 class UserOptions:
-    """Options as somebody gave them; names are compared without regard to case, as Spark does."""
+    """Options as the user gave them; names are compared without regard to case, as Spark does."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
@@ -201,7 +201,7 @@ class UserOptions:
         return float(form.group(1)) * _DURATION_SECONDS[form.group(2)]
 
     def exclude(self, one: str, others: Iterable[str], why: str) -> None:
-        """The option `one` is there; none of the others may be."""
+        """If the option `one` is set, none of the others may be."""
         for other in others:
             if other.lower() in self._values:
                 raise OptionError(
@@ -233,7 +233,7 @@ def access_of(given: UserOptions) -> BrokerAccess:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Raises `OptionError`; asks nobody."""
+    """Raises `OptionError`; does not contact the broker."""
     given = UserOptions(options)
     if given.truth("asyncProgressTrackingEnabled", False):
         raise OptionError(

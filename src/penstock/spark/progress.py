@@ -1,10 +1,10 @@
-"""How far a query has come in each stream: the offset that Spark keeps in its checkpoint.
+"""The progress of a query in each stream: the offset that Spark keeps in its checkpoint.
 
     {"streams": {"orders-0": {"id": "...", "begin": 0, "next": 4711}}}
 
 `id` is the stream's identity, so that one which was deleted and declared again is noticed. `begin`
-is where the query took the stream up: a stream that is in the end of a micro-batch and not in its
-start is read from there, in a replay as in the first attempt.
+is where the query started to read the stream: a stream that is in the end of a micro-batch and not
+in its start is read from there, in a replay as in the first attempt.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def ends_of(streams: dict[str, Stream], start: Progress | None, fails: bool) -> 
 def extents_between(
     streams: dict[str, Stream], start: Progress, end: Progress, fails: bool
 ) -> list[Extent]:
-    """What a micro-batch reads, first time or again. Raises `DataLost`, or skips what is gone."""
+    """What a micro-batch reads, the first time or again. Raises `DataLost`, or skips missing
+    messages.
+    """
     _check_end(start, end, fails)
     extents: list[Extent] = []
     for name, position in end.items():
@@ -159,7 +161,7 @@ def _replaced(name: str) -> StreamReplaced:
 
 
 def lose(loss: DataLost, fails: bool) -> None:
-    """Raise it, or only say it."""
+    """Raise it, or only log it."""
     if fails:
         raise loss
     log.warning("%s; going on, since failOnDataLoss is false", loss)

@@ -1,6 +1,6 @@
 """Spark's own filters as bounds of what a batch reads. Bounds may be wide, never narrow.
 
-Spark 4.0 has neither filters nor anybody who would push them, so their classes are looked up late.
+Spark 4.0 has no filter pushdown, so the classes of filters are looked up late.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.http_client import BrokerClient
 
-# Times are kept in milliseconds; so much is left around a bound for what that rounds.
+# Times are kept in milliseconds; this much is added around a bound because of rounding.
 _ROUNDING_MS: Final = 1
 
 
@@ -57,7 +57,7 @@ class Bounds:
 
 
 def bounds_of(filters: list[Filter]) -> Bounds:
-    """All filters hold together, so each one that is understood narrows the bounds."""
+    """All filters must hold, so each supported one narrows the bounds."""
     bounds = Bounds()
     for given in filters:
         attribute: tuple[str, ...] = getattr(given, "attribute", ())
@@ -96,7 +96,7 @@ def _bound_offset(bounds: Bounds, given: Filter, value: Any) -> None:
 
 
 def _bound_time(bounds: Bounds, given: Filter, value: Any) -> None:
-    # A time without a zone could be anywhere.
+    # A time without a time zone is ambiguous.
     if not isinstance(value, datetime) or value.tzinfo is None:
         return
     milliseconds = int(value.timestamp() * 1000)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
 
     class AvailableNow:
-        """Spark's mixin where there is one."""
+        """Spark's mixin, if there is one."""
 
 else:
     try:
@@ -17,11 +17,11 @@ else:
     except ImportError:
 
         class AvailableNow:
-            """Without it, AvailableNow reads all there is in one micro-batch."""
+            """Without it, AvailableNow reads all present messages in one micro-batch."""
 
 
 def default_limit(messages_max: int | None, bytes_max: int | None) -> Any:
-    """Spark hands it back to `latestOffset`, unless the trigger says that all is to be read."""
+    """Spark passes it to `latestOffset`, unless the trigger reads everything."""
     from pyspark.sql.streaming import datasource
 
     if messages_max is not None:

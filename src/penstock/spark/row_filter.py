@@ -5,7 +5,7 @@
     key: orders.#; header: kind=new  both
 
 Bulk reads carry whole ranges of a segment, so the filter works where they are decoded, on the
-executor, before bodies are copied: it spares Spark the rows, not the network the octets.
+executor, before bodies are copied: it reduces the rows for Spark, not the bytes on the network.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FORM: Final = "Use 'key: PATTERN', 'header: NAME = VALUE', or several with ';' 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter(RowChoice):
-    """All must hold. Pickled with a reader."""
+    """All conditions must hold. Pickled with a reader."""
 
     key_expressions: tuple[str, ...]
     headers: tuple[tuple[str, str], ...]
@@ -74,7 +74,7 @@ def topic_expression(pattern: str) -> str:
 
 
 def _dotted(keys: pa.Array) -> pa.Array:
-    # A key without any octets has no words at all.
+    # An empty key has no words at all.
     return pc.if_else(pc.equal(keys, ""), keys, pc.binary_join_element_wise(".", keys, ""))
 
 

@@ -1,6 +1,6 @@
 """Rows of Arrow as messages: joined column by column in Arrow and numpy, never row by row.
 
-Two forms come out: rows as a sink takes them (docs/HTTP.md), and frames of AMQP 0-9-1 for
+There are two results: rows as a sink accepts them (docs/HTTP.md), and frames of AMQP 0-9-1 for
 publishing directly. Both need the same three pieces of each message: its address (exchange and
 routing key as short strings), its content header and its body.
 """
@@ -230,7 +230,7 @@ def _property(name: str, array: pa.Array, types: pa.MapArray | None) -> tuple[in
 
 
 def _tables(array: pa.MapArray, types: pa.MapArray | None) -> Piece:
-    """Field tables of text values; a null value is AMQP's void. The entries of a row lie together,
+    """Field tables of text values; a null value is AMQP's void. The entries of a row are adjacent,
     so that joining entries joins tables.
     """
     bounds = array.offsets.to_numpy()

@@ -2,12 +2,12 @@
 
 An entry of the index has a fixed width (`formats/stream_index.py` draws it), so numpy reads a
 whole range of it as columns and computes from them where exchange, routing key, head and body of
-each message lie. Arrow then copies them out of the log. Leased rows have the same form.
+each message are. Arrow then copies them out of the log. Leased rows have the same form.
 
-What is checked: that each payload lies in the log and behind its predecessor, and that the lengths
-in the log agree with those of the index in their lowest octet. That notices a wrong range or a
-shifted index, not a flipped bit in a body: TCP has a checksum and the broker has checked its own
-files. `verify` checks the CRC of each message as well, one call per message.
+The checks: each payload is inside the log and after its predecessor, and the lengths in the log
+agree with those of the index in their lowest octet. That detects a wrong range or a shifted index,
+not a flipped bit in a body: TCP has a checksum and the broker has checked its own files. `verify`
+checks the CRC of each message as well, one call per message.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BATCH_BYTES: Final = 8 * 1024 * 1024
 _INLINE_MAX: Final = 12
 # Up to this length octets of equal length are copied by numpy, more quickly than by views.
 _WINDOW_MAX: Final = 256
-# Octets that must be readable behind the log, so that a window at its end does not leave it.
+# Bytes that must be readable after the log, so that a window at its end stays inside the buffer.
 SPARE_BYTES: Final = _WINDOW_MAX
 # The first octets of a head of AMQP 0-9-1, as one number.
 _CLASS: Final = np.dtype(">u2")
@@ -76,7 +76,7 @@ def read_index(octets: Octets) -> Column:
 
 
 def cuts(index: Column) -> Column:
-    """Positions in the log where it may be cut behind each payload: where the next one begins."""
+    """Positions in the log where it may be cut after each payload: where the next one begins."""
     positions = index["position"]
     found: Column = np.empty(len(index), np.int64)
     found[:-1] = positions[1:]
@@ -92,8 +92,8 @@ def log_end(index: Column) -> int:
 
 
 class Places:
-    """Where the parts of some messages lie in a log, from the log's first octet, and how long they
-    are. All are of one type: numpy is slow where types are mixed.
+    """Where the parts of some messages are in a log, from its first octet, and how long they are.
+    All arrays are of one type: numpy is slow where types are mixed.
     """
 
     def __init__(self, index: Column, log_position: int) -> None:
@@ -207,7 +207,7 @@ class RowDecoder:
 
 
 class Rows:
-    """The rows of one batch; makes columns of them. Heads are decoded once, for all who ask."""
+    """The rows of one batch; makes columns of them. Heads are decoded once, for all columns."""
 
     def __init__(
         self,
@@ -317,7 +317,9 @@ class Rows:
         return self._distinct
 
     def _heads_and_bodies(self, found: list[bytes], rows: list[int]) -> tuple[list[Head], pa.Array]:
-        """Where bodies have a say: what they are is told by a property, and they may have a footer."""
+        """For heads that depend on the body: a property gives its type, and it may have a
+        footer.
+        """
         heads: list[Head] = []
         places: dict[tuple[int, bool, bytes], int] = {}
         indices: list[int] = []
@@ -444,7 +446,7 @@ def _text(octets: pa.Array) -> pa.Array:
     try:
         return octets.cast(pa.string())
     except pa.ArrowInvalid:
-        # Names that are no UTF-8 are rare; they are shown with the replacement character.
+        # Names that are not UTF-8 are rare; they are shown with the replacement character.
         return pa.array([name.decode(errors="replace") for name in octets.to_pylist()], pa.string())
 
 

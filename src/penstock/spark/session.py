@@ -17,7 +17,7 @@ LOOPBACK: Final = "127.0.0.1"
 DRIVER_MEMORY: Final = "1g"
 # Arrow's Java checks the bounds of every single value it reads, and asks once more whether it is null
 # after Spark has asked: a sixth of the time of a read. What it reads was written by Arrow in the
-# worker process beside it (docs/adr/0016). As defaults, they stand before options of somebody else.
+# worker process beside it (docs/adr/0016). As defaults, they come before the user's own options.
 ARROW_UNCHECKED: Final = (
     "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 )
@@ -45,7 +45,7 @@ def spark_session(
 ) -> SparkSession:
     """The session of this process. `settings` are Spark's, with `__` for each dot."""
     os.environ["JAVA_HOME"] = str(java_home())
-    # Else workers run whatever `python3` is, without our packages.
+    # Otherwise workers run the `python3` on the path, without our packages.
     os.environ["PYSPARK_PYTHON"] = worker_python(master)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if master.startswith("local"):

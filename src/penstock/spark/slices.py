@@ -115,7 +115,7 @@ def _pieces(segments: list[Segment], start: int, end: int) -> tuple[Piece, ...]:
         if segment.end > start and segment.first < end
     ]
     if not pieces:
-        # Retention was quicker than the plan; reading finds that out and says it.
+        # Retention has removed it before the plan was made; reading detects and reports that.
         return (Piece(start, start, end),)
     if pieces[0].start > start:
         pieces.insert(0, Piece(start, start, pieces[0].start))
@@ -156,7 +156,7 @@ def _read_piece(
 
 
 class Reading(Protocol):
-    """Octets in a row, as a range gives them."""
+    """Consecutive bytes, as a range returns them."""
 
     def fill(self, octets: memoryview) -> None: ...
 
@@ -184,7 +184,9 @@ _buffers = threading.local()
 
 
 def _buffer(size: int) -> bytearray:
-    """This thread's, at least so large. Batches copy out of it, so the next one may have it."""
+    """This thread's buffer, of at least this size. Batches copy out of it, so the next one may
+    reuse it.
+    """
     buffer: bytearray | None = getattr(_buffers, "log", None)
     if buffer is None or len(buffer) < size:
         buffer = _buffers.log = bytearray(size)
@@ -203,7 +205,9 @@ def log_extents(index: Column) -> Iterator[tuple[int, int]]:
 
 
 def _loss_of(refusal: BrokerRefused, wanted: StreamSlice, piece: Piece) -> DataLost:
-    """What a refusal means for the rows of a piece; raises the refusal itself if nothing."""
+    """The data loss that a refusal means for the rows of a piece; raises the refusal itself
+    otherwise.
+    """
     if refusal.status == 412:
         return StreamReplaced(f"stream '{wanted.stream}' was deleted and declared again")
     if refusal.status == 410:

@@ -1,8 +1,8 @@
 """The data source `penstock`, as Spark sees it: options in, readers and writers out.
 
 Spark makes one of these in a Python process of its own whenever it plans something, so nothing is
-kept here. What is wrong with the options is said here or in the readers' first calls: in the
-driver, before a job starts.
+kept here. Errors in the options are raised here or in the readers' first calls: in the driver,
+before a job starts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class PenstockDataSource(DataSource):
         from penstock.spark.first_contact import check_source
 
         options = self._read_options()
-        # Says at once when the broker, the login or a stream is not there.
+        # Fails at once when the broker cannot be reached, the login is refused or a stream is
+        # missing.
         check_source(options)
         return spark_schema(options.columns)
 
@@ -77,7 +78,7 @@ class PenstockDataSource(DataSource):
         from penstock.spark.first_contact import has_committed
         from penstock.spark.stream_writer import DirectStreamWriter, StreamWriter
 
-        # Called for every micro-batch: one that is not the first waits for a broker that restarts.
+        # Called for every micro-batch: all but the first wait for a broker that restarts.
         is_first_contact = not has_committed(dict(self.options))
         options = self._write_options(schema, overwrite, is_first_contact)
         return StreamWriter(options) if options.deduplicate else DirectStreamWriter(options)
@@ -102,7 +103,7 @@ class PenstockDataSource(DataSource):
         return options
 
     def _read_options(self, schema: StructType | None = None) -> ReadOptions:
-        """A schema that somebody gave stands above the option `columns`."""
+        """A schema given by the user takes precedence over the option `columns`."""
         from penstock.spark.columns import columns_of
         from penstock.spark.options import read_options
 

@@ -1,7 +1,7 @@
-"""A batch of rows by way of a sink: tasks stage, the driver commits, the broker publishes once.
+"""A batch of rows through a sink: tasks stage, the driver commits, the broker publishes once.
 
-An attempt has a number of its own, drawn when a task begins: Spark counts attempts anew when a
-driver starts again, and rows of another order must not be mixed with those of a dead task.
+An attempt has a random number, drawn when a task begins: Spark counts attempts from zero when a
+driver is restarted, and rows in another order must not be mixed with those of a dead task.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ATTEMPT_BITS: Final = 62
 
 @dataclass(frozen=True)
 class StagedPartition(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     sink: str
     partition: int
@@ -50,7 +50,7 @@ class StagedPartition(WriterCommitMessage):
 
 
 def check_target(options: WriteOptions, is_first_contact: bool) -> None:
-    """In the driver, before a job starts: is the broker there, may we, is the exchange there?"""
+    """In the driver, before a job starts: check the broker, the permission and the exchange."""
     access = options.access.at_first_contact() if is_first_contact else options.access
     client = client_for(access)
     query = {} if options.exchange is None else {"exchange": options.exchange}
@@ -69,7 +69,7 @@ def stage_rows(
     *,
     temporary: bool = False,
 ) -> StagedPartition:
-    """On an executor. Returns when the broker has everything safe."""
+    """On an executor. Returns when everything is durable in the broker."""
     settle_worker()
     task = TaskContext.get()
     partition = 0 if task is None else task.partitionId()
@@ -90,7 +90,7 @@ def stage_rows(
 
 class Stager:
     """Sends the rows of one task, one request at a time, while the next one is being made. Held by
-    the task. The client is the task's thread's; only the sender uses it meanwhile.
+    the task. The client belongs to the task's thread; only the sender uses it meanwhile.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 """Streams as a streaming source: exactly once, whatever is killed, by offsets in the checkpoint.
 
-Spark asks, in its driver: how far is it (`latestOffset`), which tasks are that (`partitions`);
-then tasks `read`. A plan is a function of two offsets and of streams that only grow at their end,
-so a plan that is made again after a crash gives the same rows.
+Spark calls in its driver `latestOffset` for the end and `partitions` for the tasks; then tasks
+`read`. A plan is a function of two offsets and of streams that only grow at their end, so a plan
+that is made again after a crash gives the same rows.
 
-An object of this class lives in Spark's planning process; a copy of it travels with each task.
+An object of this class stays in Spark's planning process; a copy of it is sent with each task.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """Spark 4.0 and 4.1 give neither argument and take all there is."""
+        """Spark 4.0 and 4.1 pass neither argument and read all present messages."""
         client = self._client()
         options = self._options
         begun = None if start is None else read_progress(start)
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
             try:
                 move_cursor(client, name, cursor, position.next)
             except PipelineError as error:
-                # A cursor shows people how far the query is; the checkpoint is what counts.
+                # A cursor shows the progress of the query to people; only the checkpoint counts.
                 log.warning("cursor '%s' of stream '%s' was not moved: %s", cursor, name, error)
             else:
                 self._cursors[name] = position.next

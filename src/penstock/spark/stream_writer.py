@@ -1,9 +1,9 @@
 """The streaming sink: each micro-batch is published once, whatever is killed and started again.
 
 Spark tries a micro-batch again under the same number until its commit log has it. The broker drops
-the second commit of a number, so the pair of sink and number makes it once. Which sink: the one
-that the option names, or else one of the query's identity, which Spark keeps in the checkpoint. So
-a query with a new checkpoint, whose numbers begin anew, has a new sink.
+the second commit of a number, so each pair of sink and number is published once. The sink is the
+one that the option names, or one named after the query's id, which Spark keeps in the checkpoint.
+So a query with a new checkpoint, whose numbers begin anew, has a new sink.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUERY_PROPERTY: Final = "sql.streaming.queryId"
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Made in the driver when the query starts; a copy travels with each task."""
+    """Made in the driver when the query starts; a copy is sent with each task."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -44,7 +44,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         commit_rows(self._options, batchId, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing: the micro-batch will be tried again, and its commit drops other attempts."""
+        """Does nothing: the micro-batch will be tried again, and its commit drops other
+        attempts.
+        """
 
 
 class DirectStreamWriter(DataSourceStreamArrowWriter):

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark has loaded is looked at once, not after every task.
+"""Keeps the garbage collector from scanning a Spark worker's loaded modules after every task.
 
 Spark's workers run the garbage collector after each task. It then walks over every object of every
 module that was imported, some hundred thousand of them: up to a quarter of the time that a task
@@ -16,8 +16,8 @@ _task_count = 0
 
 
 def settle_worker() -> None:
-    """What lives by now lives as long as this worker; the collector need not look at it again.
-    Called by every task, done by the first ones.
+    """Objects that exist now live as long as this worker; the collector need not scan them again.
+    Called by every task, effective in the first ones.
     """
     global _task_count
     if _task_count < SETTLING_TASKS:

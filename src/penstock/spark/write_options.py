@@ -38,15 +38,15 @@ WRITE_OPTIONS: Final = (
     "sink",
     "amqpUri",
 )
-# Spark hands its own to us too.
+# Spark passes its own options as well.
 _SPARKS_OPTIONS: Final = ("checkpointLocation", "queryName")
-# As people call the exchange without a name.
+# The usual name of the exchange with the empty name.
 DEFAULT_EXCHANGE: Final = "amq.default"
-# What becomes of a batch that a queue which refuses publishes has no room for.
+# What happens to a batch for which a queue with reject-publish has no room.
 WHEN_FULL: Final = ("fail", "wait")
-# Messages on their way at once: with sinks those of one request, directly those unconfirmed.
+# Messages in flight: with sinks those of one request, directly those unconfirmed.
 WINDOW: Final = 20_000
-# Rows of the source that mean nothing to whoever publishes.
+# Columns of the source that are ignored when publishing.
 _OF_READERS: Final = frozenset({"stream", "partition", "offset", "id", "redelivered"})
 # The broker takes it from the login, and refuses another.
 _LOGIN_PROPERTY: Final = "user_id"
@@ -54,7 +54,7 @@ _LOGIN_PROPERTY: Final = "user_id"
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a writer is told. Travels to executors."""
+    """The settings of a writer. Sent to executors."""
 
     access: BrokerAccess
     # None: the column says it.
@@ -70,7 +70,7 @@ class WriteOptions:
 
 
 def write_options(options: Mapping[str, str], schema: StructType) -> WriteOptions:
-    """Raises `OptionError`; asks nobody."""
+    """Raises `OptionError`; does not contact the broker."""
     # These two may be empty: the default exchange, and a key that nothing looks at.
     exchange = _constant(options, "exchange")
     routing_key = _constant(options, "routingKey")

@@ -1,7 +1,7 @@
 """Writing a DataFrame: all rows are published when the job succeeds, none when it fails.
 
-Each job has a sink of its own, forgotten when it is done with. Should the driver die before that,
-the broker forgets it in a day.
+Each job has a sink of its own, which is deleted afterwards. Should the driver die before that, the
+broker deletes it within a day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME_OCTETS: Final = 12
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Made in the driver; a copy travels with each task."""
+    """Made in the driver; a copy is sent with each task."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options

@@ -1,1 +1,1 @@
-"""Batches of octets in segment files that survive a power loss. Knows no message."""
+"""Batches of bytes in segment files that survive a power loss. Knows nothing of messages."""

@@ -4,10 +4,11 @@
 
 Invariants
 - the checksum covers all that follows it and begins with the store's own number, so that a copy of
-  some journal inside a payload is not taken for a batch of this one;
+  another journal inside a payload is not taken for a batch of this one;
 - `position` is the journal position of the batch, and grows in a file as the offset does: a batch
   is valid only where it was written;
-- `durable` is a journal position that was safe when the batch was written, never above `position`.
+- `durable` is a journal position that was durable when the batch was written, never above
+  `position`.
 """
 
 from struct import Struct
@@ -17,7 +18,7 @@ from zlib import crc32
 from penstock.storage.long_payload import LongPayload, combined
 from penstock.world.disk import AppendFile
 
-# No octet of it is zero and the first is not text, so that it is rare in what people send.
+# No octet of it is zero and the first is not text, so that it is rare in messages.
 BATCH_MAGIC: Final = b"\xf5pNb"
 BATCH_HEADER_BYTES: Final = 28
 # The length has four octets.
@@ -36,7 +37,7 @@ def batch_header(payload: bytes, position: int, durable: int, seed: int) -> byte
 
 
 def long_batch_header(payload: LongPayload, position: int, durable: int, seed: int) -> bytes:
-    """The same octets, from the checksum that the payload has already."""
+    """The same bytes, computed from the payload's known checksum."""
     covered = _COVERED.pack(payload.size, position, durable)
     checksum = combined(crc32(covered, seed), payload.checksum, payload.size)
     return BATCH_MAGIC + checksum.to_bytes(4, "big") + covered
@@ -48,15 +49,15 @@ def payload_size(header: bytes) -> int:
 
 
 class BatchReader:
-    """Walks over the batches of one segment and stops at the first that is not valid. Held by who
-    recovers or checks a store.
+    """Walks over the batches of one segment and stops at the first that is not valid. Held by the
+    code that recovers or checks a store.
     """
 
     def __init__(self, file: AppendFile, offset: int, position: int, seed: int) -> None:
         # Where the next batch begins, in the file and in the journal.
         self.offset: int = offset
         self.position: int = position
-        # Of the batch that was read last.
+        # The fields of the batch that was read last.
         self.payload: bytes = b""
         self.payload_offset: int = 0
         self.durable: int = 0

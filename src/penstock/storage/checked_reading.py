@@ -1,9 +1,9 @@
-"""Reading batches back out of a segment, checked: no octet is used that was not written so.
+"""Reading batches back from a segment, checked: no corrupt byte is used.
 
-The checksums of a journal stand per batch, so whoever wants a record reads the batches around it,
-a block of them, and checks them all. Where blocks begin is remembered when batches are written or
-recovered: a few octets per block. A block is small unless one of its batches is large; then it is
-checked in pieces, once, and only what is wanted of it is read.
+A journal has one checksum per batch, so to read a record a block of batches around it is read, and
+all of them are checked. Where blocks begin is remembered when batches are written or recovered: a
+few octets per block. A block is small unless one of its batches is large; then it is checked in
+pieces, once, and only the needed part of it is read.
 """
 
 from array import array
@@ -16,8 +16,8 @@ from penstock.storage.batch import BATCH_HEADER_BYTES, BATCH_MAGIC
 from penstock.storage.errors import Damaged
 from penstock.world.disk import AppendFile, DiskError
 
-# A block ends with the batch that reaches this. Messages of one queue mostly lie one behind the
-# other, so most of a block is used; when they do not, reading much more would be wasted.
+# A block ends with the batch that reaches this. Messages of one queue are mostly adjacent, so most
+# of a block is used; when they are not, reading much more would be wasted.
 BLOCK_BYTES: Final = 128 * 1024
 # Blocks above this are not read as a whole: one batch of a tick may be as large as a segment.
 WHOLE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -27,7 +27,7 @@ _COVERED_FROM: Final = 8
 
 
 class CheckedOctets:
-    """Octets of a file that are what was written, and the offset of the first."""
+    """Checked bytes of a file, and the offset of the first."""
 
     def __init__(self, start: int, data: bytes) -> None:
         self.start: int = start
@@ -45,7 +45,7 @@ class SegmentBlocks:
         self._checked: dict[int, int] = {}
 
     def batch_at(self, offset: int) -> None:
-        """A batch begins here; they come in order."""
+        """A batch begins here; called in order of the batches."""
         if offset - self._last >= BLOCK_BYTES:
             self._starts.append(offset)
             self._last = offset
@@ -53,8 +53,8 @@ class SegmentBlocks:
     def read(
         self, name: str, file: AppendFile, seed: int, offset: int, size_min: int
     ) -> CheckedOctets:
-        """Octets around an offset; of a large block at least `size_min` behind it, if there are so
-        many. Raises a `DiskError` when they are not what was written.
+        """Octets around an offset; of a large block at least `size_min` after it, if there are as
+        many. Raises a `DiskError` when they are corrupt.
         """
         starts = self._starts
         place = bisect_right(starts, offset)
@@ -72,7 +72,7 @@ class SegmentBlocks:
 
 
 def check_batches(name: str, data: bytes, start: int, end: int, seed: int) -> None:
-    """`data` stands in the file from `start` to `end` and is a row of whole batches."""
+    """`data` is the file's content from `start` to `end`, a sequence of whole batches."""
     at = 0
     size = end - start
     if len(data) != size:
@@ -117,5 +117,5 @@ def check_in_pieces(name: str, file: AppendFile, start: int, end: int, seed: int
 
 
 def damage(name: str, offset: int) -> DiskError:
-    """As an error of the disk: whoever reads back cannot go on, and the server stops."""
+    """Reported as an error of the disk: reading cannot continue, and the server stops."""
     return DiskError(str(Damaged(name, offset, "the batch is corrupt")))

@@ -32,7 +32,7 @@ class WrongVersion(StorageError):
 
 
 class NotAStore(StorageError):
-    """A file that no journal of this store wrote."""
+    """A file that was not written by a journal of this store."""
 
     def __init__(self, file: str, what: str) -> None:
         super().__init__(f"{file} {what}. Nothing was changed; remove it or name another directory")

@@ -1,7 +1,7 @@
-"""Who wants to hear that what it appended in a tick is safe.
+"""The interface for being notified when what was appended in a tick is durable.
 
-Whoever flushes at the end of a tick asks every waiter for its `mark` as the flush is requested and
-hands the marks back when the flush was heard.
+At the end of a tick every waiter is asked for its `mark` when the flush is requested, and gets the
+mark back when the flush is done.
 """
 
 from abc import ABC, abstractmethod

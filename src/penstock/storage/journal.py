@@ -1,12 +1,12 @@
 """The journal: batches one after the other in segment files, and a flush that covers many.
 
 Invariants
-- one flush is on its way at a time; what is asked for meanwhile is answered by one more;
-- `durable_position` only grows, and only when the disk has said so;
-- a segment is removed only when everything appended before is safe and a safe batch says so, which
-  is how recovery tells a removed segment from a lost one;
-- segments are removed one at a time with a flush after each: whatever a power loss undoes, those
-  that are left follow one another;
+- one flush is in progress at a time; requests that come meanwhile are answered by one more;
+- `durable_position` only grows, and only when the disk has reported a flush;
+- a segment is removed only when everything appended before is durable and a durable batch records
+  that, which is how recovery distinguishes a removed segment from a lost one;
+- segments are removed one at a time with a flush after each: whatever a power loss undoes, the
+  remaining ones have no gap;
 - after any failure of the disk nothing is appended any more: the owner stops.
 """
 
@@ -36,13 +36,13 @@ from penstock.storage.segment import (
 )
 from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
 
-# Small enough that reclaiming gives room back soon, large enough that files are few: a terabyte
+# Small enough that reclaiming frees space soon, large enough that files are few: a terabyte
 # makes sixteen thousand.
 SEGMENT_BYTES_MAX: Final = 64 << 20
 # From here on a second write costs less than copying the payload behind its header.
 JOINED_BYTES_MAX: Final = 16 << 10
 # A segment is not begun for a note alone while less is free: a block of a file system, which the
-# smallest file takes. Until there is more, or something to append, the note is left out.
+# smallest file takes. Until there is more space, or something to append, the note is left out.
 SEGMENT_ROOM_BYTES: Final = 4096
 
 
@@ -60,7 +60,9 @@ class JournalListener(ABC):
 
 
 class Removal:
-    """A segment that goes once everything before a position is safe. Held by the journal."""
+    """A segment that is removed once everything before a position is durable. Held by the
+    journal.
+    """
 
     def __init__(self, number: int, file: AppendFile, position: int) -> None:
         self.number: int = number
@@ -78,7 +80,7 @@ class Journal(FlushListener):
         state: RecoveredJournal,
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
     ) -> None:
-        # Behind the last payload that was appended, and behind what is safe. The second may be
+        # The end of the last payload that was appended, and of what is durable. The second may be
         # ahead by a note (see `_note_durable`).
         self.position: int = state.position
         self.durable_position: int = state.durable_position
@@ -96,17 +98,16 @@ class Journal(FlushListener):
         if self._active and state.torn_tail is None:
             self._active_file = state.files[self._active]
             self._active_size = self._active_file.size()
-        # Behind everything in the files, notes too.
+        # The end of everything in the files, including notes.
         self._end: int = state.position
-        # The highest `durable` that a batch carries: any batch, one that the flush on its way
-        # covers, one that is safe.
+        # The highest `durable` that a batch carries: any batch, one that the flush in progress
+        # covers, one that is durable.
         self._noted: int = state.durable_position
         self._flushing_noted: int = 0
         self._safe_noted: int = 0
         self._failure: str = ""
-        # Flushing: files to flush beside the active one, and whether a flush is on its way or to
-        # be asked for after it.
-        # A dictionary for its order and its quick look-up.
+        # Flushing: files to flush beside the active one, and whether a flush is in progress or to
+        # be requested after it. A dictionary for its order and its quick look-up.
         self._unflushed: dict[AppendFile, None] = dict.fromkeys(state.unflushed)
         self._is_flushing: bool = False
         self._is_wanted: bool = False
@@ -127,8 +128,8 @@ class Journal(FlushListener):
         return location_of(self._active, self._active_size - size)
 
     def append_long(self, payload: LongPayload) -> int:
-        """The same for one that was prepared: neither joined nor read again, and nobody waits
-        until the page cache has it.
+        """The same for a prepared payload: it is neither joined nor read again, and the call does
+        not wait for the page cache.
         """
         assert 0 < payload.size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
         if self._failure:
@@ -151,7 +152,7 @@ class Journal(FlushListener):
         return location_of(self._active, self._active_size - payload.size)
 
     def request_flush(self) -> None:
-        """Ask that everything appended so far become safe; the listener hears of it later."""
+        """Ask that everything appended so far become durable; the listener is notified later."""
         if self._failure:
             return
         if self._is_flushing:
@@ -171,7 +172,7 @@ class Journal(FlushListener):
 
     def checked(self, location: int, size_min: int) -> CheckedOctets:
         """Octets around a location of its segment that are known to be what was written; at least
-        `size_min` from the location on, if a batch there has so many. Raises a `DiskError`.
+        `size_min` from the location on, if a batch there has as many. Raises a `DiskError`.
         """
         number = segment_of(location)
         blocks = self._blocks[number]
@@ -180,7 +181,7 @@ class Journal(FlushListener):
         )
 
     def batch_payload(self, location: int) -> bytes:
-        """Of the batch whose header begins at this location, checked."""
+        """The payload of the batch whose header begins at this location, checked."""
         number = segment_of(location)
         offset = offset_of(location)
         name = segment_name(number)
@@ -204,21 +205,21 @@ class Journal(FlushListener):
         return sorted(self._files)
 
     def active_segment(self) -> int:
-        """The one that batches go to; 0 before the first."""
+        """The segment that batches are appended to; 0 before the first."""
         return self._active
 
     def segment_size(self, number: int) -> int:
         return self._files[number].size()
 
     def remove_segment(self, number: int) -> None:
-        """The oldest segment is not needed any more, once what was appended so far is safe."""
+        """Remove the oldest segment once everything appended so far is durable."""
         assert number != self._active, "batches still go to it"
         assert number == min(self._files), "a gap between segments means damage at recovery"
         self._removals.append(Removal(number, self._files.pop(number), self.position))
         del self._blocks[number]
         self.request_flush()
 
-    # What the disk says.
+    # Calls from the disk.
 
     def flushed(self, token: int, now: int) -> None:
         assert self._is_flushing, "a flush is answered once"
@@ -242,7 +243,7 @@ class Journal(FlushListener):
         self._listener.failed(reason, now)
 
     def _go_on(self) -> None:
-        """Remove a segment whose time has come, and ask for the next flush that is wanted."""
+        """Remove a segment that is due, and request the next flush if one is wanted."""
         if self._removals:
             # A removal is flushed before the next one is made.
             self._is_wanted = True
@@ -267,8 +268,8 @@ class Journal(FlushListener):
         self._disk.flush(files, self._end, self)
 
     def _note_durable(self) -> None:
-        """Write a batch without payload that says how far the journal is safe. While no more is
-        appended, nothing else would tell damage to the last batch from a torn tail.
+        """Write a batch without payload that records how far the journal is durable. While no more
+        is appended, nothing else would distinguish damage to the last batch from a torn tail.
         """
         if self._failure:
             return
@@ -278,8 +279,8 @@ class Journal(FlushListener):
             self._write(self._active_file, b"")
 
     def _note_if_there_is_room(self) -> None:
-        """Nobody waits for this note. So a disk that is full when a broker starts, or whose
-        publishers wait already, does not end it; the next flush is followed by another try.
+        """Nothing waits for this note. So a full disk, at a start or while publishers are blocked,
+        does not stop the broker; the next flush is followed by another try.
         """
         if self._active_file is None and self._disk.free_bytes() < SEGMENT_ROOM_BYTES:
             return
@@ -326,7 +327,7 @@ class Journal(FlushListener):
                 file.append(header)
                 file.append(payload)
         except DiskError as error:
-            # Part of a batch may stand in the file now; recovery cuts it off.
+            # Part of a batch may be in the file now; recovery cuts it off.
             self._failure = str(error)
             raise
         self._noted = self.durable_position

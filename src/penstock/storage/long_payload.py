@@ -1,4 +1,4 @@
-"""A payload that is put together over many ticks and written in one, without being joined.
+"""A payload that is composed over many ticks and written in one, without being joined.
 
 Its checksum grows with it. A batch's checksum covers the header first, which is known last, so the
 two are combined: the checksum of `a + b` follows from those of `a` and `b` and the size of `b`.
@@ -15,7 +15,7 @@ _OCTET: Final = 1 << 23
 
 
 class LongPayload:
-    """Held by who prepares it, and by the journal while it is appended."""
+    """Held by the code that prepares it, and by the journal while it is appended."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -29,14 +29,14 @@ class LongPayload:
         self.checksum = crc32(piece, self.checksum)
 
     def extend(self, other: "LongPayload") -> None:
-        """Costs little, however long the other one is."""
+        """The cost does not depend on the length of the other one."""
         self.pieces.extend(other.pieces)
         self.size += other.size
         self.checksum = combined(self.checksum, other.checksum, other.size)
 
 
 def combined(first: int, second: int, second_size: int) -> int:
-    """The checksum of octets that have the first, followed by so many that have the second."""
+    """The checksum of two parts: from the checksums of both and the size of the second."""
     return _product(_power_of_octet(second_size), first) ^ second
 
 
@@ -52,7 +52,9 @@ def _power_of_octet(exponent: int) -> int:
 
 
 def _product(one: int, other: int) -> int:
-    """Of two polynomials over the field of two elements, modulo that of the checksum."""
+    """The product of two polynomials over the field of two elements, modulo that of the
+    checksum.
+    """
     result = 0
     while one:
         if one & _HIGHEST:

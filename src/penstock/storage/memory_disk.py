@@ -10,13 +10,13 @@ from mypy_extensions import mypyc_attr
 
 from penstock.world.disk import AppendFile, Disk, FlushListener
 
-# What a broker in memory is told to have left: so much that no disk alarm rings. The memory alarm
-# is what stops its publishers.
+# The free space that is reported to a broker in memory: enough to raise no disk alarm. The memory
+# alarm blocks its publishers.
 FREE_BYTES: Final = 1 << 50
 
 
 class MemoryFile(AppendFile):
-    """Held by the disk and by who opened it; the same object for every opening."""
+    """Held by the disk and by the code that opened it; the same object for every opening."""
 
     def __init__(self, name: str) -> None:
         self.name: str = name
@@ -36,12 +36,12 @@ class MemoryFile(AppendFile):
         del self.content[size:]
 
     def close(self) -> None:
-        """Nothing to give back: the disk keeps the content for the next opening."""
+        """There is nothing to release: the disk keeps the content for the next opening."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MemoryDisk(Disk):
-    """Held by the broker state, or by a test that makes a second broker out of it."""
+    """Held by the broker state, or by a test that starts a second broker on it."""
 
     def __init__(self, at_once: bool = True) -> None:
         self.files: dict[str, MemoryFile] = {}
@@ -67,7 +67,7 @@ class MemoryDisk(Disk):
             self.answer_flushes(0)
 
     def answer_flushes(self, now: int) -> None:
-        """Tell everybody who asked, in order."""
+        """Answer all pending requests, in order."""
         asked = self._asked
         self._asked = []
         for token, listener in asked:

@@ -1,8 +1,8 @@
 """A small table of names and numbers on disk: cursors, and the last sequences of publishers.
 
 A table file begins with everything that was known when it was made; changes are appended, the last
-one of a name counts. When the changes outweigh what is known, a new generation of the file is
-begun and the old one removed once the new one is safe. A torn tail is cut.
+one of a name counts. When the changes are larger than the table itself, a new generation of the
+file is begun and the old one removed once the new one is durable. A torn tail is cut.
 
     record: crc u32 | kind u8 | size of name u16 | number i64 | name          little-endian
     kinds: 0 is put, 1 removed, 2 ends what the file begins with and says how many there are
@@ -25,7 +25,7 @@ COMPACT_BYTES_MIN: Final = 64 * 1024
 
 
 def encode_numbers(numbers: dict[str, int]) -> bytes:
-    """Everything there is, with the record that says so."""
+    """All records, with the one that ends them."""
     records = [_encode(_PUT, name, number) for name, number in numbers.items()]
     records.append(_encode(_BEGUN, "", len(numbers)))
     return b"".join(records)
@@ -46,7 +46,7 @@ class ReadNumbers:
 
     def __init__(self, octets: bytes) -> None:
         self.numbers: dict[str, int] = {}
-        # Whether all that the file begins with is there.
+        # Whether the initial table of the file is complete.
         self.is_begun: bool = False
         # Up to where the records are whole.
         self.end: int = 0
@@ -58,7 +58,7 @@ class ReadNumbers:
                 break
             name = octets[at + _SIZE : end].decode(errors="surrogateescape")
             if kind == _PUT:
-                # Out and in again: the order of the table is that of the last change.
+                # Removed and added again: the order of the table is that of the last change.
                 self.numbers.pop(name, None)
                 self.numbers[name] = number
             elif kind == _REMOVED:
@@ -70,7 +70,7 @@ class ReadNumbers:
 
 
 def read_newest(disk: Disk, stem: str, names: list[str]) -> ReadNumbers:
-    """What a table says that nobody holds; changes nothing."""
+    """Read a table that is not open; changes nothing."""
     for name in sorted([name for name in names if name.startswith(stem + "-")], reverse=True):
         file = disk.open(name)
         found = ReadNumbers(file.read(0, file.size()))
@@ -81,7 +81,7 @@ def read_newest(disk: Disk, stem: str, names: list[str]) -> ReadNumbers:
 
 
 class NumberTable:
-    """Held by who owns the names."""
+    """Held by the owner of the names."""
 
     def __init__(self, disk: Disk, stem: str, names: list[str]) -> None:
         """`stem` is the file's name without generation; `names` are the disk's files there."""
@@ -92,7 +92,7 @@ class NumberTable:
         self._file: AppendFile | None = None
         self._changes: list[bytes] = []
         self._live_bytes: int = 0
-        # Earlier generations, until the present one is safe.
+        # Earlier generations, until the present one is durable.
         self._stale: list[str] = []
         self._recover(sorted([name for name in names if name.startswith(stem + "-")]))
 
@@ -102,7 +102,7 @@ class NumberTable:
     def _recover(self, names: list[str]) -> None:
         for name in reversed(names):
             if self._file is not None:
-                # The present one may be in the page cache alone.
+                # The present one may be only in the page cache.
                 self._stale.append(name)
                 continue
             file = self._disk.open(name)
@@ -135,7 +135,7 @@ class NumberTable:
         return True
 
     def file(self) -> list[AppendFile]:
-        """What a flush must cover for all that was written to be safe; empty without any."""
+        """The file that a flush must cover to make all writes durable; empty without any."""
         return [] if self._file is None else [self._file]
 
     def write(self) -> bool:
@@ -158,7 +158,7 @@ class NumberTable:
         return not self._stale and size > COMPACT_BYTES_MIN and size > 4 * self._live_bytes
 
     def became_durable(self, generation: int) -> None:
-        """All that was written while the table was of this generation is safe."""
+        """Everything that was written in this generation of the table is durable."""
         if generation == self.generation:
             for name in self._stale:
                 self._disk.remove(name)

@@ -1,8 +1,9 @@
-"""The note beside a segment: which publishers' messages its stream holds, and how far sinks have come.
+"""The note beside a segment: which publishers' messages its stream holds, and the progress of
+sinks.
 
 A note begins with everything that was known when its segment began. Groups of changes follow, each
 closed by a mark: "the messages from offset A up to B are in the log, and with them these numbers
-hold". So a start reads the note, and of the log only what lies behind the last mark.
+hold". So a start reads the note, and of the log only what follows the last mark.
 
     record: crc u32 | kind u8 | size of name u16 | number i64 | name          little-endian
     kinds: 0 a publisher's last sequence, 2 ends what the note begins with and says how many records
@@ -10,10 +11,12 @@ hold". So a start reads the note, and of the log only what lies behind the last 
     is A u64 and the CRC32 of the index entries from A up to B u32
 
 Invariants
-- a mark counts only where the log holds what it tells of. A power loss may keep a note and lose the
-  messages, and others may get their offsets: the checksum of the index entries tells them apart;
+- a mark counts only if the log holds the messages that it covers. A power loss may keep a note and
+  lose the messages, and others may get their offsets: the checksum of the index entries
+  distinguishes them;
 - rows of a sink carry no number of their own, so those behind the last mark are cut off with
-  whatever follows them (`stream_recovery`): nobody can have heard of them before their mark was safe.
+  whatever follows them (`stream_recovery`): nothing of them was confirmed before their mark was
+  durable.
 """
 
 import zlib
@@ -38,7 +41,7 @@ _CHECK_COUNT: Final = 32_768
 
 
 def encode_table(sequences: dict[str, int], stages: dict[str, int]) -> bytes:
-    """What a note begins with."""
+    """The initial table of a note."""
     records = _changes(sequences, stages)
     records.append(encode_record(_BEGUN, b"", len(records)))
     return b"".join(records)
@@ -76,19 +79,19 @@ def entries_crc(segment: StreamSegment, begin: int, end: int) -> int:
 
 
 class PublisherNote:
-    """What the note beside a segment says, as far as it holds."""
+    """The valid content of the note beside a segment."""
 
     def __init__(
         self, segment: StreamSegment, octets: bytes, end_offset: int, durable_offset: int
     ) -> None:
-        """The segment is whole up to `end_offset`. Marks up to `durable_offset` had been safe and
+        """The segment is whole up to `end_offset`. Marks up to `durable_offset` were durable and
         are not compared with the index again.
         """
         self.sequences: dict[str, int] = {}
         self.stages: dict[str, int] = {}
-        # Whether all that the note begins with is there.
+        # Whether the initial table of the note is complete.
         self.is_begun: bool = False
-        # Numbers hold up to this offset.
+        # Numbers are valid up to this offset.
         self.offset: int = segment.first_offset
         # Octets of the note up to the last mark that counts.
         self.end: int = 0
@@ -101,7 +104,7 @@ class PublisherNote:
             self.stages = {}
 
     def _read(self, octets: bytes) -> None:
-        # Of the group that no mark has closed yet.
+        # The records of the group that no mark has closed yet.
         changes: list[tuple[int, str, int]] = []
         at = 0
         while at + _RECORD_SIZE <= len(octets):
@@ -127,7 +130,7 @@ class PublisherNote:
             self.end = end
 
     def _counts(self, name: bytes, end: int) -> bool:
-        """Whether the log holds what a mark tells of."""
+        """Whether the log holds the messages that a mark covers."""
         if len(name) != _RANGE_SIZE:
             return False
         begin, crc = _RANGE.unpack(name)
@@ -141,14 +144,14 @@ class PublisherNote:
     def _apply(self, changes: list[tuple[int, str, int]]) -> None:
         for kind, name, number in changes:
             if kind == _PUBLISHER:
-                # Out and in again: the order of the table is that of the last change.
+                # Removed and added again: the order of the table is that of the last change.
                 self.sequences.pop(name, None)
                 self.sequences[name] = number
             elif kind == _STAGE:
                 self.stages[name] = number
 
     def unnoted(self) -> int:
-        """Offset of the first of a sink's rows that the note does not count; -1 without any."""
+        """Offset of the first row of a sink that the note does not cover; -1 without any."""
         segment = self._segment
         place = self.offset - segment.first_offset
         last = self._end_offset - segment.first_offset
@@ -172,7 +175,7 @@ def read_note(
     end_offset: int,
     durable_offset: int,
 ) -> PublisherNote:
-    """`names` are the files that are there; a note that is not says nothing."""
+    """`names` are the existing files; a missing note counts as empty."""
     name = publishers_name(folder, segment.first_offset)
     octets = b""
     if name in names:

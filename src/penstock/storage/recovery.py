@@ -1,16 +1,16 @@
-"""Reading a journal back: what is whole is replayed, a torn tail is cut, damage is refused.
+"""Reading a journal back: valid batches are replayed, a torn tail is cut off, damage is refused.
 
-Pages that were not flushed may be lost in any order, so an invalid batch may well have valid ones
-behind it. What tells a torn tail from damage is what the later batches say:
+Pages that were not flushed may be lost in any order, so an invalid batch may well be followed by
+valid ones. The later batches distinguish a torn tail from damage:
 
-- the first invalid batch stands at journal position P;
-- a valid batch behind it, in the same segment or a later one, that says that a position above P
-  was safe when it was written proves that P had been safe: the store is damaged;
-- else nothing from P on was ever promised to anyone: it is cut off, later segments included.
+- the first invalid batch is at journal position P;
+- a later valid batch, in the same segment or another one, that records a durable position above P
+  proves that P was durable: the store is damaged;
+- otherwise nothing from P on was ever confirmed: it is cut off, later segments included.
 
 A segment whose header is invalid, or that does not begin where the one before it ends, counts as
 an invalid batch at its beginning. A journal that ends before the store's safe point is damaged too,
-whatever its batches say. Nothing is changed before it is clear that a cut is right.
+whatever its batches say. Nothing is changed before it is clear that a cut is allowed.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ from penstock.world.disk import AppendFile, Disk
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class BatchListener(ABC):
-    """Who a journal is replayed to."""
+    """The receiver of a replayed journal."""
 
     @abstractmethod
     def batch(self, location: int, payload: bytes) -> None:
@@ -55,10 +55,10 @@ class TornTail:
 
 
 class RecoveredJournal:
-    """Where a journal goes on. Made by `recover`, taken over by `Journal`.
+    """The state from which a journal continues. Made by `recover`, taken over by `Journal`.
 
-    Flush it before anyone sees what was recovered: until then a power loss may bring back what was
-    cut off, or take what a killed process had not flushed.
+    Flush it before any client sees what was recovered: until then a power loss may restore what was
+    cut off, or lose what a killed process had not flushed.
     """
 
     def __init__(self, store_id: bytes) -> None:
@@ -67,12 +67,12 @@ class RecoveredJournal:
         self.blocks: dict[int, SegmentBlocks] = {}
         self.position: int = 0
         self.durable_position: int = 0
-        # Perhaps only in the page cache: what a killed process wrote, or what was cut just now.
+        # Files that are perhaps only in the page cache: written by a killed process, or just cut.
         self.unflushed: list[AppendFile] = []
         # The next segment; also counts those that were cut off, whose removal may come undone.
         self.next_number: int = 1
         self.torn_tail: TornTail | None = None
-        # How far the store had been safe before; None for a journal that nothing is known of.
+        # How far the store was durable before; None for a journal of which nothing is known.
         self.safe_point: SafePoint | None = None
 
     def safe_position(self) -> int:
@@ -91,7 +91,7 @@ class OpenSegment:
 
 
 def open_segments(disk: Disk) -> list[OpenSegment]:
-    """In order; refuses names that no journal gives, and headers of another version or store."""
+    """The segments in order; refuses invalid names, and headers of another version or store."""
     segments: list[OpenSegment] = []
     store_id: bytes | None = None
     for name in disk.names():
@@ -123,7 +123,7 @@ def store_id_of(segments: list[OpenSegment]) -> bytes | None:
 
 
 def recover(disk: Disk, store_id_if_new: bytes, listener: BatchListener) -> RecoveredJournal:
-    """Replay a journal, cut its torn tail, and say where it goes on."""
+    """Replay a journal, cut its torn tail, and return where it continues."""
     segments = open_segments(disk)
     safe_point = SafePoint(disk)
     state = RecoveredJournal(store_id_of(segments) or store_id_if_new)
@@ -150,7 +150,7 @@ class Recovery:
         self._state: RecoveredJournal = state
         self._listener: BatchListener = listener
         self._seed: int = batch_seed(state.store_id)
-        # The journal position behind each segment that was replayed whole.
+        # The journal position at the end of each segment that was replayed completely.
         self._ends: list[int] = []
 
     def run(self) -> None:
@@ -178,8 +178,8 @@ class Recovery:
                 state.unflushed.append(segment.file)
 
     def _first_position(self) -> int:
-        """The segments before the first were removed if a batch says that all they held was safe; a
-        journal sees to it that one does before it removes any. Else they were lost.
+        """The segments before the first were removed if a batch records that all they held was
+        durable; a journal ensures that before it removes any. Otherwise they were lost.
         """
         header = self._segments[0].header
         if header is None or header.position == 0:
@@ -188,7 +188,7 @@ class Recovery:
         return header.position if is_reclaimed else 0
 
     def _replay(self, segment: OpenSegment, position: int) -> int:
-        """Returns the offset behind the last valid batch."""
+        """Returns the offset after the last valid batch."""
         state = self._state
         listener = self._listener
         blocks = SegmentBlocks()
@@ -214,14 +214,14 @@ class Recovery:
                 raise NotAStore(later.name, "is not a journal segment")
 
     def _judge_end(self) -> None:
-        """Raises when more had been safe than the whole segments hold."""
+        """Raises when more was durable than the complete segments hold."""
         missing = self._state.safe_position() - self._state.position
         if missing > 0:
             last = self._segments[-1]
             raise Damaged(last.name, last.file.size(), what_is_missing(missing))
 
     def _is_claimed_safe(self, index: int, offset: int, position: int) -> bool:
-        """Whether a valid batch from here on says that more than a position was safe."""
+        """Whether a valid batch from here on records a durable position above this one."""
         for segment in self._segments[index:]:
             header = segment.header
             shift = None if header is None else header.position - SEGMENT_HEADER_BYTES
@@ -231,10 +231,10 @@ class Recovery:
         return False
 
     def _cut(self, index: int, offset: int) -> None:
-        """Begin a new segment behind the cut, and make the cut safe before anybody is served.
+        """Begin a new segment after the cut, and make the cut durable before any client is served.
 
-        Otherwise a power loss soon after could undo it. What was cut off may then fit again, because
-        what tore it is gone, and the next start would come back to another past than this one.
+        Otherwise a power loss soon after could undo it. What was cut off might then be valid again,
+        and the next start would recover a different history.
         """
         state = self._state
         segment = self._segments[index]

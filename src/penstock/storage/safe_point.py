@@ -1,14 +1,14 @@
-"""A note of how far a store is known to be safe, beside the files that it tells of.
+"""A note of how far a store is known to be durable, beside the files that it describes.
 
-What stands in a journal or a stream can say only of what came before it that it was safe. Nothing
-in a file says that it had gone on: a journal that was cut in half, or lost its only segment, looks
-like one that a power loss tore. So a note is written when a new store is first safe, and at each
-clean stop; recovery refuses files that end before it.
+A journal or a stream can record only that earlier data was durable. Nothing in a file shows that it
+once was longer: a journal that was cut in half, or lost its only segment, looks like one that was
+torn by a power loss. So a note is written when a new store is first durable, and at each clean
+stop; recovery refuses files that end before it.
 
-Invariant: a note tells only of what a flush had covered before the note was written. What it says
-of the journal never becomes wrong, because positions only grow; what it says of streams holds until
-one is deleted, so the next start leaves that out. An old note is kept until a newer one is safe, and
-a torn one is none.
+Invariant: a note contains only what a flush had covered before the note was written. Its part about
+the journal never becomes wrong, because positions only grow; its part about streams is valid until
+one is deleted, so the next start leaves that out. An old note is kept until a newer one is durable,
+and a torn one is ignored.
 """
 
 from typing import Final
@@ -18,13 +18,13 @@ from penstock.world.disk import Disk, DiskError, FlushListener
 
 STEM: Final = "safe"
 # Names in the note that belong to no stream: a position of the journal, and the number of the
-# segment that it lies in. Streams stand there with their folders, which have a slash.
+# segment that it is in. Streams are named by their folders, which have a slash.
 JOURNAL: Final = "journal"
 SEGMENT: Final = "segment"
 
 
 class SafePoint(FlushListener):
-    """Held by who opened the store; by the disk while a note is being flushed."""
+    """Held by the code that opened the store; by the disk while a note is being flushed."""
 
     def __init__(self, disk: Disk) -> None:
         """Reads the newest note, if there is any; changes nothing."""
@@ -34,31 +34,31 @@ class SafePoint(FlushListener):
         self._generation: int = 0
         if self._names:
             self._generation = int(self._names[-1].removeprefix(STEM + "-").removesuffix(".tab"))
-        # Whether the note that was written last is safe.
+        # Whether the note that was written last is durable.
         self.is_safe: bool = False
         self.failure: str = ""
 
     def position(self) -> int:
-        """Of the journal; 0 when nothing is known."""
+        """The durable position of the journal; 0 when nothing is known."""
         return self.numbers.get(JOURNAL, 0)
 
     def segment(self) -> int:
-        """The number of the segment that the position lies in."""
+        """The number of the segment that the position is in."""
         return self.numbers.get(SEGMENT, 0)
 
     def ends(self) -> dict[str, int]:
-        """The offset behind the last message of each stream, by its folder."""
+        """The end offset of each stream, by its folder."""
         return {name: number for name, number in self.numbers.items() if "/" in name}
 
     def note(self, numbers: dict[str, int]) -> None:
-        """Write a new note and ask for its flush. Raises a `DiskError`; then what was noted before
-        stands, and it may be tried again.
+        """Write a new note and ask for its flush. Raises a `DiskError`; then the previous note
+        stays valid, and it may be tried again.
         """
         self.is_safe = False
         name = f"{STEM}-{self._generation + 1:010d}.tab"
         file = self._disk.open(name)
         if file.size():
-            # Of a note that found no room.
+            # The file of a note for which there was no room.
             file.truncate(0)
         file.append(encode_numbers(numbers))
         self.numbers = numbers

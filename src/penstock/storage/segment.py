@@ -2,7 +2,7 @@
 
     "PENSTOCK"(8) | version(2) | store id(16) | number(8) | position(8) | checksum(4) | batches
 
-The header looks like this in every version, so that a version that is not known is told from a
+The header looks like this in every version, so that an unknown version can be distinguished from a
 damaged header. `position` is the journal position of the first batch.
 """
 
@@ -28,7 +28,7 @@ _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
 
 
 class SegmentHeader:
-    """What a segment says of itself. Made when it is opened."""
+    """The decoded header of a segment. Made when it is opened."""
 
     def __init__(self, version: int, store_id: bytes, number: int, position: int) -> None:
         self.version: int = version
@@ -44,7 +44,7 @@ def encode_segment_header(store_id: bytes, number: int, position: int) -> bytes:
 
 
 def decode_segment_header(data: bytes) -> SegmentHeader | None:
-    """None when the octets are no whole header."""
+    """None when the bytes are not a complete header."""
     if len(data) < SEGMENT_HEADER_BYTES or not data.startswith(SEGMENT_MAGIC):
         return None
     covered = data[: SEGMENT_HEADER_BYTES - 4]
@@ -55,8 +55,8 @@ def decode_segment_header(data: bytes) -> SegmentHeader | None:
 
 
 def may_be_torn_header(data: bytes) -> bool:
-    """Whether a header that was being written when the power went could look like this: ours as
-    far as it goes, then nothing or zeros. Anything else is somebody else's file.
+    """Whether a header that was being written during a power loss could look like this: its
+    beginning is valid, then it ends or has zeros. Anything else is not a file of Penstock.
     """
     magic = data[: len(SEGMENT_MAGIC)].rstrip(b"\0")
     if not SEGMENT_MAGIC.startswith(magic):
@@ -65,7 +65,7 @@ def may_be_torn_header(data: bytes) -> bool:
 
 
 def batch_seed(store_id: bytes) -> int:
-    """Where the checksums of a store's batches begin."""
+    """The initial value of the checksums of a store's batches."""
     return crc32(store_id)
 
 
@@ -74,7 +74,7 @@ def segment_name(number: int) -> str:
 
 
 def segment_number(name: str) -> int:
-    """0 when a segment is not called like this."""
+    """0 when this is not the name of a segment."""
     digits = name[len(FOLDER) : -len(_SUFFIX)]
     if not (digits.isascii() and digits.isdigit()) or name != segment_name(int(digits)):
         return 0

@@ -9,8 +9,8 @@ from penstock.storage.stream_segment import StreamSegment
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """The part of one segment that is safe. It never changes but by growing at its end, until
-    retention removes the whole segment, which its first offset names for good.
+    """The durable part of one segment. It only grows at its end, until retention removes the whole
+    segment; its first offset identifies it permanently.
     """
 
     first_offset: int
@@ -25,7 +25,7 @@ class SegmentFacts:
 
 
 def segment_facts(log: StreamLog) -> list[SegmentFacts]:
-    """Oldest first; a segment without any safe message is left out."""
+    """Oldest first; a segment without any durable message is left out."""
     found: list[SegmentFacts] = []
     for segment in log.segments:
         count = min(segment.count, log.durable_offset - segment.first_offset)
@@ -35,7 +35,7 @@ def segment_facts(log: StreamLog) -> list[SegmentFacts]:
 
 
 def _facts_of(segment: StreamSegment, count: int) -> SegmentFacts:
-    """Of its first `count` messages; reads the index only when there are more."""
+    """The facts of its first `count` messages; reads the index only when there are more."""
     log_bytes = segment.log_size
     last_timestamp = segment.last_timestamp
     if count < segment.count:

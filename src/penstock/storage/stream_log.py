@@ -5,8 +5,8 @@ Most messages repeat the one before them in all but the body, so what address an
 entry is kept with its checksum, and a repeat costs one checksum over its body and twelve octets.
 
 Invariants
-- offsets count up without gaps from `first_offset` to `end_offset`; what is composed has offsets
-  behind that, and one segment holds all of it;
+- offsets count up without gaps from `first_offset` to `end_offset`; composed messages have the
+  offsets after that, and are all in one segment;
 - `durable_offset` never goes back, and messages before it survive a power loss;
 - retention removes whole segments, oldest first, and never the last one.
 """
@@ -51,8 +51,8 @@ class StreamLog:
         first_offset: int = 0,
         safe_end: int = 0,
     ) -> None:
-        """`names` are the disk's files in the folder, `first_offset` is where a log without any
-        begins, and before `safe_end` all had been safe. Raises `Damaged` and its like.
+        """`names` are the disk's files in the folder, `first_offset` is where an empty log begins,
+        and all before `safe_end` was durable. Raises a `StorageError`.
         """
         self._disk: Disk = disk
         self._folder: str = folder
@@ -69,7 +69,7 @@ class StreamLog:
         self._active: StreamSegment = self.segments[-1]
         self.end_offset: int = self._active.end_offset()
         self.sealed_bytes: int = sum([segment.size() for segment in self.segments[:-1]])
-        # Never goes back, whatever the wall clock does.
+        # It never decreases, whatever the wall clock does.
         self._timestamp: int = max([timestamp] + [s.last_timestamp for s in self.segments])
 
         # What was composed since the last write.
@@ -90,7 +90,7 @@ class StreamLog:
         self._fixed_timestamp: int = -1
 
         # Sealed segments that no flush was asked for yet, and those that one is at work on.
-        # A killed process may have left several in the page cache alone.
+        # A killed process may have left several only in the page cache.
         self._unflushed: list[StreamSegment] = [
             segment for segment in self.segments[:-1] if segment.end_offset() > self.durable_offset
         ]
@@ -149,8 +149,8 @@ class StreamLog:
     def add_repeats(
         self, address: bytes, header: bytes, payloads: bytes, count: int, flags: int, timestamp: int
     ) -> int:
-        """Compose messages that repeat one another. `payloads` is what the
-        log is to hold of them, one behind the other; returns the offset of the first.
+        """Compose messages that repeat one another. `payloads` are their payloads for the log, one
+        after the other; returns the offset of the first.
         """
         size = len(payloads) // count
         opening_size = FRAMING_SIZE - 2 + len(address) + len(header)
@@ -200,7 +200,7 @@ class StreamLog:
         return self._position - self._active.log_size >= BATCH_BYTES_MAX
 
     def write(self) -> None:
-        """Append what was composed. Not safe before a flush covers `dirty_files`."""
+        """Append what was composed. Not durable before a flush covers `dirty_files`."""
         if not self._entries:
             return
         self._active.append(
@@ -219,7 +219,7 @@ class StreamLog:
         return entries_crc(self._active, begin, self.end_offset)
 
     def dirty_files(self) -> list[AppendFile]:
-        """What a flush must cover for everything written so far to be safe."""
+        """The files that a flush must cover to make everything written so far durable."""
         files: list[AppendFile] = []
         for segment in self._unflushed:
             files.append(segment.log())
@@ -229,12 +229,12 @@ class StreamLog:
         return files
 
     def flush_requested(self) -> None:
-        """What `dirty_files` named is on its way; nothing of it is closed before it is heard."""
+        """The flush of `dirty_files` was requested; none of them is closed before it is done."""
         self._closing.extend(self._unflushed)
         self._unflushed = []
 
     def became_durable(self, offset: int) -> None:
-        """A flush that was requested when `end_offset` was `offset` has been heard."""
+        """A flush that was requested when `end_offset` was `offset` is done."""
         self.durable_offset = max(self.durable_offset, offset)
         while self._closing and self._closing[0].end_offset() <= self.durable_offset:
             self._closing.pop(0).close()
@@ -286,7 +286,7 @@ class StreamLog:
         return self.end_offset
 
     def last_batch_offset(self) -> int:
-        """Offset of the first message of what was appended last."""
+        """Offset of the first message of the last append."""
         for segment in reversed(self.segments):
             for place in range(segment.count - 1, -1, -1):
                 if segment.entry(place).flags & STARTS_BATCH:
@@ -301,7 +301,8 @@ class StreamLog:
     def take_doomed(self, bytes_max: int, oldest_timestamp: int) -> list[StreamSegment]:
         """Give up the oldest segments while all of it is larger than `bytes_max`, or while their
         last message is older than `oldest_timestamp`; -1 is no bound. The caller removes them when
-        it has noted `first_offset` safely: files that come back after a power loss are no gap then.
+        its note of `first_offset` is durable: files that a power loss restores are then not taken
+        for a gap.
         """
         doomed: list[StreamSegment] = []
         while len(self.segments) > 1:
@@ -310,7 +311,7 @@ class StreamLog:
             if not is_too_much and not 0 <= oldest.last_timestamp < oldest_timestamp:
                 break
             if oldest.end_offset() > self.durable_offset:
-                # Somebody waits for a confirm of it; the next round takes it.
+                # A publisher still waits for a confirm of it; the next round takes it.
                 break
             self.segments.pop(0)
             self.sealed_bytes -= oldest.size()

@@ -1,10 +1,10 @@
-"""What a stream finds when it is opened: whole segments, and perhaps a torn tail.
+"""Recovering a stream when it is opened: complete segments, and perhaps a torn tail.
 
-What was not flushed may be missing after a power loss, in any order and in either file. So entries
-are checked from the last one on that is known to have been safe. A row of a sink is whole only with
-the note that counts it (`publisher_notes`). At the first that is not whole everything is cut off,
-later segments included, unless a later whole entry says that it had been safe: that is damage, and
-nothing is changed.
+Unflushed data may be missing after a power loss, in any order and in either file. So entries are
+checked from the last one on that is known to have been durable. A row of a sink is whole only with
+the note that covers it (`publisher_notes`). Everything from the first entry that is not whole is
+cut off, later segments included, unless a later whole entry records that it was durable: that is
+damage, and nothing is changed.
 """
 
 from typing import Final
@@ -33,22 +33,22 @@ CHECK_BYTES: Final = 4 * 1024 * 1024
 
 
 class RecoveredSegments:
-    """What is left after a torn tail was cut."""
+    """What remains after a torn tail was cut."""
 
     def __init__(
         self, segments: list[StreamSegment], durable_offset: int, next_offset: int
     ) -> None:
         self.segments: list[StreamSegment] = segments
-        # Messages before it are known to survive a power loss; those behind it wait for a flush.
+        # Messages before it are known to be durable; those after it wait for a flush.
         self.durable_offset: int = durable_offset
-        # Where to go on when no segment is left: offsets are never used twice.
+        # Where to continue when no segment is left: offsets are never used twice.
         self.next_offset: int = next_offset
 
 
 def recover_segments(
     disk: Disk, folder: str, names: list[str], first_offset: int = 0, safe_end: int = 0
 ) -> RecoveredSegments:
-    """`first_offset` is what retention left; messages before `safe_end` are known to have been safe.
+    """`first_offset` is the first that retention left; messages before `safe_end` were durable.
     Raises `Damaged`, `NotAStore` or `WrongVersion` before anything is changed.
     """
     segments = [StreamSegment(disk, folder, number) for number in segment_numbers(folder, names)]
@@ -59,7 +59,7 @@ def recover_segments(
     headed = [_open(segment) for segment in segments]
     low = _known_durable(segments, headed)
     if segments[0].first_offset > first_offset and not _is_founded(segments, headed):
-        # What lay before them is lost and had not been safe, so neither had they: an earlier cut
+        # The data before them is lost and was not durable, so neither were they: an earlier cut
         # that a power loss undid.
         _refuse_loss(segments, 0, 0, safe_end)
         _remove(disk, folder, segments)
@@ -113,7 +113,7 @@ def segment_numbers(folder: str, names: list[str]) -> list[int]:
 
 
 def _open(segment: StreamSegment) -> bool:
-    """Whether both preambles are there; without them the segment is torn from its beginning."""
+    """Whether both preambles are valid; without them the segment is torn from its beginning."""
     log = segment.log()
     index = segment.index()
     segment.log_size = log.size()
@@ -128,7 +128,7 @@ def _open(segment: StreamSegment) -> bool:
 
 
 def _known_durable(segments: list[StreamSegment], headed: list[bool]) -> int:
-    """The highest offset that the first whole entry of a segment says was safe before it."""
+    """The highest durable offset that the first whole entry of a segment records."""
     for place in range(len(segments) - 1, -1, -1):
         segment = segments[place]
         if headed[place] and segment.count and _is_whole_at(segment, 0):
@@ -137,7 +137,7 @@ def _known_durable(segments: list[StreamSegment], headed: list[bool]) -> int:
 
 
 def _is_founded(segments: list[StreamSegment], headed: list[bool]) -> bool:
-    """Whether a whole entry says that everything before the first segment was safe."""
+    """Whether a whole entry records that everything before the first segment was durable."""
     for place, segment in enumerate(segments):
         if headed[place]:
             for other in range(segment.count - 1, -1, -1):
@@ -148,7 +148,7 @@ def _is_founded(segments: list[StreamSegment], headed: list[bool]) -> bool:
 
 
 def _check_sealed(segments: list[StreamSegment], low: int) -> None:
-    """What had been safe must be there in full; its content is not read again."""
+    """Durable messages must be complete; their content is not read again."""
     for place, segment in enumerate(segments):
         safe_count = min(max(low - segment.first_offset, 0), segment.count)
         if place + 1 < len(segments):
@@ -168,8 +168,8 @@ def _is_whole_at(segment: StreamSegment, place: int) -> bool:
 
 
 def _torn_at(segment: StreamSegment, low: int) -> int:
-    """Place of the first entry that is not whole; `count` when all are. Entries before `low` had
-    been safe and are not read again.
+    """Place of the first entry that is not whole; `count` when all are. Entries before `low` were
+    durable and are not read again.
     """
     place = min(max(low - segment.first_offset, 0), segment.count)
     position = _log_end(segment, place)
@@ -195,8 +195,8 @@ def _torn_at(segment: StreamSegment, low: int) -> int:
 def _unnoted_at(
     disk: Disk, folder: str, names: list[str], segment: StreamSegment, count: int, low: int
 ) -> int:
-    """Place of the first of a sink's rows that the note beside the segment does not count: without
-    it nobody could tell whether they come again. `count` when all are counted.
+    """Place of the first row of a sink that the note beside the segment does not cover: without the
+    note repeated rows could not be recognised. `count` when all are covered.
     """
     note = read_note(disk, folder, names, segment, segment.first_offset + count, low)
     offset = note.unnoted()
@@ -214,7 +214,7 @@ def _log_end(segment: StreamSegment, count: int) -> int:
 
 
 def _refuse_loss(segments: list[StreamSegment], place: int, torn_at: int, safe_end: int) -> None:
-    """Raise when what is whole ends before messages that had been safe."""
+    """Raise when the intact part ends before messages that were durable."""
     if place == len(segments):
         place -= 1
         torn_at = segments[place].count
@@ -226,7 +226,7 @@ def _refuse_loss(segments: list[StreamSegment], place: int, torn_at: int, safe_e
 
 
 def _refuse_damage(segments: list[StreamSegment], place: int, torn_at: int) -> None:
-    """Raise when an entry behind the torn one says that the torn one had been safe."""
+    """Raise when an entry after the torn one records that the torn one was durable."""
     segment = segments[place]
     torn_offset = segment.first_offset + torn_at
     for later in segments[place:]:

@@ -44,7 +44,7 @@ def segment_number(folder: str, name: str) -> int:
 
 
 def is_preamble(name: str, octets: bytes, magic: bytes, first_offset: int) -> bool:
-    """False for one that is torn; raises for one that is whole and not ours to read."""
+    """False for one that is torn; raises for a complete one of another file or version."""
     found = decode_preamble(octets)
     if found is None:
         return False
@@ -56,7 +56,7 @@ def is_preamble(name: str, octets: bytes, magic: bytes, first_offset: int) -> bo
 
 
 class StoredEntry:
-    """A message as it lies in a segment. `address` is the payload's start: both names with their
+    """A message as a segment stores it. `address` is the payload's start: both names with their
     lengths.
     """
 
@@ -160,8 +160,8 @@ class StreamSegment:
 
     def read(self, place: int, count_max: int, bytes_max: int, found: list[StoredEntry]) -> bool:
         """Append messages from a place on: no more than `count_max`, and no more than `bytes_max`
-        unless the first alone is larger. False when a checksum is wrong; what came before it is
-        there then.
+        unless the first alone is larger. False when a checksum is wrong; the messages before it
+        were appended.
         """
         count = min(count_max, self.count - place)
         octets = self.index().read(ENTRY_SIZE * (1 + place), ENTRY_SIZE * count)
@@ -225,7 +225,7 @@ class StreamSegment:
         return low
 
     def cut(self, count: int, log_size: int) -> None:
-        """Keep only the first entries: recovery's answer to a torn tail."""
+        """Keep only the first entries, to cut off a torn tail."""
         self.index().truncate(ENTRY_SIZE * (1 + count))
         self.log().truncate(log_size)
         self.count = count

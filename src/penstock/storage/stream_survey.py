@@ -1,8 +1,9 @@
-"""Looking at a stream's files without changing them: what is whole, what is not, what a start does.
+"""Checking a stream's files without changing them: what is intact, what is not, and what a start
+does.
 
-The verdict is recovery's: what is not whole is damage if a whole entry says that it had been safe,
-else it is a torn tail, which a start cuts off with all that comes behind it. Recovery does not read
-again what is known to have been safe; a survey reads everything.
+The verdict is recovery's: an entry that is not whole is damage if a whole entry records that it was
+durable, otherwise it is a torn tail, which a start cuts off with everything after it. Recovery does
+not read again what is known to be durable; a survey reads everything.
 """
 
 from penstock.formats.stream_index import ENTRY_SIZE
@@ -15,7 +16,7 @@ from penstock.world.disk import AppendFile, Disk
 
 
 class StreamSurvey:
-    """Held by who checks or salvages a store. Reads one stream's folder."""
+    """Held by the code that checks or salvages a store. Reads one stream's folder."""
 
     def __init__(
         self,
@@ -25,15 +26,15 @@ class StreamSurvey:
         first_offset_name: str,
         safe_end: int = 0,
     ) -> None:
-        """`names` are the files of the folder; `first_offset_name` is what the table of cursors
-        calls the first offset that retention left. Before `safe_end` all had been safe.
+        """`names` are the files of the folder; `first_offset_name` is the name in the table of
+        cursors of the first offset that retention left. All before `safe_end` was durable.
         """
         self.folder: str = folder
         self._disk: Disk = disk
         self._names: set[str] = set(names)
         self.cursors: ReadNumbers = read_newest(disk, f"{folder}/cursors", names)
         first = self.cursors.numbers.get(first_offset_name, 0)
-        # Not those that retention had given up before a power loss brought them back.
+        # Without those that retention had given up before a power loss restored them.
         self.numbers: list[int] = [n for n in segment_numbers(folder, names) if n >= first]
         self.notes: list[str] = [
             name
@@ -50,7 +51,7 @@ class StreamSurvey:
             self._check_note(walk)
 
     def _check_note(self, walk: SegmentWalk) -> None:
-        """Rows of a sink that a note should tell of and does not are a problem of their segment."""
+        """Rows of a sink that the note should cover and does not are a problem of their segment."""
         segment = walk.segment
         if segment.index_name not in self._names:
             return
@@ -92,7 +93,7 @@ class StreamSurvey:
         return self.numbers[0] if self.numbers else 0
 
     def end_offset(self) -> int:
-        """Behind the last message that a start would find, if nothing is damaged."""
+        """The end offset that a start would find, if nothing is damaged."""
         torn = self.torn_tail()
         if torn is not None:
             return torn.offset

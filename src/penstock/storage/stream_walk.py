@@ -1,13 +1,14 @@
 """Walking over a stream segment that may be damaged: every message that can be read, and why others
 cannot.
 
-An entry of the index and a payload of the log tell the same lengths, so each helps where the other
-is damaged. Between two whole messages the payloads are followed by their own lengths; when these
-lead exactly from one to the other it is known where each message lies, whatever its entry says:
+An entry of the index and a payload of the log contain the same lengths, so each helps where the
+other is damaged. Between two whole messages the payloads are followed by their own lengths; when
+these lead exactly from one to the other, the place of each message is known, whatever its entry
+says:
 
-- its entry's checksum fits with lengths and position taken from the log: the entry was wrong;
-- lengths agree and the checksum does not fit: the message is damaged, and lost;
-- else the entry is damaged beyond use: the message is kept, but nothing vouches for its octets.
+- its entry's checksum matches with lengths and position taken from the log: the entry was wrong;
+- lengths agree and the checksum does not match: the message is damaged, and lost;
+- otherwise the entry is unusable: the message is kept, but its bytes cannot be checked.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +29,7 @@ from penstock.formats.stream_payload import ADDRESS_SIZE_MAX, SIZE_WIDTH, Payloa
 from penstock.storage.stream_segment import StreamSegment, is_preamble, is_whole
 from penstock.world.disk import AppendFile
 
-# Read at once from either file, or one message when that is larger.
+# The amount that is read at once from either file, or one message when that is larger.
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 
 LOST: Final = "damaged"
@@ -40,7 +41,7 @@ BAD_PREAMBLE: Final = "its header is corrupt"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageListener(ABC):
-    """Who wants the messages of a segment, in order: salvage."""
+    """The receiver of a segment's messages, in order: salvage."""
 
     @abstractmethod
     def message(self, offset: int, timestamp: int, flags: int, payload: bytes) -> None:
@@ -52,7 +53,9 @@ class MessageListener(ABC):
 
 
 class Problem:
-    """A run of messages that something is wrong with; none for a file's own. Held by a walk."""
+    """A run of messages with a problem; no messages for a problem of the file itself. Held by a
+    walk.
+    """
 
     def __init__(self, file: str, at: int, offset: int, count: int, what: str) -> None:
         self.file: str = file
@@ -63,7 +66,7 @@ class Problem:
 
 
 class Octets:
-    """A file through a window. Held by a walk; a file that is not there is empty."""
+    """A file that is read in windows. Held by a walk; a missing file is empty."""
 
     def __init__(self, file: AppendFile | None) -> None:
         self._file: AppendFile | None = file
@@ -84,13 +87,13 @@ class Octets:
 
 
 class SegmentWalk:
-    """One look at one segment. Held by the survey of its stream."""
+    """One walk over one segment. Held by the survey of its stream."""
 
     def __init__(
         self, segment: StreamSegment, log: AppendFile | None, index: AppendFile | None, count: int
     ) -> None:
-        """`count` is how many messages there must be, by where the next segment begins; -1 for the
-        last one, whose index says so.
+        """`count` is the number of messages, given by where the next segment begins; -1 for the
+        last one, whose index gives it.
         """
         self.segment: StreamSegment = segment
         self._log: Octets = Octets(log)
@@ -98,7 +101,7 @@ class SegmentWalk:
         self.count: int = count if count >= 0 else max(self._index.size // ENTRY_SIZE - 1, 0)
         self.octets: int = self._log.size + self._index.size
         self.problems: list[Problem] = []
-        # The highest offset that an entry says was safe before it.
+        # The highest durable offset that an entry records.
         self.durable_offset: int = 0
         self._listener: MessageListener | None = None
         self._timestamp: int = 0
@@ -148,7 +151,7 @@ class SegmentWalk:
         )
 
     def _next_whole(self, place: int, position: int) -> "WholeEntry | None":
-        """The next message that is whole and lies behind a position."""
+        """The next whole message after a position."""
         while place < self.count:
             entry = self._entry(place)
             if entry is None:
@@ -167,7 +170,7 @@ class SegmentWalk:
             self._listener.message(offset, entry.timestamp, entry.flags, payload)
 
     def _go_through(self, place: int, end: int, position: int, target: int) -> None:
-        """Messages from a place on, which lie between two positions of the log."""
+        """Handle the messages from a place on that are between two positions of the log."""
         segment = self.segment
         sizes = self._own_sizes(position, target, end - place)
         if len(sizes) != end - place:
@@ -192,8 +195,8 @@ class SegmentWalk:
         return sizes if position == target else []
 
     def _own_size(self, position: int) -> int:
-        """Of the payload at a position of the log; 0 when there can be none."""
-        # The header may be large, so it is not read; the size of the body stands behind it.
+        """The size of the payload at a position of the log; 0 when there cannot be one."""
+        # The header may be large, so it is not read; the size of the body follows it.
         names = self._log.read(position, ADDRESS_SIZE_MAX + SIZE_WIDTH)
         try:
             header_at = address_size(names) + SIZE_WIDTH
@@ -206,7 +209,7 @@ class SegmentWalk:
         return size if position + size <= self._log.size else 0
 
     def _judge(self, place: int, position: int, size: int) -> None:
-        """A message whose entry does not fit; where it lies is known."""
+        """Judge a message whose entry does not match; its place is known."""
         segment = self.segment
         index_at = ENTRY_SIZE * (1 + place)
         payload = self._log.read(position, size)
@@ -247,7 +250,7 @@ class SegmentWalk:
 
 
 class WholeEntry:
-    """Where a walk can go on."""
+    """Where a walk can continue."""
 
     def __init__(self, place: int, entry: IndexEntry) -> None:
         self.place: int = place
@@ -255,7 +258,7 @@ class WholeEntry:
 
 
 def _fits(entry: IndexEntry, payload: bytes) -> bool:
-    """Whether the checksum is right once the payload's own lengths stand in the entry."""
+    """Whether the checksum is right with the payload's own lengths in the entry."""
     parts = PayloadParts(payload, 0)
     fixed = FIXED.pack(
         entry.timestamp,

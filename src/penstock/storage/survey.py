@@ -1,7 +1,8 @@
-"""Looking at a store without changing it: what is whole, what is not, and what a start would do.
+"""Checking a store without changing it: what is intact, what is not, and what a start would do.
 
-Goes on behind an invalid batch: the next valid one is found by its magic, checksum and position.
-The verdict on each gap is recovery's: damage if any batch says that a position above it was safe.
+It continues after an invalid batch: the next valid one is found by its magic, checksum and
+position. The verdict on each gap is recovery's: damage if any batch records a durable position
+above it.
 """
 
 from penstock.storage.batch import BatchReader, find_batch, position_at
@@ -16,8 +17,8 @@ from penstock.storage.segment import (
 
 
 class Gap:
-    """Where the journal does not go on: octets that are no valid batch, or a segment that is not
-    there. Held by its survey.
+    """A gap in the journal: bytes that are not a valid batch, or a missing segment. Held by its
+    survey.
     """
 
     def __init__(self, segment: OpenSegment, offset: int, octets: int, position: int) -> None:
@@ -25,14 +26,14 @@ class Gap:
         self.offset: int = offset
         self.octets: int = octets  # of the file
         self.position: int = position
-        # Octets of the journal that should stand before the segment's beginning.
+        # Bytes of the journal that are missing before the segment.
         self.missing_octets: int = 0
         self.location: int = location_of(segment.number, offset)
         self.may_be_ours: bool = offset > 0 or may_be_torn_header(segment.begin)
 
 
 class SegmentSurvey:
-    """One segment: how much of it is whole. Held by the survey."""
+    """One segment, and how much of it is intact. Held by the survey."""
 
     def __init__(self, name: str, octets: int) -> None:
         self.name: str = name
@@ -42,14 +43,14 @@ class SegmentSurvey:
 
 
 class Survey:
-    """Held by who checks or salvages a store; `add` takes its segments in order."""
+    """Held by the code that checks or salvages a store; `add` takes its segments in order."""
 
     def __init__(self, store_id: bytes, safe_position: int = 0) -> None:
-        """`safe_position` is what the store's safe point says."""
+        """`safe_position` comes from the store's safe point."""
         self.segments: list[SegmentSurvey] = []
         self._seed: int = batch_seed(store_id)
-        # The highest position that a batch, or the store's safe point, says was safe, and where the
-        # next segment must begin.
+        # The highest durable position that a batch, or the store's safe point, records, and where
+        # the next segment must begin.
         self._durable: int = safe_position
         self._safe_position: int = safe_position
         self._position: int = 0
@@ -71,7 +72,7 @@ class Survey:
         return [gap for gap in self._gaps() if gap.position < self._durable]
 
     def missing_octets(self) -> int:
-        """Of the journal, behind where it ends now."""
+        """The bytes of the journal that are missing after its present end."""
         return max(self._safe_position - self._position, 0)
 
     def torn_tail(self) -> Gap | None:
@@ -86,7 +87,8 @@ class Survey:
     def _gaps(self) -> list[Gap]:
         gaps = [gap for segment in self.segments for gap in segment.gaps]
         if gaps and gaps[0].file == self.segments[0].name and gaps[0].missing_octets:
-            # Before the first segment: removed and not missing, if a batch says that it was safe.
+            # Before the first segment: removed and not missing, if a batch records that it was
+            # durable.
             if self._durable >= gaps[0].missing_octets:
                 del gaps[0]
         return gaps
@@ -94,7 +96,7 @@ class Survey:
     def _without_header(
         self, segment: OpenSegment, found: SegmentSurvey, listener: BatchListener
     ) -> None:
-        """Nothing but its batches say where it belongs."""
+        """Only its batches show where it belongs."""
         at = find_batch(segment.file, 0, None, self._seed, -1)
         octets = found.octets if at < 0 else at
         found.gaps.append(Gap(segment, 0, octets, self._position))

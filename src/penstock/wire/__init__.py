@@ -1,1 +1,1 @@
-"""Bytes to events and back, for both AMQP dialects. Knows no queue, no socket, no clock."""
+"""Bytes to events and back, for both AMQP dialects. Knows nothing of queues, sockets or clocks."""

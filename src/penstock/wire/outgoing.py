@@ -20,7 +20,7 @@ DELIVERY_BYTES_MAX: Final = 512 * 1024
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DrainListener:
-    """Who is told that there is room again: the connection whose consumers were stopped."""
+    """Notified when there is room again: the connection whose consumers were stopped."""
 
     def drained(self) -> None:
         raise NotImplementedError
@@ -38,7 +38,7 @@ class Outgoing:
         self.size: int = 0
         # False while the transport holds more than it can send; deliveries wait, replies do not.
         self.writable: bool = True
-        # A consumer found no room; its queue must be asked again once there is some.
+        # A consumer found no room; its queue must be dispatched again once there is some.
         self.stalled: bool = False
         self.closing: bool = False
         # A journal position that must be durable before anything leaves; see the node.
@@ -54,7 +54,9 @@ class Outgoing:
         self.size += len(piece)
 
     def has_room(self) -> bool:
-        """Whether one more delivery may be appended. A 'no' is remembered until there is room."""
+        """Whether one more delivery may be appended. If not, that is remembered until there is
+        room.
+        """
         if self.writable and self.size < DELIVERY_BYTES_MAX:
             return True
         self.stalled = True
@@ -71,7 +73,7 @@ class Outgoing:
         return joined
 
     def flush(self) -> None:
-        """Hand what is pending to the transport; called once per tick by the node."""
+        """Pass the pending output to the transport; called once per tick by the node."""
         if self.pieces:
             self.transport.write(self.take())
         if self.closing:

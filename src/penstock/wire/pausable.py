@@ -2,9 +2,9 @@
 
 
 class PausableInput:
-    """What the connections of both wires are. Whoever listens sets `must_stop` while it hears
-    something; the wire then keeps the rest of what it was given, and everything that comes after
-    it, until `must_stop` is taken back and `receive` is called again.
+    """The common parent of the connections of both wires. The listener sets `must_stop` during a
+    call; the wire then keeps the rest of its input, and everything that comes after it, until
+    `must_stop` is cleared and `receive` is called again.
     """
 
     must_stop: bool = False

@@ -136,8 +136,8 @@ def _octets(text: str) -> bytes:
 
 
 def _fields(text: str, names: str) -> list[str]:
-    """Values of the fields that must be first, in this order; extensions behind are ignored, but
-    for the proof, which is last.
+    """Values of the fields that must be first, in this order; extensions after them are ignored,
+    except for the proof, which is last.
     """
     parts = text.split(",")
     if names.endswith("p") and len(parts) > len(names):

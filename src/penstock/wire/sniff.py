@@ -1,8 +1,8 @@
-"""Which protocol do the first octets of a connection announce?
+"""Which protocol the first bytes of a connection announce.
 
-Every AMQP connection begins with eight octets, `AMQP`, a protocol id and a version. Others that
-knock on the port are recognised so that the log can say who it was. The answer to any header but
-ours is our own header, after which the connection is closed (specification 4.2.2).
+Every AMQP connection begins with eight octets, `AMQP`, a protocol id and a version. Some other
+protocols are recognised so that the log can name them. The answer to any header but ours is our own
+header, after which the connection is closed (specification 4.2.2).
 """
 
 from enum import Enum
@@ -47,7 +47,7 @@ _BY_HEADER: Final = {
 
 
 def sniff(data: bytes) -> Announced:
-    """Decides as soon as it can: a wrong first octet is enough."""
+    """Decides as soon as possible: a wrong first byte is enough."""
     if not data:
         return Announced.UNDECIDED
     if data[:4] == _AMQP[: len(data)]:

@@ -1,8 +1,8 @@
 """The disk as a node sees it: files that only grow, and a flush that is asked for and answered.
 
-Appending and reading happen at once, in the page cache of whatever disk it is. Asking for a flush
-and hearing of it are two separate moments, so that no one ever waits for a disk on the event loop;
-recovery alone, which comes before the loop serves anybody, may wait.
+Appending and reading happen at once, in the page cache of whatever disk it is. A flush is requested
+and reported later, so that the event loop never waits for a disk; only recovery, which comes before
+the loop serves clients, may wait.
 """
 
 from abc import ABC, abstractmethod
@@ -15,14 +15,14 @@ class DiskError(Exception):
 
 
 class DiskFull(DiskError):
-    """There was no room. Part of what was appended may stand in the file. Who wrote something that
-    can wait takes it back and goes on; everybody else stops, as for any other reason.
+    """There was no room. Part of what was appended may be in the file. A caller whose write can
+    wait takes it back and continues; all others stop, as for any other error.
     """
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FlushListener(ABC):
-    """Who is told that what it appended is safe."""
+    """Notified when what it appended is durable."""
 
     @abstractmethod
     def flushed(self, token: int, now: int) -> None:
@@ -45,7 +45,7 @@ class AppendFile(ABC):
 
     @abstractmethod
     def append(self, data: bytes) -> int:
-        """Returns the position behind the data. Not safe before a flush covers it."""
+        """Returns the position after the data. Not durable before a flush covers it."""
 
     def append_pieces(self, pieces: list[bytes]) -> int:
         """The same for much data, in pieces that follow one another. A disk may return before its
@@ -60,7 +60,7 @@ class AppendFile(ABC):
 
     @abstractmethod
     def truncate(self, size: int) -> None:
-        """Cut off what is behind a size; only recovery does, for a torn tail."""
+        """Cut the file to a size; only recovery does, for a torn tail."""
 
     @abstractmethod
     def close(self) -> None:
@@ -69,7 +69,9 @@ class AppendFile(ABC):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Disk(ABC):
-    """The data directory of one node. Names may hold `/`; folders come and go with their files."""
+    """The data directory of one node. Names may hold `/`; folders are created and removed with
+    their files.
+    """
 
     @abstractmethod
     def open(self, name: str) -> AppendFile:
@@ -77,22 +79,22 @@ class Disk(ABC):
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The files there are, in order of their names."""
+        """The existing files, in order of their names."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Delete a file; safe against power loss only after the next flush of any file."""
+        """Delete a file; durable only after the next flush of any file."""
 
     @abstractmethod
     def flush(self, files: list[AppendFile], token: int, listener: FlushListener) -> None:
-        """Ask that everything appended to these files so far become safe; the listener hears of
-        it later with the token. Requests are answered in order.
+        """Ask that everything appended to these files so far become durable; the listener is
+        notified later with the token. Requests are answered in order.
         """
 
     @abstractmethod
     def flush_now(self, files: list[AppendFile]) -> None:
-        """As `flush`, and waits for it. Only for recovery, when there is nobody yet who would have
-        to wait as well. Raises `DiskError`.
+        """Like `flush`, but waits for it. Only for recovery, when no client has to wait for it.
+        Raises `DiskError`.
         """
 
     @abstractmethod

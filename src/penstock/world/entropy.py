@@ -1,4 +1,4 @@
-"""Dice as a node sees them: names of server-named queues, salts, jitter."""
+"""Random numbers as a node sees them: names of server-named queues, salts, jitter."""
 
 from abc import ABC, abstractmethod
 

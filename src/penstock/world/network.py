@@ -1,4 +1,4 @@
-"""The network as a node sees it: byte streams that somebody else opened.
+"""The network as a node sees it: byte streams that the server opened.
 
 Invariants: a transport delivers bytes in order or not at all; `write` never blocks; after
 `close` or `abort` nothing more is read from it.
@@ -26,11 +26,11 @@ class Transport(ABC):
         """Close at once and drop what has not left."""
 
     def unsent_bytes(self) -> int:
-        """Bytes that were written and have not left; 0 where nobody counts them."""
+        """Bytes that were written and not sent yet; 0 if they are not counted."""
         return 0
 
     def unheard_bytes(self) -> int:
-        """Bytes that came while nobody reads and that it holds itself; 0 where the kernel does."""
+        """Bytes that were received but not read and that it holds itself; 0 if the kernel does."""
         return 0
 
     def has_hung_up(self) -> bool:

@@ -2,17 +2,17 @@
 check: longer with every failure, forgotten with time.
 
 Counted per user and peer host, so that somebody who guesses passwords does not lock out the user
-elsewhere. Only the first wait would be no hindrance for a guesser with many connections at once: a
-right password is answered at once, so who hears nothing knows that the guess was wrong. So no
-password of the pair is checked while the answer to a failure waits. Nothing here knows a clock.
+elsewhere. Delaying only the answer would not hinder an attacker with many connections: a correct
+password is answered at once, so silence would mean that the guess was wrong. So no password of the
+pair is checked while the answer to a failure waits. Nothing here reads a clock.
 """
 
 from typing import Final
 
-# The first mistake costs what nobody notices; each further one doubles it.
+# The first failure causes a delay that nobody notices; each further one doubles it.
 FIRST_DELAY_MS: Final = 100
 # At this wait 7 passwords a minute are tried, over however many connections. It stays below the time
-# that a handshake may take, so that the refusal is still heard.
+# that a handshake may take, so that the client still receives the refusal.
 DELAY_MS_MAX: Final = 8_000
 # One failure is forgiven for each such time without another.
 FORGIVEN_AFTER_MS: Final = 60_000
@@ -28,12 +28,12 @@ COMPARISON_MS: Final = 1_000
 
 
 class Failures:
-    """Of one user from one host."""
+    """The failed logins of one user from one host."""
 
     def __init__(self) -> None:
         self.count: int = 0
         self.at: int = 0
-        # Before that no password is checked, and before that none compared.
+        # No password is checked before the first time, and none compared before the second.
         self.check_at: int = 0
         self.compare_at: int = 0
 
@@ -57,7 +57,7 @@ class LoginDelays:
         return max(0, delay - waited_ms)
 
     def mismatched(self, user: str, host: str, now: int) -> None:
-        """A password was compared with the remembered one and is another."""
+        """A password was compared with the remembered one and differs from it."""
         self._put_last(user, host).compare_at = now + COMPARISON_MS
 
     def may_compare(self, user: str, host: str, now: int) -> bool:
@@ -65,7 +65,7 @@ class LoginDelays:
         return failures is None or now >= failures.compare_at
 
     def check_at(self, user: str, host: str) -> int:
-        """Before that no password of this user is checked that comes from this host."""
+        """When the next password of this user from this host may be checked."""
         failures = self._failures.get((user, host))
         return 0 if failures is None else failures.check_at
 

@@ -161,8 +161,9 @@ class AccessTable:
 
 
 def needs(command: VhostCommand, creates: bool) -> list[Need]:
-    """A passive declaration takes none. Dead-letter and alternate exchanges count only when the
-    object is created: declaring it again gives nobody a new way to write to them.
+    """The permissions that a command needs. A passive declaration needs none. Dead-letter and
+    alternate exchanges count only when the object is created: declaring it again gives nobody a new
+    way to write to them.
     """
     if isinstance(command, DeclareQueue):
         return _declare_needs(
@@ -197,7 +198,7 @@ def needs(command: VhostCommand, creates: bool) -> list[Need]:
         return _declare_needs(ResourceKind.QUEUE, command.name, False, further)
     if isinstance(command, PurgeQueue):
         return [Need(Permission.READ, ResourceKind.QUEUE, command.name)]
-    # Policies and limits are the operator's, who is asked for a tag and not for patterns.
+    # Policies and limits belong to the operator, who needs a tag and not patterns.
     return []
 
 

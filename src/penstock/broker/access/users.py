@@ -5,13 +5,13 @@ it is a value (`Verification`) that the server may run in a thread: everything i
 
 A good password is remembered as a keyed hash, so that a thousand reconnects of one application do
 not pay argon2 each. Why that is safe: the key is drawn when the process starts and lives only in
-its memory, as the passwords themselves do while clients log in, so who can read it needs no
-guessing; the stored argon2 hash is part of what is hashed, so a changed password is forgotten at
-once; a wrong password never matches, and after one that did not the next comparison of the same user
-and host waits (`LoginDelays.may_compare`), so guessing gets no cheaper.
+its memory, as the passwords themselves do while clients log in, so whoever can read it need not
+guess; the stored argon2 hash is part of what is hashed, so a changed password is forgotten at once;
+a wrong password never matches, and after a mismatch the next comparison of the same user and host
+waits (`LoginDelays.may_compare`), so guessing gets no cheaper.
 
 Unknown users and users without a password are checked against a hash that nothing matches, so the
-time of a refusal does not tell which names exist.
+time of a refusal does not reveal which names exist.
 
 Users that came with RabbitMQ's definitions keep its salted SHA hashes, so that they log in with the
 passwords they have and can go back with them. Such a hash is checked in microseconds; a refusal
@@ -71,7 +71,7 @@ DEFAULT_USER_SCRAM_KEYS: Final = (
     "SCRAM-SHA-256$65536:zDV5NHv/1ADA4hGiP1ee9Q==$"
     "5F5pziSWz+5paBknRP99vNjYux1eLlXSd+B+d5hEx74=:ybjBSuToFKlTrZgkCve3RW0rNS1dOmdWckc1yNWN8zo="
 )
-# Said here, because the library takes longer to import than a broker takes to start.
+# Repeated here, because the library takes longer to import than a broker takes to start.
 _HASH_FORM: Final = re.compile(
     r"\$argon2id\$v=19\$m=[0-9]{1,7},t=[0-9]{1,3},p=[0-9]{1,3}\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+\Z"
 )
@@ -175,7 +175,7 @@ class Users:
         user = self._by_name.get(name)
         password_hash = "" if user is None else user.password_hash
         if len(password) > PASSWORD_OCTETS_MAX:
-            # Nothing that long was ever hashed; check something that costs as much.
+            # No password that long was ever hashed; check something that takes as long.
             return Verification(name, b"", "", remembered=False)
         known = self._remembered.get(name) if compares else None
         remembered = known is not None and hmac.compare_digest(
@@ -306,7 +306,7 @@ def _salted_sha_octets(password_hash: str) -> bytes:
 
 
 def check_hash(password_hash: str) -> None:
-    """Raise for a text that is no hash we can check, before a login stumbles over it."""
+    """Raise for a text that is not a supported hash, so that this does not surface at a login."""
     if _is_salted_sha(password_hash):
         is_short = password_hash.startswith(SHA256_PREFIX)
         digest_octets = _SHA256_OCTETS if is_short else _SHA512_OCTETS

@@ -38,7 +38,7 @@ from penstock.broker.topology import (
 # Lists that only the definitions of a whole broker have.
 _WHOLE: Final = ("vhosts", "users", "permissions", "topic_permissions", "global_parameters")
 _READ: Final = ("parameters", "policies", "exchanges", "queues", "bindings")
-# Said about the file, not about a broker.
+# These describe the file, not a broker.
 _REMARKS: Final = frozenset(
     {
         "rabbit_version",
@@ -54,7 +54,7 @@ _REMARKS: Final = frozenset(
 )
 # RabbitMQ's name for the cluster itself; it is in every export and means nothing elsewhere.
 _CLUSTER_IDENTITY: Final = "internal_cluster_id"
-# A file with one wrong habit has it in every row; a screen of mistakes shows it as well.
+# A systematic mistake repeats in every row; one screen of mistakes is enough to see it.
 _MISTAKES_SHOWN_MAX: Final = 100
 
 # A thing that rows may refer to: its kind, its virtual host ("" for none) and its name.

@@ -4,7 +4,7 @@ The trial state is a broker's state of its own, in which stands what the definit
 state has. There every command is tried; what is refused there is a mistake of the definitions, told
 with RabbitMQ's text and the path of the row. What exists already stays as it is, as in RabbitMQ.
 
-Invariant: neither the state nor anything that hangs on it is changed.
+Invariant: neither the real state nor anything reachable from it is changed.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from penstock.world.entropy import Entropy
 
 # How refusals name the argument that is wrong.
 _BLAMED: Final = re.compile(r"(?:invalid|inequivalent) arg '([^']+)'|for arg '([^']+)'")
-# What they call an argument too.
+# Fields that refusals also call arguments.
 _PROPERTIES: Final = ("type", "durable", "auto_delete", "internal")
 
 
@@ -98,7 +98,7 @@ class _TrialState:
 
     def rehearse(self, step: Step, now: int) -> None:
         if any([needed in self._faulty for needed in _needed(step)]):
-            return  # the mistake is told where that is defined
+            return  # the mistake is reported where that is defined
         try:
             if isinstance(step, VhostStep):
                 kept = self._try_in_vhost(step, now)
@@ -255,7 +255,7 @@ class _TrialState:
                 )
 
     def lifted_limits(self) -> list[Step]:
-        """Where the definitions set limits, older ones must not stand in the way of queues."""
+        """Where the definitions set limits, the older ones must not refuse their queues."""
         lifted: list[Step] = []
         for name, limits in self._limits.items():
             real = self._state.vhosts.get(name)
@@ -266,7 +266,7 @@ class _TrialState:
 
 
 def _needed(step: Step) -> list[Identity]:
-    """What a step refers to, and what it defines itself: a second row cannot heal the first."""
+    """What a step refers to, and what it defines itself: a second row cannot correct the first."""
     if isinstance(step, BrokerStep):
         command = step.command
         if isinstance(command, SetUserLimits):
@@ -302,7 +302,7 @@ def _defined(step: Step) -> list[Identity]:
 
 
 def _place(refusal: Refusal) -> str:
-    """The path inside of a row, as far as the refusal tells."""
+    """The path inside of a row, as far as the refusal names it."""
     blamed = _BLAMED.search(refusal.text)
     if blamed is None:
         return ""

@@ -1,6 +1,6 @@
 """Reading the rows of a definitions file: every value is asked for by key and type.
 
-What is wrong is written down with its path (`queues[3].durable: ...`) and reading goes on, so that
+Each mistake is recorded with its path (`queues[3].durable: ...`) and reading goes on, so that
 an operator sees all mistakes of a file at once. A row that is `faulty` makes no command.
 """
 
@@ -94,7 +94,9 @@ class Row:
         return tuple([word for word in stripped if word])
 
     def arguments(self, key: str) -> dict[str, object]:
-        """Absent is empty; so is `[]`, which is how Erlang's JSON sometimes says it."""
+        """An absent value counts as empty, and so does `[]`, which Erlang's JSON sometimes writes
+        for it.
+        """
         value = self.table.get(key)
         if value is None or value == []:
             return {}
@@ -130,7 +132,7 @@ def pattern_fault(pattern: str) -> str:
     if len(pattern) > PATTERN_LENGTH_MAX:
         return f"is longer than {PATTERN_LENGTH_MAX} characters"
     if "[:" in pattern and ":]" in pattern:
-        # Python would take `[[:alpha:]]` for something else without a word.
+        # Python would silently take `[[:alpha:]]` for something else.
         return "character classes such as [:alpha:] are not supported; write [a-zA-Z]"
     try:
         re.compile(pattern)

@@ -24,7 +24,7 @@ SCRAM_KEYS: Final = "penstock_scram_keys"
 
 
 def user_command(row: Row, passwords: NewPasswords) -> PutUser:
-    """Only of use when the row is not faulty afterwards."""
+    """The result is valid only if the row is not faulty afterwards."""
     name = row.name("name")
     if not row.faulty and (not name or name != name.encode(errors="replace").decode()):
         row.complain("name", "is empty or not a valid Unicode string")
@@ -96,7 +96,7 @@ def _secrets_of_password(row: Row, passwords: NewPasswords) -> tuple[str, str]:
 
 
 def _unwrapped(given: str) -> str:
-    """The plain text is taken as well: it is what argon2's own tools print."""
+    """The text without base64 is accepted as well: argon2's own tools print it."""
     if given.startswith("$"):
         return given
     try:

@@ -1,7 +1,7 @@
-"""What waits in the delayed exchanges of one virtual host, so that it can be written down.
+"""The messages that wait in the delayed exchanges of one virtual host, in a form the journal knows.
 
-To the journal it is one more queue: a message that is held back is enqueued here, and dequeued in
-the very tick in which it goes on to its queues.
+To the journal it is one more queue: a delayed message is enqueued here, and dequeued in the same
+tick in which it is enqueued in its queues.
 """
 
 from penstock.broker.entry import QueueEntry
@@ -18,7 +18,7 @@ class DelaySchedule:
 
 
 class DelayLine:
-    """Held by the virtual host. An entry's `expires_at` is when it goes on."""
+    """Held by the virtual host. An entry's `expires_at` is when its delay ends."""
 
     def __init__(self) -> None:
         # Set by the virtual host before anything waits.
@@ -27,10 +27,10 @@ class DelayLine:
         self.number: int = 0
         self.journal: QueueJournal | None = None
         self.waiting: ReadyList = ReadyList()
-        # Of the bodies of what waits.
+        # The size of all waiting bodies.
         self.octets: int = 0
         self._next_position: int = 1
-        # Its virtual host is deleted: nothing goes on any more.
+        # Its virtual host is deleted: nothing is published any more.
         self.is_closed: bool = False
 
     def put(self, message: Message, due: int, durable: bool) -> QueueEntry:
@@ -44,12 +44,12 @@ class DelayLine:
         return entry
 
     def hold(self, entry: QueueEntry, now: int) -> None:
-        """It waits from now on, or as before a restart."""
+        """Add a message that begins to wait, or that waited before a restart."""
         assert self.due is not None, "the virtual host says who publishes what is due"
         self.due.schedule(entry, now)
 
     def take(self, entry: QueueEntry) -> None:
-        """It goes on, or its exchange is gone."""
+        """Remove a message that is due, or whose exchange is gone."""
         self.waiting.remove_at(self.waiting.index_from(entry.position))
         self.octets -= len(entry.message.body)
         if self.journal is not None and entry.message.is_journalled:

@@ -94,7 +94,7 @@ def weight_of(routing_key: str) -> int:
     if not (digits.isascii() and digits.isdigit()):
         term = f'<<"{routing_key}">>' if routing_key else "<<>>"
         raise PreconditionFailed(f"The binding key must be an integer: {term}")
-    # Never turns a client's text of any length into a number.
+    # Only a text of limited length is converted to a number.
     if len(digits) > len(str(WEIGHT_MAX)) or int(digits) > WEIGHT_MAX:
         if routing_key == digits:
             raise PreconditionFailed(f"The binding key must not be greater than {WEIGHT_MAX}")

@@ -34,7 +34,7 @@ class DelayedExchange(Exchange):
         """Milliseconds to wait; 0 for a message that goes on at once.
 
         As in RabbitMQ's plugin a negative delay, which marks a message that has waited already,
-        and one that is too long are no delay.
+        and one that is too long are ignored.
         """
         delay = properties.headers().get(DELAY_HEADER)
         if isinstance(delay, bool) or not isinstance(delay, int):

@@ -4,9 +4,9 @@
 whose name begins with `x-`; `all-with-x` and `any-with-x` look at these too. An argument without a
 value (void) matches by mere presence of the header.
 
-Bindings are found by what they want. One that wants all of its arguments stands in the bucket of
-one of them, the emptiest when it was bound, so bindings that differ in any argument share no
-bucket; one that is content with any stands in the bucket of each. A message is compared with the
+Bindings are indexed by their arguments. A binding that needs all of its arguments is in the bucket
+of one of them, the emptiest when it was bound, so bindings that differ in any argument share no
+bucket; a binding that needs any of them is in the bucket of each. A message is compared with the
 bindings in the buckets of its own headers.
 
 Invariants: a pattern's `keys` name exactly the buckets in which its binding stands; a bucket is not
@@ -54,7 +54,7 @@ class HeadersPattern:
         self.keys: list[_Key] = []
 
     def wanted_keys(self) -> list[_Key]:
-        """Under which a message can be found that this may match."""
+        """The keys under which a message that this may match can be found."""
         return [_key_of(name, value) for name, value in self._wanted.items()]
 
     @property

@@ -3,8 +3,8 @@
 Declaring the exchange makes its partitions, streams named `NAME-0` to `NAME-(N-1)`, and binds each
 under its number. With `x-partition-by` "hash", the default, the routing key alone decides, always
 and everywhere alike, so messages of one key stay in order; with "round-robin" they take turns.
-Messages of a publisher that counts them (`sent`) take turns by their own count, so
-that one that is published again meets the stream that has it, also after a restart.
+Messages of a publisher that counts them (`sent`) take turns by their own count, so that a repeated
+message reaches the stream that already has it, also after a restart.
 
 Invariants: a binding's routing key is the number of a partition; the partition of a key, or of a
 counted message, does not depend on what is bound. The number of partitions never changes.
@@ -53,7 +53,8 @@ class PartitionedStreamExchange(Exchange):
         self._by_turns: bool = _is_by_turns(arguments)
         self.by_key_only = not self._by_turns
         self._next: int = 0
-        # Properties that name no publisher, so that repeats of the last message are not searched.
+        # The last properties without a publisher, so that messages that share them are not
+        # searched.
         self._unnamed: Properties | None = None
         self._bindings: list[list[Binding]] = [[] for _ in range(self.partition_count)]
 

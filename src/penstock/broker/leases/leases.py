@@ -1,12 +1,12 @@
 """Leases: a bounded batch of a queue's messages, set apart under a name and a number.
 
-Who holds a lease may read it again and again, also after a restart on either side, until it is
-settled; then its messages are gone, as if acknowledged. Asking for a number that is out already
+The holder of a lease may read it again and again, also after a restart on either side, until it is
+settled; then its messages are gone, as if acknowledged. Asking for a number that is already leased
 gives the same messages. So a job that remembers numbers processes each message once.
 
 A lease is itself a durable queue with a name of its own. Messages move into it in one tick, which
-is one batch of the journal, so each is in one of the two, whatever happens. What is known about it
-stands in the queue's arguments and comes back with them.
+is one batch of the journal, so each is in one of the two, whatever happens. Its data is in the
+queue's arguments and is restored with them.
 
 Invariants
 - messages of a lease do not expire, and no policy applies to it;
@@ -35,16 +35,16 @@ NUMBER: Final = "x-lease-number"
 EXPIRES_AT: Final = "x-lease-expires-at"
 # Milliseconds since 1970.
 TAKEN_AT: Final = "x-lease-taken-at"
-# Which of its messages somebody may have seen before: a bit each, in base64; absent for none. Kept
+# Which of its messages a client may have seen before: a bit each, in base64; absent for none. Kept
 # here because after a restart everything in a queue counts as seen.
 SEEN: Final = "x-lease-seen"
 # Messages move within one tick, during which nobody else is served: a twentieth of a second.
 MESSAGES_MAX: Final = 20_000
-# And in one batch of the journal, which must fit well into a segment.
+# They are also one batch of the journal, which must fit well into a segment.
 BYTES_MAX: Final = 16 * 1024 * 1024
 # As many as a job that lags behind may want at once.
 LEASES_PER_OWNER_MAX: Final = 1_000
-# How soon is tried again to give back to a queue that was full.
+# The delay before messages are again returned to a queue that was full.
 FULL_POLL_MS: Final = 1_000
 # Wall-clock milliseconds for a lease that does not expire.
 NEVER_EXPIRES: Final = 0
@@ -52,7 +52,7 @@ NEVER_EXPIRES: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """What somebody asks for. `messages` and `octets` are the most that are wanted."""
+    """A request for a lease. `messages` and `octets` are upper limits."""
 
     queue: str
     owner: str
@@ -105,7 +105,7 @@ def take_lease(vhost: VirtualHost, request: LeaseRequest, now: int) -> LeaseFact
     try:
         vhost.apply(DeclareQueue(name, durable=True, arguments=arguments, server_named=True), now)
     except Refusal:
-        # A limit of queues, say.
+        # For example, the limit of queues.
         origin.requeue(taken, now, False)
         raise
     lease = vhost.queue(name)
@@ -170,8 +170,8 @@ def find_lease(vhost: VirtualHost, queue: str, owner: str, number: int) -> Messa
 
 
 def settle_leases(vhost: VirtualHost, queue: str, owner: str, number: int, now: int) -> int:
-    """All leases up to a number are done with; returns how many messages went. Settling what is
-    settled changes nothing.
+    """Settle all leases up to a number; returns how many messages were dequeued. Settling a lease
+    again changes nothing.
     """
     count = 0
     for lease in leases_of(vhost, queue, owner):
@@ -205,7 +205,7 @@ def give_back(vhost: VirtualHost, queue: str, owner: str, number: int, now: int)
 
 
 class LeaseExpiry(Timer):
-    """Gives a lease back whose owner has not come back in time. Held by the timers."""
+    """Releases a lease whose owner has not settled it in time. Held by the timers."""
 
     def __init__(self, vhost: VirtualHost, lease: MessageQueue) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ def _watch(vhost: VirtualHost, lease: MessageQueue, now: int) -> None:
 
 
 def resume_leases(vhost: VirtualHost, now: int) -> None:
-    """After a restart: leases expire when they would have."""
+    """After a restart: leases expire at the same time as without it."""
     for queue in vhost.queues.values():
         if LEASE_OF in queue.arguments:
             _watch(vhost, queue, now)
@@ -301,5 +301,5 @@ def _leasable(vhost: VirtualHost, name: str) -> MessageQueue:
 
 
 def _copy(message: Message) -> Message:
-    """The journal writes a message in one tick only; for a later one it is another."""
+    """The journal writes a message object in one tick only; a later tick needs a copy."""
     return Message(message.address, message.properties, message.body, message.origin)

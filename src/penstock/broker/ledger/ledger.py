@@ -1,11 +1,11 @@
 """The ledger of one broker: files of records, the newest one growing with every tick.
 
-It is written at the end of a tick, before anybody hears of the tick, and is not flushed: it is
-whole after the process was killed, and may lack its tail after a power loss. Counts of routes are
-for people who watch the flow, and follow once a second.
+It is written at the end of a tick, before any client is answered, and is not flushed: it is
+complete after the process was killed, and may lack its tail after a power loss. Counts of routes
+are for people who watch the flow, and are written once a second.
 
 Invariants
-- a file stands for itself: it names everything it speaks of;
+- a file is self-contained: it names everything it refers to;
 - no more than `files_max` files are kept, the oldest goes first.
 """
 
@@ -21,8 +21,7 @@ from penstock.formats import ledger_records as records
 from penstock.world.disk import AppendFile, Disk
 
 FOLDER: Final = "ledger"
-# A file of this size speaks of two million runs; of messages by the million, or by the thousand
-# million.
+# A file of this size holds two million runs, which can be millions or billions of messages.
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 # Four gigabytes, some days of a busy broker.
 FILES_MAX: Final = 64
@@ -121,10 +120,10 @@ class Ledger(QueueWatcher):
                 records.add_record(pages.words, wall, records.ROUTED, 0, route.name, 0, route.count)
                 route.count = 0
         if not pages.open:
-            # Else the tick that is under way writes it, when the journal has been written.
+            # Otherwise the current tick writes it, after the journal.
             self.end_of_tick(wall)
         if self._routes.renew(wall):
-            # What dialects have resolved holds lines of the table that was.
+            # Targets that dialects have resolved still refer to lines of the old table.
             for vhost in self._state.vhosts.values():
                 vhost.routing.changed()
 

@@ -13,16 +13,16 @@ from penstock.broker.message import Publisher
 from penstock.broker.observers import QueueObserver
 from penstock.formats import ledger_records as records
 
-# Sequences that one run lists, so that who reads a part of a file need not look far behind it.
+# Sequences that one run lists, so that a reader of a part of a file need not look far behind it.
 SEQUENCES_MAX: Final = records.SEQUENCE_RECORDS_MAX * records.SEQUENCES_PER_RECORD
 # How far a sequence may be ahead of the first of its run; one that was delayed may be behind it.
 AHEAD_MAX: Final = 0xFFFF
 # Publishers have 16 bits in a record, and 0 is nobody.
 PUBLISHERS_MAX: Final = 65_535
 _LOW_BITS: Final = 32
-# No sequence is so far behind its position.
+# Stands for no sequence: none is so far behind its position.
 NOWHERE: Final = -(1 << 60)
-# Event and detail in one number, as they lie in a record.
+# Event and detail in one number, as a record stores them.
 ENQUEUED_PERSISTENT: Final = records.ENQUEUED | records.IS_PERSISTENT << 8
 
 
@@ -231,8 +231,8 @@ class QueueLedger(QueueObserver):
         )
         if listed is not None and number:
             records.add_sequences(pages.words, listed)
-        # A channel that is closed must not be kept by the queues it has published to; and what
-        # follows is no publish.
+        # Queues must not keep a closed channel alive that has published to them; and what follows
+        # is not a publish.
         self._publisher = None
 
     def end_of_tick(self) -> None:

@@ -1,16 +1,18 @@
 """Where messages were published to: counts by exchange and routing key, in bounded memory.
 
-Applications may put anything into a routing key, so only so many are told apart. Beyond that a key
-stands with all others that have its first word, as `word.#`; beyond as many of those, as `#` with
-its exchange; and then with everything else of its virtual host. When that has happened the table is
-begun anew after a while, so that a key that has become busy gets a line of its own.
+Applications may put anything into a routing key, so only a limited number is counted separately.
+Beyond that a key is counted with all others that have its first word, as `word.#`; beyond the limit
+of those, as `#` with its exchange; and then with everything else of its virtual host. When that has
+happened the table is cleared after a while, so that a key that has become busy gets a line of its
+own.
 """
 
 from typing import Final
 
 from penstock.broker.shared_services import RouteCount
 
-# Keys that are told apart, and prefixes: a megabyte of memory, and a quarter of it in a file.
+# Keys that are counted separately, and prefixes: a megabyte of memory, and a quarter of it in a
+# file.
 ROUTES_MAX: Final = 4096
 # As long as `penstock pipeline flow --follow` looks back.
 RENEWED_MS: Final = 60_000
@@ -29,7 +31,7 @@ class Routes:
         self._levels: list[dict[str, RouteCount]] = [{}, {}, {}, {}]
 
     def find(self, vhost: str, exchange: str, key: str) -> RouteCount:
-        """The line for a key, whoever else shares it."""
+        """The line for a key, which other keys may share."""
         word = key.partition(".")[0]
         names = (
             f"{vhost}\0{exchange}\0{key}",
@@ -42,7 +44,7 @@ class Routes:
             count = known.get(name)
             if count is not None:
                 return count
-            # There are no more virtual hosts than a broker lets be.
+            # The number of virtual hosts is limited by the broker.
             if len(known) < self._routes_max or level == len(names) - 1:
                 count = RouteCount(name.encode(errors="surrogateescape"))
                 known[name] = count
@@ -57,8 +59,8 @@ class Routes:
         return found
 
     def renew(self, wall: int) -> bool:
-        """Forget all when there were too many and it is time; busy keys then come first. Who still
-        holds a line must ask again.
+        """Clear the table when there were too many keys and it is time; busy keys then come first.
+        Whoever still holds a line must ask again.
         """
         if not self._overflowed or wall - self._renewed_at < RENEWED_MS:
             return False

@@ -198,7 +198,7 @@ class Move(RunningMove):
         return True
 
     def _copy_of(self, message: Message) -> Message:
-        """The journal writes a message in one tick only; for a later one it is another."""
+        """The journal writes a message object in one tick only; a later tick needs a copy."""
         request = self.request
         address = message.address
         if request.exchange is not None:
@@ -206,7 +206,7 @@ class Move(RunningMove):
             key = address.routing_key if key is None else key
             address = Address(request.exchange, key, b"")
         copied = Message(address, message.properties, message.body, message.origin)
-        # Gone from here and there, or neither, whatever dies.
+        # One batch of the journal: it leaves this queue and reaches the others, or neither.
         copied.through_journal = (
             not request.copy and self._queue.journal is not None and message.properties.persistent
         )

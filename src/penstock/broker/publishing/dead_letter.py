@@ -1,4 +1,4 @@
-"""Where messages go that die in a queue, and the `x-death` header that tells their story.
+"""Where messages go that die in a queue, and the `x-death` header that records their deaths.
 
 The header is RabbitMQ's: one entry per (queue, reason), newest first, with a count. A message that
 went round a cycle without being rejected by anybody is dropped, or it would go round for ever.
@@ -42,7 +42,7 @@ def dead_letter(
     deaths = record_death(headers, queue.name, reason, message, vhost.wall(now))
     properties = message.properties.rewritten(headers, drop_expiration=True)
     dead = Message(Address(name, said_key(keys[0]), b""), properties, message.body, message.origin)
-    # Gone from here and there, or neither, whatever dies.
+    # One batch of the journal: it leaves this queue and reaches the others, or neither.
     dead.through_journal = queue.journal is not None and properties.persistent
     target = target_by_keys(vhost, exchange, dead.address, keys, properties)
     target.queues = [found for found in target.queues if not is_automatic_cycle(found.name, deaths)]
@@ -50,8 +50,8 @@ def dead_letter(
 
 
 def said_key(key: str) -> str:
-    """A queue's argument may be longer than any key that a delivery can name: then its beginning is
-    named, while all of it is routed by.
+    """A queue's argument may be longer than any key that a delivery can name: then deliveries name
+    its beginning, while routing uses all of it.
     """
     octets = key.encode("utf-8", "surrogateescape")
     if len(octets) <= NAME_OCTETS_MAX:
@@ -87,7 +87,7 @@ def record_death(
             current["original-expiration"] = str(message.properties.expiration_ms)
     else:
         count = current.get("count")
-        # Anybody can publish a message with any count.
+        # A client can publish a message with any count.
         current["count"] = Long(min((count if isinstance(count, int) else 0) + 1, COUNT_MAX))
     deaths = [current, *others]
     headers[DEATHS] = deaths

@@ -1,4 +1,4 @@
-"""What becomes of a message when its delay in a delayed exchange is over.
+"""Publishing a message when its delay in a delayed exchange is over.
 
 It waits in its virtual host's delay line, where `publish.hold_back` has put it.
 """
@@ -32,7 +32,7 @@ class DelayedPublish(Timer):
             # Deleted meanwhile, or declared again as something else.
             return
         message = _with_served_delay(self._entry.message)
-        # Gone from the delay line and in its queues, or neither.
+        # One batch of the journal: it leaves the delay line and reaches its queues, or neither.
         message.through_journal = self._entry.message.is_journalled
         target = target_by_keys(
             vhost, exchange, message.address, message.routing_keys(), message.properties
@@ -42,7 +42,7 @@ class DelayedPublish(Timer):
 
 def _with_served_delay(message: Message) -> Message:
     """A negative delay says that it was served, as RabbitMQ's plugin does. No delayed exchange that
-    it passes from here on lets it wait again.
+    it passes from here on delays it again.
     """
     headers = dict(message.properties.headers())
     delay = headers.get(DELAY_HEADER)

@@ -1,9 +1,9 @@
 """Messages that are to reach queues together, made ready beforehand.
 
-A long commit makes its entries, and their records for the journal, in slices. To show them is then
-one step that costs little for each. Positions are guessed, with some left free for what others
-enqueue meanwhile. Where that is not enough the run is overtaken: it is made anew, or its positions
-are corrected in that step.
+A long commit makes its entries, and their records for the journal, in slices. Enqueueing them is
+then one step that costs little per message. Positions are guessed, with some left free for what
+others enqueue meanwhile. Where that is not enough the run is overtaken: it is made anew, or its
+positions are corrected in that step.
 
 Invariant: nothing of a run can be seen, by queue or journal, before `enqueue`.
 """
@@ -17,13 +17,13 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue_journal import PreparedRecords
 from penstock.broker.shared_services import RouteCount
 
-# Messages of others that may arrive while a run is made, which takes a second or two. A queue has
+# Messages that others may enqueue while a run is made, which takes a second or two. A queue has
 # positions for more than 2^40 runs.
 POSITIONS_LEFT_FREE: Final = 1 << 20
 
 
 def can_be_prepared(queue: MessageQueue, message: Message) -> bool:
-    """Whether nothing but the order of arrival matters to the queue."""
+    """Whether the queue orders messages by nothing but their position."""
     return message.properties.expiration_ms == NO_EXPIRATION and queue.run_start() >= 0
 
 
@@ -51,7 +51,7 @@ class PreparedRun:
             self._records.add(added)
 
     def can_be_enqueued(self) -> bool:
-        """Whether the queue is still as it was when the run was begun, but for its messages."""
+        """Whether the queue, apart from its messages, is still as it was when the run was begun."""
         return self._queue.run_start() >= 0
 
     def is_overtaken(self) -> bool:
@@ -59,7 +59,7 @@ class PreparedRun:
         return self._queue.run_start() > self._start
 
     def forget(self) -> None:
-        """It is not enqueued, and freed a part at a time."""
+        """Drop the run without enqueueing it; its memory is freed a part at a time."""
         self._queue.vhost.discarded.add(self._entries)
         self._entries = []
         if self._records is not None:

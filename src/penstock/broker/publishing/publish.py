@@ -1,10 +1,10 @@
 """The one way into queues for a message that is published.
 
-Whoever publishes comes through here: clients of both protocols, transactions when they commit,
+Every publish passes through here: clients of both protocols, transactions when they commit,
 sinks, and the broker itself with dead letters and with messages whose delay is over. Here a publish
-is counted, its queues are found where the kept target does not say them, faults on demand have their
-say, delayed exchanges take what has to wait, and queues take the rest or refuse it. What is left to
-dialects: to decode, to check permissions before they resolve a target, and to answer.
+is counted, its queues are found where the kept target does not say them, faults on demand are
+applied, delayed exchanges take what has to wait, and queues accept or refuse the rest. Dialects
+decode, check permissions before they resolve a target, and answer.
 
     publish_plain      a target that says it all: count and enqueue
     publish            any message of a target: find its queues, then
@@ -24,7 +24,7 @@ from penstock.broker.topology import OpenDelayLine
 
 
 class Outcome(Enum):
-    """What became of a publish. A queue on its way to saying no (see `Message.hold`) is not here."""
+    """The outcome of a publish. A refusal that comes later (see `Message.hold`) is not included."""
 
     ENQUEUED = "enqueued"
     # It waits in a delayed exchange, and no queue has it yet.
@@ -41,12 +41,12 @@ class PublishInterceptor:
     any of them is touched, by `admitted` and nobody else.
 
     It is not asked for dead letters, for messages whose delay is over and for rows of sinks: their
-    publishers have been answered, so there is nobody who could hear of the fault. Nor for direct
-    replies, which reach no queue.
+    publishers have been answered, so nobody would notice the fault. Nor for direct replies, which
+    reach no queue.
     """
 
     def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
-        """False refuses the message: its publisher hears a negative confirm. It may also hold the
+        """False refuses the message: its publisher gets a negative confirm. It may also hold the
         message to delay its confirm, or change the list of queues; one that was given queues and is
         left with none does not wait in delayed exchanges either.
         """
@@ -55,7 +55,7 @@ class PublishInterceptor:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RoutingMeter:
-    """Who pays for finding a message's queues: the turn of a connection."""
+    """Where the cost of finding a message's queues is charged: the turn of a connection."""
 
     def routed(self, target: Target) -> None:
         raise NotImplementedError
@@ -128,7 +128,7 @@ def publish_resolved(
 def admitted(
     target: Target, message: Message, interceptor: PublishInterceptor | None, now: int
 ) -> Target | None:
-    """Ask the interceptor: the target with the queues that it leaves, None when it refuses. For
+    """Ask the interceptor: returns the target with the remaining queues, None when it refuses. For
     commits that must know before they change anything; `publish_resolved` asks by itself.
     """
     if interceptor is None or not target.reaches_any:
@@ -148,7 +148,7 @@ def hold_back(vhost: RoutingTable, exchange: DelayedExchange, message: Message, 
     if durable and vhost.delay_line.number == 0:
         vhost.definitions.vhost_changed(vhost.name, OpenDelayLine())
     if message.address.exchange != exchange.name:
-        # It came through a binding; what is written down must say where it waits.
+        # It came through a binding; the stored message must name the exchange in which it waits.
         address = Address(exchange.name, message.address.routing_key, b"")
         waiting = Message(address, message.properties, message.body, message.origin)
         entry = vhost.delay_line.put(waiting, due, durable)

@@ -61,7 +61,7 @@ def resolve(
     properties: Properties,
     trace: RouteTrace | None = None,
 ) -> Route:
-    """The first exchange is taken as passed: whether it delays the message is the caller's to ask."""
+    """The first exchange is taken as passed: the caller asks whether it delays the message."""
     keys = [routing_key]
     if properties.has_extra_keys:
         keys.extend(properties.extra_keys())

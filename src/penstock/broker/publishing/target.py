@@ -41,7 +41,9 @@ _ANY: Final = _NoProperties(False, 0, NO_EXPIRATION)
 
 
 class Target:
-    """Where messages of one address go. Kept by who publishes, also for others who say the same."""
+    """Where messages of one address go. Kept by publishers, which may share it for equal
+    addresses.
+    """
 
     # What every publish looks at comes first: compiled, fields lie in memory in this order, and a
     # target among thousands is rarely in the processor's caches.
@@ -51,8 +53,8 @@ class Target:
     # Shared with other targets, so that nobody changes it: a list of its own is put in its place.
     queues: list[MessageQueue]
     # Most targets have none of these; defaults on the class spare every target their objects.
-    # What the publisher wants to hear when no queue is reached, and what its dialect made of that:
-    # True when the queues below are all there is to look at for a message without extra keys.
+    # Whether the publisher wants returns when no queue is reached, and whether the target is plain:
+    # True when only the queues below matter for a message without extra keys.
     mandatory: bool = False
     is_plain: bool = False
     # What a publish costs a turn of its connection; nothing while the queues are few.
@@ -119,7 +121,7 @@ class Target:
             self.queues = self.refusing + [queue for queue in queues if not refuses(queue)]
 
     def counted(self, count: int) -> None:
-        """So many messages were published there without `publish`."""
+        """Count messages that were published there without `publish`."""
         if self.count is not None:
             self.count.count += count
 
@@ -191,7 +193,7 @@ def _find_queues(
             trace.delayed(exchange)
         return
     target.take(resolve(vhost, exchange, target.address.routing_key, properties, trace))
-    # It is one message's, however the next one would be routed.
+    # It is for one message only, however the next one would be routed.
     target.is_fixed = False
 
 
@@ -202,7 +204,7 @@ def target_by_keys(
     keys: list[str],
     properties: Properties,
 ) -> Target:
-    """Where one message of the broker's own goes, which nobody counts; all keys are given."""
+    """Where one of the broker's own messages goes, which is not counted; all keys are given."""
     target = Target(exchange, address, vhost.generation)
     if isinstance(exchange, DelayedExchange) and exchange.delay_of(properties) > 0:
         target.delayed = [exchange]

@@ -1,4 +1,4 @@
-"""Which entry a consumer gets that does not want every message: no-local, selectors, sizes."""
+"""Which entry a selective consumer gets: no-local, selectors, sizes."""
 
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
@@ -8,7 +8,7 @@ from penstock.broker.queues.walk import PASSED_OVER_MAX, Offered
 
 
 def begin_choosing(consumers: Consumers) -> None:
-    """A dispatch begins: everybody may pass over so many again."""
+    """A dispatch begins: every consumer may again skip as many entries as one tick allows."""
     for consumer in consumers.registered:
         offered = consumers.offered.get(consumer)
         if offered is None:
@@ -40,7 +40,7 @@ def take_wanted(
 
 
 def has_more_to_see(consumers: Consumers) -> bool:
-    """Whether somebody stopped looking before the end and could take more."""
+    """Whether a consumer stopped looking before the end and could take more."""
     for consumer, offered in consumers.offered.items():
         if offered.budget <= 0 and consumer.can_take():
             return True

@@ -10,8 +10,8 @@ from typing import Final
 from penstock.broker.consumer import Consumer
 from penstock.broker.queues.walk import Offered
 
-# A lone consumer gets up to this many messages, or about this many octets, before its socket's room
-# is asked for again.
+# A lone consumer gets up to this many messages, or about this many octets, before the room in its
+# socket buffer is checked again.
 BATCH_COUNT_MAX: Final = 128
 BATCH_BYTES_MAX: Final = 64 * 1024
 
@@ -45,7 +45,7 @@ class Consumers:
         # In order of registration; the next active consumer is the first of these.
         self.registered: list[Consumer] = []
         self.count: int = 0
-        # The one there is while there is just one, which is the usual number.
+        # The only consumer while there is just one, which is the usual case.
         self._only: Consumer | None = None
         self.exclusive: bool = False
         # True while some consumer chooses by message (no-local, selectors).
@@ -139,7 +139,7 @@ class Consumers:
         return not self._single_active or consumer is self.active
 
     def alone(self) -> bool:
-        """Whether whoever is available can only be one consumer, so that it may take a batch."""
+        """Whether only one consumer can be available, so that it may take a batch."""
         return self.count == 1 or self._single_active
 
     def clear(self) -> list[Consumer]:

@@ -25,7 +25,7 @@ class Expiring:
 
 
 class MessageExpiry(Timer):
-    """Rings when the entry at the head of its queue is dead. Held by the queue."""
+    """Fires when the entry at the head of its queue has expired. Held by the queue."""
 
     def __init__(self, queue: Expiring, timers: Timers) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class MessageExpiry(Timer):
 
 
 class QueueExpiry(Timer):
-    """Rings when a queue with `x-expires` was unused for that long. Held by the queue."""
+    """Fires when a queue with `x-expires` was unused for that long. Held by the queue."""
 
     def __init__(self, queue: Expiring, timers: Timers) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class QueueExpiry(Timer):
         self._dies_at: int = NEVER
 
     def used(self, expires_ms: int, now: int) -> None:
-        """Begin to count anew. The timer is moved only when it rings, not at every use."""
+        """Restart the interval. The timer is moved only when it fires, not at every use."""
         if expires_ms < 0:
             self.stop()
             return

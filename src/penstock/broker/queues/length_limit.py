@@ -12,7 +12,7 @@ class LengthLimit:
         self._count: int = settings.max_length
         self._size: int = settings.max_length_bytes
         self.is_none: bool = self._count < 0 and self._size < 0
-        # Whether the oldest go for the newest; otherwise publishes are refused.
+        # Whether the oldest are dropped for the newest; otherwise publishes are refused.
         self.drops_head: bool = settings.overflow is Overflow.DROP_HEAD
 
     def has_no_room(self, count: int, size: int, more: int) -> bool:

@@ -1,7 +1,7 @@
 """What every kind of queue promises, whether its messages leave it (`Queue`) or stay (`Stream`).
 
-Publishing, dialects, stores and pages know this class alone; a kind is made by the maker that the
-virtual host is given for it. What all kinds share lives here: the name and the flags, the
+Publishing, dialects, stores and pages know this class alone; each kind is created by the maker that
+the virtual host was given for it. What all kinds share is here: the name and the flags, the
 consumers, who observes, the counts for people, and the list of queues to dispatch.
 
 Invariants
@@ -115,7 +115,7 @@ class MessageQueue:
 
         # Identifies this incarnation of the queue in the journal; 0 when it is not journalled.
         self.number: int = 0
-        # Who writes down persistent messages; None for a queue that does not outlive the process.
+        # Where persistent messages are written; None for a queue that is not durable.
         self.journal: QueueJournal | None = None
         self.consumers: Consumers = Consumers()
         self.observers: list[QueueObserver] = []
@@ -183,19 +183,19 @@ class MessageQueue:
         raise NotImplementedError
 
     def begin(self, now: int) -> None:
-        """It was declared, and has its number if it gets one. Not called while definitions are read
-        back.
+        """The queue was declared, and has its journal number if it gets one. Not called while
+        definitions are read back.
         """
 
     def restore(self, found: JournalledMessages) -> int:
-        """The journal has messages for it; returns how many are in it again."""
+        """Restore the messages that the journal has for it; returns how many there are."""
         raise NotImplementedError
 
     def resume(self, now: int) -> None:
         """Everything is restored: drop what died meanwhile and what does not fit."""
 
     def journal_list(self) -> ReadyList:
-        """Where the journal finds what it has written for this queue and is not out."""
+        """Where the journal finds the entries of this queue that are not out with consumers."""
         raise NotImplementedError
 
     def used(self, now: int) -> None:
@@ -219,7 +219,7 @@ class MessageQueue:
         raise NotImplementedError
 
     def run_start(self) -> int:
-        """The next position, where nothing but that matters to what arrives; -1 where more does."""
+        """The next position, if enqueueing depends on nothing else; -1 otherwise."""
         return -1
 
     def enqueue_run(self, entries: list[QueueEntry], octets: int, now: int) -> None:
@@ -263,7 +263,7 @@ class MessageQueue:
         raise NotImplementedError
 
     def end_position(self) -> int:
-        """Of the message to come."""
+        """The offset of the next message."""
         raise NotImplementedError
 
     # For moves, of queues whose messages leave: `take_out`, then one of the other two.
@@ -299,8 +299,8 @@ class MessageQueue:
     def requeue(
         self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
     ) -> None:
-        """Entries come back unsettled, in order. Whether the delivery `failed`, and counts, is for
-        who gives them back to say.
+        """Entries come back unsettled, in order. The caller says whether the delivery `failed`, and
+        so counts.
         """
         raise NotImplementedError
 
@@ -311,7 +311,9 @@ class MessageQueue:
     # Consumers.
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Deliver to it from now on. Raises `AccessRefused` where somebody has the queue alone."""
+        """Deliver to it from now on. Raises `AccessRefused` if another consumer uses the queue
+        exclusively.
+        """
         raise NotImplementedError
 
     def subscribe(self, consumer: Consumer, reading: Reading, now: int) -> None:
@@ -325,7 +327,7 @@ class MessageQueue:
         return None
 
     def resume_consumer(self, consumer: Consumer, position: ReadPosition) -> None:
-        """A consumer that was away goes on; what it was given before is still out with it."""
+        """A detached consumer resumes; what was delivered to it before is still unacknowledged."""
         self.add_consumer(consumer)
 
     def remove_consumer(self, consumer: Consumer, now: int) -> None:
@@ -333,7 +335,7 @@ class MessageQueue:
         raise NotImplementedError
 
     def register(self, consumer: Consumer) -> None:
-        """For the kinds: note a consumer unless somebody has the queue alone."""
+        """For the kinds: register a consumer unless another one uses the queue exclusively."""
         if self.consumers.exclusive or (consumer.exclusive and self.consumers.count):
             raise AccessRefused(
                 f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"

@@ -5,7 +5,7 @@
 
 Entries are taken from the head. When it is empty the next ones are read back from the tail in one
 go; what arrives while there is a tail waits in `incoming` and is paged out at the end of the tick.
-Who chooses looks at the tail page by page and leaves it where it is.
+Selective consumers look at the tail page by page and leave it where it is.
 
 Invariants
 - positions grow from head over tail to incoming;
@@ -24,16 +24,16 @@ from penstock.broker.queues.paged_tail import PagedTail
 from penstock.broker.queues.queue_journal import MessagePages
 from penstock.broker.queues.ready_list import ReadyList
 
-# Above the first number, or the octets, the tail of the head is paged out until the second number
-# is left. A message of 100 octets costs about 400 in memory, so a queue keeps some megabytes.
+# Above the first number, or the octets, the end of the head is paged out until the second number is
+# left. A message of 100 octets costs about 400 in memory, so a queue keeps some megabytes.
 HEAD_COUNT_MAX: Final = 16_384
 HEAD_COUNT_KEPT: Final = 4096
 HEAD_BYTES_MAX: Final = 16 * 1024 * 1024
 # Of entries that arrived together in a great number so many are paged out in one tick, and with
 # them freed: about five milliseconds. The others stay in memory for some ticks.
 PAGE_OUT_COUNT: Final = 16_384
-# Read back at once, at most: as many small messages as lie in a block of the disk's, which is read
-# and checked as a whole. Few enough not to be felt.
+# The most that are read back at once: as many small messages as are in a block of the disk, which
+# is read and checked as a whole. Few enough not to delay a tick noticeably.
 PAGE_COUNT: Final = 2048
 
 
@@ -115,7 +115,7 @@ class PagedReadyList(ReadyList):
         if self._tail.count or self._incoming:
             self._incoming.extend(entries)
         else:
-            # No more than may stay there: to take them out again costs a step for each.
+            # No more than may stay in memory: paging them out again costs a step for each.
             room = max(self._limits.head_count_kept - (len(self._slots) - self._head), 0)
             self._slots.extend(entries[:room])
             self._incoming = entries[room:]
@@ -149,7 +149,7 @@ class PagedReadyList(ReadyList):
             self._head = 0
 
     def _page_out_patiently(self) -> None:
-        """As many as in other ticks, and some of those that arrived together."""
+        """Page out as many as in other ticks, and some of those that arrived together."""
         self._patient = max(min(self._patient, len(self._incoming)) - PAGE_OUT_COUNT, 0)
         count = len(self._incoming) - self._patient
         self._tail.extend(self._incoming[:count])
@@ -188,7 +188,7 @@ class PagedReadyList(ReadyList):
             self._incoming = []
 
     def _tail_shrank(self) -> None:
-        """What came back and does not lie within the tail any more belongs to the head."""
+        """Requeued entries whose positions are not within the tail any more belong to the head."""
         first = self._tail.first_position()
         while self._returned and (first < 0 or self._returned[0].position < first):
             self._slots.append(self._returned.pop(0))
@@ -217,7 +217,7 @@ class PagedReadyList(ReadyList):
         position = entry.position
         if self._tail.count and position > self._tail.first_position():
             # The last one itself may be the one that was taken out. Paged out once more, it would
-            # stand behind its own mark of being gone, and never be found.
+            # follow its own mark as removed, and never be found.
             if position <= self._tail.last_position():
                 self._returned.insert(place_of(self._returned, position), entry)
             else:
@@ -327,6 +327,6 @@ def found_in(entries: list[QueueEntry], position: int) -> QueueEntry | None:
 
 
 def inherit(entry: QueueEntry) -> None:
-    """It was there before the last start: somebody may have seen it, and who sent it is gone."""
+    """It was there before the last start: a client may have seen it, and its publisher is gone."""
     entry.is_redelivered = True
     entry.message.origin = NOBODY

@@ -37,7 +37,7 @@ class PagedTail:
         self._positions: array[int] = array("Q")
         self._locations: array[int] = array("Q")
         self._marks: array[int] = array("H")
-        # So many numbers at the front do not count any more.
+        # How many numbers at the front are no longer valid.
         self._taken: int = 0
         self.count: int = 0
         # What was looked at last, in order; some of it may be gone meanwhile.
@@ -70,7 +70,7 @@ class PagedTail:
         return self._positions[self._taken] if self.count else NOTHING
 
     def last_position(self) -> int:
-        """Of the last one that was paged out, be it there or not."""
+        """The position of the last one that was paged out, whether it is still there or not."""
         return self._positions[len(self._positions) - 1]
 
     def read(self) -> list[QueueEntry]:
@@ -95,7 +95,7 @@ class PagedTail:
         return entries
 
     def _places_from(self, place: int) -> list[int]:
-        """Where a page's worth of messages stand that are there."""
+        """The places of the next page of messages that are still there."""
         places: list[int] = []
         while place < len(self._positions) and len(places) < self._page_count:
             if self._marks[place] != _GONE:
@@ -177,7 +177,7 @@ class PagedTail:
         place = self._place_of(position)
         location: int = self._locations[place]
         if entry.message.is_journalled:
-            # It may have been copied since it was looked at.
+            # Reclaiming may have copied it since it was looked at.
             entry.message.location = location
         self._pages.forget([location])
         self._marks[place] = _GONE

@@ -144,7 +144,9 @@ class PriorityReadyList(ReadyList):
 
 
 class PagedPriorityList(PriorityReadyList):
-    """With levels that can outgrow memory, each for itself. They share the limits of one queue."""
+    """A priority list in which each level can outgrow memory. The levels share one queue's
+    limits.
+    """
 
     def __init__(
         self,

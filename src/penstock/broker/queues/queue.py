@@ -27,7 +27,7 @@ from penstock.broker.queues.readable_queue import ReadableQueue
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk
 
-PURGED: Final = "purged"  # what observers hear as the reason of those that were
+PURGED: Final = "purged"  # what observers get as the reason for purged messages
 
 
 class Queue(ReadableQueue):
@@ -94,7 +94,7 @@ class Queue(ReadableQueue):
             self._drop_excess(now)
 
     def restore(self, found: JournalledMessages) -> int:
-        """Positions go on behind what was found."""
+        """Positions continue after those that were found."""
         self.ready_bytes = found.fill(self.ready)
         self._next_position = found.highest_position + 1
         if found.may_expire:
@@ -184,7 +184,7 @@ class Queue(ReadableQueue):
         self._drop_excess(now)
 
     def _drop_excess(self, now: int) -> None:
-        """Where publishes are refused instead, what came back or was there before stays."""
+        """Where publishes are refused instead, messages that were requeued or restored stay."""
         limit = self._length_limit
         while (
             limit.drops_head
@@ -326,7 +326,7 @@ class Queue(ReadableQueue):
     # Settlement, also in a queue that was deleted meanwhile.
 
     def _take_back(self, entries: list[QueueEntry], holder: int) -> list[QueueEntry]:
-        """Every settlement begins here: it is about what the holder has, and about that once."""
+        """Every settlement begins here: it applies to the holder's own entries, and only once."""
         taken = take_back(entries, holder)
         assert self.unacked_count >= len(taken), "more is settled than was delivered"
         self.unacked_count -= len(taken)
@@ -464,7 +464,7 @@ class Queue(ReadableQueue):
 
 
 class _ExpiringQueue(Expiring):
-    """Passes what the timers say on to the queue."""
+    """Passes the calls of the timers on to the queue."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue: Queue = queue
@@ -477,7 +477,7 @@ class _ExpiringQueue(Expiring):
 
 
 class PlainQueueMaker(QueueMaker):
-    """Of classic queues, and of quorum queues on one server."""
+    """Makes classic queues, and quorum queues on one server."""
 
     def make(
         self,

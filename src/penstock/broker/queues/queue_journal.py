@@ -10,19 +10,21 @@ from penstock.broker.queues.ready_list import ReadyList
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PreparedRecords:
-    """Records of entries that will arrive together, made beforehand. Held by a prepared run."""
+    """Records of entries that will be enqueued together, made beforehand. Held by a prepared
+    run.
+    """
 
     def add(self, entries: list[QueueEntry]) -> None:
         raise NotImplementedError
 
     def arrived(self, are_moved: bool) -> None:
-        """They have arrived, and must survive from the end of this tick on. `are_moved` says that
-        their positions are not those that they had when they were added.
+        """They were enqueued, and must survive from the end of this tick on. `are_moved` says that
+        their positions have changed since they were added.
         """
         raise NotImplementedError
 
     def forget(self) -> None:
-        """They do not arrive."""
+        """They are not enqueued."""
         raise NotImplementedError
 
 
@@ -85,7 +87,7 @@ class MessagePages:
     """Where messages go that a queue does not keep in memory."""
 
     def page_out(self, entries: list[QueueEntry]) -> list[int]:
-        """Write messages down unless they are, and return where each lies."""
+        """Write those messages that are not on disk yet, and return the location of each."""
         raise NotImplementedError
 
     def page_in(self, positions: list[int], locations: list[int]) -> list[QueueEntry]:

@@ -1,4 +1,4 @@
-"""Who makes a queue of which type. Another room adds a kind here; nobody else need know of it.
+"""The makers of queues by type. Another room adds a kind here, without changes elsewhere.
 
 A maker may be interpreted. A new subclass of `MessageQueue` must be compiled where the broker is.
 """
@@ -24,7 +24,7 @@ class QueueMaker:
         arguments: dict[str, object],
         now: int,
     ) -> MessageQueue:
-        """Nothing is changed yet, so it may raise a `Refusal` and nothing has happened."""
+        """Called before anything is changed, so it may raise a `Refusal`."""
         raise NotImplementedError
 
 

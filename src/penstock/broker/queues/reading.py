@@ -21,7 +21,7 @@ class StartKind(Enum):
     FIRST = "first"
     LAST = "last"
     NEXT = "next"
-    # Behind the named cursor of the consumer; Penstock's own.
+    # After the named cursor of the consumer; Penstock's own.
     CURSOR = "cursor"
     OFFSET = "an offset"
     TIMESTAMP = "a time"
@@ -54,7 +54,7 @@ class Reading:
 
     def __init__(self, start: Start, cursor: str = "", wanted: MessageFilter | None = None) -> None:
         self.start: Start = start
-        # Under which name the queue keeps how far it has come; empty for none.
+        # The name of the cursor under which the queue keeps its progress; empty for none.
         self.cursor: str = cursor
         # None when every message is wanted.
         self.wanted: MessageFilter | None = wanted

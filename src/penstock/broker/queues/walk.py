@@ -1,4 +1,4 @@
-"""How far somebody has looked through a queue without taking everything: browsers and choosers."""
+"""How far a browser or a selective consumer has looked through a queue."""
 
 from bisect import insort
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.ready_list import ReadyList
 
-# Entries that one who looks may pass over in one tick, so that nobody else waits long: a page.
+# Entries that one browser may skip in one tick, so that others do not wait long: a page.
 PASSED_OVER_MAX: Final = 1024
-# Entries that came back and are to be looked at once more; above it all behind the first are.
+# Requeued entries that are to be looked at once more; above it all after the first one are.
 RETURNED_MAX: Final = 1024
 
 
@@ -52,7 +52,7 @@ class Walk:
 
 
 class Offered(Walk):
-    """What was offered to one consumer of a queue with some that choose."""
+    """What was offered to one consumer of a queue that has selective consumers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -5,7 +5,7 @@
     F      F F F      F      T F U      F  T
     U      U F U      U      T U U      U  U
 
-An operand that is no boolean, because a header holds something else, counts as unknown.
+An operand that is not a boolean, because a header holds something else, counts as unknown.
 """
 
 from penstock.broker.selectors.expressions import Expression, Sort
@@ -142,11 +142,11 @@ class In(Condition):
     def __init__(self, operand: Expression, items: list[object]) -> None:
         super().__init__()
         self._operand: Expression = operand
-        # Apart by kind, because 1, 1.0 and TRUE are one key to Python.
+        # Separated by kind, because 1, 1.0 and TRUE are one key to Python.
         self._texts: set[str] = set()
         self._exact: set[int] = set()
         self._approximate: set[float] = set()
-        # The exact ones as an approximate value meets them.
+        # The exact ones, converted for comparison with an approximate value.
         self._promoted: set[float] = set()
         self._has_true: bool = False
         self._has_false: bool = False
@@ -182,7 +182,7 @@ class In(Condition):
 
 
 class Like(Condition):
-    """Unknown for what is no string, so that NOT LIKE does not select it either."""
+    """Unknown for a value that is not a string, so that NOT LIKE does not select it either."""
 
     def __init__(self, operand: Expression, pattern: LikePattern) -> None:
         super().__init__()

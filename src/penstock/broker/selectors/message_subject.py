@@ -33,7 +33,7 @@ _JMS_NAMES: Final[dict[str, str]] = {
 }
 # What AMQP 1.0, and JMS, say of a message without a priority (specification 3.2.1).
 _PRIORITY_DEFAULT: Final = 4
-# Not a property but known of every message.
+# This is not a property, but it is known for every message.
 _ENVELOPE: Final = (
     "delivery_count",
     "delivery_mode",
@@ -137,7 +137,7 @@ class MessageSubject(Subject):
 
 
 def _whole_number(text: str) -> int | None:
-    # Longer ones are no 64-bit number.
+    # Longer ones are not 64-bit numbers.
     return int(text) if len(text) <= 20 and text.isascii() and text.isdigit() else None
 
 

@@ -62,7 +62,7 @@ def _exact(
     text: str, start: int, digits_start: int, end: int, digits: str, radix: int
 ) -> tuple[object, int]:
     if _digits_end(text, digits_start, digits) < end:
-        # Java's rule, which surprises: say it.
+        # Java's rule is surprising, so the error states it.
         raise SelectorError("octal digits after a leading 0", start + 1, quoted(text[start:end]))
     _check_size(start, end)
     number = int(text[digits_start:end], radix)

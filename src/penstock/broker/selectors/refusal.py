@@ -25,7 +25,9 @@ THE_END: Final = "the end"
 
 
 class SelectorError(PreconditionFailed):
-    """A text that is no selector. `position` is the character where this shows, counted from 1."""
+    """A text that is not a valid selector. `position` is the offending character, counted from
+    1.
+    """
 
     def __init__(self, expected: str, position: int, found: str) -> None:
         super().__init__(

@@ -23,7 +23,7 @@ class Selector:
         return Selector(text, condition, tuple(parser.names))
 
     def matches(self, subject: Subject) -> bool:
-        """What is unknown is not selected."""
+        """A message for which the condition is unknown is not selected."""
         return self._condition.evaluate(subject) is True
 
     def names(self) -> tuple[str, ...]:

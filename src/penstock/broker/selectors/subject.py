@@ -11,6 +11,6 @@ class Subject(ABC):
 
     @abstractmethod
     def value_of(self, name: str) -> object | None:
-        """A str, bool, int or float; None for NULL, when there is no such thing. A value of another
-        type is there but equals nothing.
+        """A str, bool, int or float; None for NULL, when there is no such value. A value of another
+        type exists but equals nothing.
         """

@@ -1,7 +1,7 @@
 """What a selector can say about two values: whether they are equal, which comes first, their sum.
 
 Values are str, bool, int (exact) and float (approximate). None is NULL, or unknown. Anything else
-(octets, lists, tables) is there, but is like no other value.
+(octets, lists, tables) exists, but equals no other value.
 
 - Exact and approximate numbers meet as approximate ones, as Java promotes them.
 - Exact division cuts towards zero. A division by zero is unknown.
@@ -40,8 +40,8 @@ def is_equal(left: object, right: object) -> bool:
 
 
 def is_unequal(left: object, right: object) -> bool:
-    """Of values that are not NULL. Values of kinds that are not alike are not unequal either: JMS
-    calls every comparison of such false.
+    """Of values that are not NULL. Values of kinds that are not alike are not unequal either: in
+    JMS every comparison of them is false.
     """
     if isinstance(left, str):
         return isinstance(right, str) and left != right
@@ -103,7 +103,7 @@ def _order_approximate(left: float, right: float) -> int:
         return BEFORE
     if left == right:
         return SAME
-    # Not a number stands nowhere.
+    # NaN has no place in the order.
     return AFTER if left > right else UNORDERED
 
 
@@ -138,5 +138,5 @@ def _calculate_approximate(operator: Operator, left: float, right: float) -> obj
         return None
     if operator is Operator.DIVIDE:
         return left / right
-    # What is left of infinity is anybody's guess.
+    # The remainder of infinity is undefined.
     return None if math.isinf(left) else math.fmod(left, right)

@@ -2,7 +2,7 @@
 refuse what they have no room for.
 
 Counting goes block by block, with others in between. What it found holds as long as the virtual
-host's generation; how full a queue is, is asked at the end.
+host's generation; the length of a queue is checked at the end.
 """
 
 from penstock.broker.message import Address
@@ -42,7 +42,7 @@ class RefusingQueue:
 
 
 class CommitCheck:
-    """Of one commit, or of rows that are about to be staged. Held by who asks for it."""
+    """The check of one commit, or of rows that are about to be staged. Held by the caller."""
 
     def __init__(self, vhost: VirtualHost, stages: tuple[str, ...], mandatory: bool) -> None:
         self._vhost: VirtualHost = vhost
@@ -108,11 +108,11 @@ class CommitCheck:
             known.add(size)
 
     def is_stale(self) -> bool:
-        """Something was bound, declared or deleted since: count again."""
+        """Whether something was bound, declared or deleted since: then count again."""
         return self._generation != self._vhost.generation
 
     def refusing(self, waits: bool) -> RefusingQueue | None:
-        """A queue that has no room for its rows, or with `waits` one that never will."""
+        """A queue that has no room for its rows, or with `waits` one that never will have."""
         for found in self._refusing.values():
             if not found.can_ever_fit() or (not waits and not found.fits()):
                 return found

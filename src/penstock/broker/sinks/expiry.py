@@ -1,8 +1,8 @@
-"""Sinks that nobody comes back to: what they have staged is dropped, and they are forgotten where
-nothing need be remembered.
+"""Abandoned sinks: what they have staged is dropped, and they are deleted where nothing need be
+remembered.
 
-A driver that died leaves staged rows behind. When it comes back it stages anew, so nothing is lost
-by dropping them; but a job may take hours between its first task and its commit.
+A driver that died leaves staged rows behind. When it is restarted it stages again, so nothing is
+lost by dropping them; but a job may take hours between its first task and its commit.
 """
 
 from typing import Final
@@ -13,8 +13,8 @@ from penstock.broker.timers import NEVER, Timer
 from penstock.broker.topology import CommitSink
 from penstock.broker.vhost import VirtualHost
 
-# A sink for which nobody stages or commits for so long has lost its driver. Longer than any job
-# runs without finishing a task, and than a night in which nobody looks.
+# A sink for which nobody stages or commits for so long has lost its driver. This is longer than any
+# job runs without finishing a task, and than an unattended night.
 IDLE_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 
@@ -42,7 +42,7 @@ class SinkExpiry(Timer):
 
 
 def touch_sink(vhost: VirtualHost, sink: Sink, now: int) -> None:
-    """Somebody uses it, or the broker has started: nobody knows when it was used before."""
+    """It is used, or the broker has started: the time of its last use is not stored."""
     sink.touched_at = now
     if sink.expiry is None:
         sink.expiry = SinkExpiry(vhost, sink)
@@ -51,7 +51,7 @@ def touch_sink(vhost: VirtualHost, sink: Sink, now: int) -> None:
 
 
 def rest_sink(vhost: VirtualHost, sink: Sink) -> None:
-    """Everything that was committed is published: is there anything left to drop one day?"""
+    """Everything that was committed is published: check whether anything is left to drop later."""
     if sink.expiry is not None and not is_forgettable(sink) and not stages_of(vhost, sink.name):
         vhost.timers.cancel(sink.expiry)
 
@@ -61,5 +61,5 @@ def expires_at(sink: Sink) -> int:
 
 
 def is_forgettable(sink: Sink) -> bool:
-    """Whether nobody can ask again for a batch of it: it is one job's, or has committed none."""
+    """Whether no batch of it can be repeated: it belongs to one job, or has committed none."""
     return sink.temporary or sink.batch < 0

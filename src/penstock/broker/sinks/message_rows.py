@@ -1,4 +1,4 @@
-"""Messages as rows that can be staged, for those who have messages and no row block."""
+"""Messages as rows that can be staged, for callers that have messages and not a row block."""
 
 from penstock.broker.message import Message
 from penstock.formats.stage_block import BLOCK_BYTES_MAX, BLOCK_ROWS_MAX, StagedRows

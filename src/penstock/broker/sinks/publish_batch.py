@@ -1,10 +1,11 @@
 """Publishing what was staged, block by block: out of a stage, and to where each row's exchange says.
 
 For queues both happen in one tick and so in one batch of the journal. A stream has files of its
-own, so a step appends to streams first and takes the block out of the stage when that is safe. A
-restart in between repeats the step. The stream then knows the block: beside what it appends it
+own, so a step appends to streams first and takes the block out of the stage when that is durable. A
+restart in between repeats the step. The stream then recognises the block: beside what it appends it
 notes how many rows of the stage it has (`streams.notes`), and has both or neither. Nothing is
-appended before the commit itself is safe: a power loss could keep the append and lose the commit.
+appended before the commit itself is durable: a power loss could keep the append and lose the
+commit.
 
 A queue that is full and refuses publishes makes the step wait, for as long as it takes: what was
 committed is published. How far a block has come by then is written down in the same tick. So does a
@@ -35,12 +36,12 @@ from penstock.storage.flush_waiter import FlushWaiter
 
 # How soon a full queue is looked at again: consumers that empty it do so in batches.
 ROOM_POLL_MS: Final = 20
-# When the next step comes: as soon as everybody else has had a turn.
+# When the next step runs: as soon as all others have had a turn.
 NEXT_STEP_MS: Final = 1
 
-# Blocks that are appended to streams and not known to be safe yet. A flush takes some milliseconds,
-# in which as many blocks can be appended; the next ones wait for the first to be safe. Each has half
-# a mebibyte, or is one large row.
+# Blocks that are appended to streams and not known to be durable yet. A flush takes some
+# milliseconds, in which as many blocks can be appended; the next ones wait for the first to be
+# durable. Each has half a mebibyte, or is one large row.
 BLOCKS_AHEAD_MAX: Final = 8
 
 
@@ -51,7 +52,7 @@ class BlockAhead(TakenBlock):
         super().__init__(stage, entry)
         self.rows: BlockRows = BlockRows(entry.message.body)
         self.runs: list[RepeatedRows] = self.rows.runs()
-        # Ends of streams that must be safe before it is settled.
+        # Ends of streams that must be durable before it is settled.
         self.awaited: dict[Stream, int] = {}
 
 
@@ -92,7 +93,7 @@ class PublishStep(Timer):
                 self._vhost.timers.schedule(self, now + ROOM_POLL_MS)
                 return
             if self._published_any:
-                # Everybody else has a turn first.
+                # All others have a turn first.
                 break
         if self._can_go_on():
             self._vhost.timers.schedule(self, now + NEXT_STEP_MS)
@@ -120,7 +121,7 @@ class PublishStep(Timer):
             self._vhost.streams.wrote(AppendGate(self, now), [])
 
     def appends_flushed(self, now: int) -> None:
-        """A flush was heard that covers what was appended when it was asked for."""
+        """A flush has ended that covers what was appended when it was requested."""
         self._awaits_appends = False
         self._vhost.timers.schedule(self, now)
 
@@ -183,7 +184,7 @@ class PublishStep(Timer):
         for place in range(run.count):
             target = self._targets.target_of(run, properties)
             if target.streams:
-                # Partitions that take turns tell a repeated message by its sequence.
+                # Partitions that take turns recognise a repeated message by its sequence.
                 sequenced = _sequenced(properties, publisher, sequence + place)
                 target = self._targets.target_of(run, sequenced)
                 for stream in target.streams:
@@ -298,7 +299,7 @@ def _sequenced(properties: Properties, publisher: str, sequence: int) -> Propert
 
 
 class CommitGate(FlushWaiter):
-    """Lets a step go on once the commits that it knows of are safe. Held by the stream store."""
+    """Lets a step go on once the commits that it knows of are durable. Held by the stream store."""
 
     def __init__(self, step: PublishStep, stages: list[str], now: int) -> None:
         self._step: PublishStep = step

@@ -1,7 +1,7 @@
-"""Rows that came in from outside, looked at entirely before anything is staged of them.
+"""Rows from a client, checked entirely before any of them is staged.
 
-Whether a publisher may publish them is a judge's to say, who is asked once for each exchange, key
-and header that differs. A row that repeats the one before it is not looked into.
+A judge decides whether a publisher may publish them, and is asked once for each different exchange,
+key and header. A row that repeats the one before it is not checked again.
 """
 
 import zlib
@@ -27,24 +27,24 @@ from penstock.formats.stream_index import (
 )
 from penstock.formats.stream_payload import FRAMING_SIZE
 
-# What a header may say of its body: nothing.
+# The header does not give the size of its body.
 NOT_SAID: Final = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowJudge:
-    """Who knows what a publisher may do. Both raise a `Refusal`."""
+    """Decides what a publisher may do. Both methods raise a `Refusal`."""
 
     def see_address(self, exchange: str, routing_key: str) -> None:
         raise NotImplementedError
 
     def see_header(self, header: bytes) -> int:
-        """The size of the body as the header says it; NOT_SAID when it does not."""
+        """The size of the body that the header gives; NOT_SAID when it gives none."""
         raise NotImplementedError
 
 
 class RowCheck:
-    """One block of rows from outside. Held by the request that brought it."""
+    """One block of rows from a client. Held by the request that brought it."""
 
     def __init__(self, rows: bytes, judge: RowJudge, has_checksums: bool = True) -> None:
         """Raises a `Refusal`, as `step` does."""
@@ -60,8 +60,8 @@ class RowCheck:
         self._position: int = 0
         self._addresses: set[bytes] = set()
         self._sizes: dict[bytes, int] = {}
-        # Of the last row that was looked into, once there is one: its sizes as the index has them,
-        # everything before its body, the size of its payload.
+        # The last row that was checked in full, once there is one: its sizes according to the
+        # index, everything before its body, the size of its payload.
         self._entry_sizes: bytes = b""
         self._opening: bytes = b""
         self._size: int = 0
@@ -173,12 +173,12 @@ class RowCheck:
 
 
 def _count_rows(rows: bytes) -> int:
-    """Raises `PreconditionFailed` when the whole has not the size that its head says."""
+    """Raises `PreconditionFailed` when the block does not have the size that its head gives."""
     if len(rows) < BLOCK_HEAD_SIZE:
         raise _malformed("it ends within its head")
     count, log_size = BLOCK_HEAD.unpack_from(rows, 0)
     if len(rows) != BLOCK_HEAD_SIZE + count * ENTRY_SIZE + log_size:
-        raise _malformed(f"{count} rows with a log of {log_size} octets are not {len(rows)} octets")
+        raise _malformed(f"{count} rows and {log_size} log bytes do not make {len(rows)} bytes")
     return int(count)
 
 

@@ -19,7 +19,7 @@ KEPT_HEADER_BYTES_MAX: Final = 1024
 
 
 class RowTargets:
-    """Of one virtual host."""
+    """The targets of rows in one virtual host."""
 
     def __init__(self, vhost: VirtualHost) -> None:
         self._vhost: VirtualHost = vhost
@@ -61,8 +61,8 @@ class RowTargets:
 
 
 def first_full(queues: list[MessageQueue], body_size: int, now: int) -> MessageQueue | None:
-    """The first queue that would refuse a message of this size; what consumers can take at once
-    takes no room.
+    """The first queue that would refuse a message of this size; a message that a consumer can take
+    at once needs no room.
     """
     for queue in queues:
         if _is_full(queue, body_size):

@@ -12,7 +12,7 @@ first staged for it.
 Invariants
 - `batch` never goes down; every stage of a batch up to it is published or dropped;
 - a stage that is being published is listed in `pending` and gone when it is empty;
-- a stage's sink is known, and what nobody comes back to is dropped (`sink_expiry`).
+- a stage's sink is known, and abandoned stages are dropped (`sink_expiry`).
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ Attempts = list[tuple[int, int, int]]
 
 
 def _open_sink(vhost: VirtualHost, name: str, owner: str, temporary: bool, now: int) -> Sink:
-    """The sink for who stages; new when it is not known. Raises a `Refusal`."""
+    """The sink of the caller; created when it does not exist. Raises a `Refusal`."""
     known = vhost.sinks.get(name)
     if known is None and len(vhost.sinks) >= SINKS_MAX:
         raise PreconditionFailed(f"limit of {SINKS_MAX} sinks in vhost '{vhost.name}' is reached")
@@ -57,7 +57,7 @@ def _open_sink(vhost: VirtualHost, name: str, owner: str, temporary: bool, now: 
 
 
 def check_owner(vhost: VirtualHost, name: str, user: str) -> None:
-    """Raises `AccessRefused` for another one's sink."""
+    """Raises `AccessRefused` for another user's sink."""
     known = vhost.sinks.get(name)
     if known is not None and known.owner not in {"", user}:
         raise AccessRefused(
@@ -75,7 +75,7 @@ def stage(
     temporary: bool = False,
 ) -> int:
     """Set messages apart for a commit; returns how many this attempt has staged by now. They are
-    safe when the tick's journal batch is.
+    durable when the tick's journal batch is.
     """
     check_key(key)
     if is_committed(vhost, key.sink, key.batch):
@@ -103,7 +103,7 @@ def stage_from(
     owner: str = "",
     temporary: bool = False,
 ) -> int:
-    """As `stage`, for somebody who may have to ask twice: `first` is how many messages the attempt
+    """Like `stage`, for a caller that may have to retry: `first` is how many messages the attempt
     had staged before these. What is there already is not staged again.
     """
     if not is_committed(vhost, key.sink, key.batch):
@@ -123,7 +123,9 @@ def is_committed(vhost: VirtualHost, sink: str, batch: int) -> bool:
 def check_before_commit(
     vhost: VirtualHost, sink: str, batch: int, attempts: Attempts, mandatory: bool
 ) -> CommitCheck:
-    """Counts what a commit would publish; it has nothing to count when that was committed."""
+    """Counts what a commit would publish; there is nothing to count if the batch was committed
+    before.
+    """
     stages: tuple[str, ...] = ()
     if not is_committed(vhost, sink, batch):
         stages = _stages_of(vhost, sink, batch, attempts)
@@ -170,14 +172,14 @@ def _not_staged(key: StageKey, staged: int, expected: int) -> PreconditionFailed
 
 
 def resume_sinks(vhost: VirtualHost, now: int) -> None:
-    """After a restart: go on publishing what was committed, and watching what is idle."""
+    """After a restart: continue to publish what was committed, and to watch for idle sinks."""
     stages = [queue for queue in vhost.queues.values() if STAGE_OF in queue.arguments]
     staging = {queue.arguments[STAGE_OF] for queue in stages}
     lasting = {lasting_name(queue) for queue in stages}
     for stream in streams_of(vhost.queues.values()):
         stream.files.notes.keep_stages(lasting)
     for sink in vhost.sinks.values():
-        # That a stage was published is not written down: it is gone.
+        # A published stage is not recorded as such: it no longer exists.
         sink.pending = [name for name in sink.pending if name in vhost.queues]
         if sink.name in staging or is_forgettable(sink):
             touch_sink(vhost, sink, now)
@@ -191,7 +193,7 @@ def _publish(vhost: VirtualHost, sink: Sink, now: int) -> None:
 
 
 def forget_sink(vhost: VirtualHost, name: str, now: int) -> bool:
-    """Drop what is staged and what is known of a sink that is not used any more."""
+    """Drop the staged messages and the data of a sink that is not used any more."""
     known = vhost.sinks.get(name)
     if known is None:
         return False

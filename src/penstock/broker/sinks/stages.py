@@ -1,4 +1,4 @@
-"""The stages of sinks: queues that the broker makes for itself, and what lies in them.
+"""The stages of sinks: queues that the broker declares for itself, and their content.
 
 A stage holds what one attempt at one partition of one batch has sent, as blocks of rows
 (`formats.stage_block`), until a commit publishes it or drops it.
@@ -97,7 +97,7 @@ def _end_of(queue: MessageQueue) -> int:
 def unpublished_rows(vhost: VirtualHost, sink: Sink, name: str) -> int:
     """Of any stage of a sink, for people."""
     if name not in sink.staged and any([taken.stage.name == name for taken in sink.taken]):
-        # Taken up after a restart: what was published before is not known.
+        # Resumed after a restart: what was published before is not known.
         return 0
     count = rows_in(vhost, sink, name)
     return count - sink.published_rows if sink.pending and sink.pending[0] == name else count
@@ -117,7 +117,7 @@ def drop_stages(vhost: VirtualHost, sink: Sink, batch: int, now: int) -> None:
 
 
 def first_sequence(stage: MessageQueue) -> int:
-    """Of a stage's first row, by which partitions that take turns know it again."""
+    """Of a stage's first row, by which partitions that take turns recognise it."""
     batch = stage.arguments[BATCH]
     partition = stage.arguments[PARTITION]
     assert isinstance(batch, int)
@@ -126,7 +126,7 @@ def first_sequence(stage: MessageQueue) -> int:
 
 
 def lasting_name(stage: MessageQueue) -> str:
-    """What streams know a stage by: no other stage has or gets this name. Queue numbers are never
-    used twice; where there is no journal there is none, but no restart either.
+    """The name by which streams know a stage: no other stage has or gets this name. Queue numbers
+    are never used twice; without a journal there is no number, but no restart either.
     """
     return f"{stage.number} {stage.name}"

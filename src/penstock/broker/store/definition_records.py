@@ -164,7 +164,9 @@ def _change(row: dict[str, object]) -> Change:
 
 
 def _encodable(value: object) -> object:
-    """JSON has no octets, decimals and timestamps; each becomes a table with one telling key."""
+    """JSON has no octets, decimals and timestamps; each becomes a table with one key that names the
+    type.
+    """
     if isinstance(value, (bytes, bytearray)):
         return {"$octets": bytes(value).hex()}
     if isinstance(value, Decimal):
@@ -199,7 +201,7 @@ def _decoded(value: object) -> object:
 
 
 def snapshot_of(state: BrokerState) -> list[Change]:
-    """Changes that make the durable part of this state out of nothing."""
+    """The changes that create the durable part of this state from an empty one."""
     changes: list[Change] = []
     for name in state.vhosts:
         changes.append(Change(None, AddVhost(name), 0))

@@ -20,15 +20,14 @@ class DequeuedEntries:
         self._positions: dict[int, list[int]] = {}
         # Queue number, first position and how many: a whole tail at once.
         self._ranges: list[tuple[int, int, int]] = []
-        # Whether anything was dequeued that is not written, so that some of what was prepared may
-        # be gone.
+        # Whether an entry was dequeued that is not written, so that prepared entries may be gone.
         self._has_unwritten: bool = False
 
     def is_empty(self) -> bool:
         return not (self._entries or self._positions or self._ranges)
 
     def add(self, number: int, entry: QueueEntry) -> None:
-        # Here and not when the tick is written: whoever said it must hear of it, and nobody else.
+        # Checked here and not when the tick is written: the caller at fault must get the exception.
         assert not entry.is_gone, "an entry is dequeued once"
         # One that was enqueued in this very tick need not be written at all, and one that is
         # written need not be copied.
@@ -108,7 +107,7 @@ class DequeuedEntries:
             records.append_dequeued(pieces, number, ranges)
 
     def count_into(self, lives: SegmentLives) -> None:
-        """Tell the segments what they need no longer hold; comes after `encode`."""
+        """Count off in the segments what was dequeued; called after `encode`."""
         # Mostly all of them lie in one segment, or in two.
         segment = 0
         count = 0

@@ -107,7 +107,9 @@ class EnqueuedEntries:
         return encoded
 
     def _bring_together(self) -> None:
-        """A message came to one queue, another message came, and the first to one more queue."""
+        """Reorder when a message was enqueued, then another one, and then the first in one more
+        queue.
+        """
         places: dict[Message, list[int]] = {}
         for index, entry in enumerate(self._entries):
             places.setdefault(entry.message, []).append(index)

@@ -1,7 +1,7 @@
-"""Who holds the messages of one segment while it is being copied: queues, and consumers.
+"""The holders of the messages of one segment while it is being copied: queues, and consumers.
 
-Everything is gone through once, when a pass over the segment begins. From then on queues tell what
-they give out, so at any later step each message that is needed is found where it is by then.
+All queues and consumers are searched once, when a pass over the segment begins. From then on queues
+report what they deliver, so at any later step each needed message is found in its current place.
 """
 
 from penstock.broker.entry import QueueEntry
@@ -31,7 +31,7 @@ class Holders:
                 if queue.number:
                     self._lists[queue.number] = queue.journal_list()
                 if queue.number and not queue.keeps_messages:
-                    # A stream gives out what it has in its own files.
+                    # A stream delivers from its own files.
                     watch = GivenOut(self, queue.number)
                     queue.observers.append(watch)
                     self._watched.append((queue, watch))
@@ -46,11 +46,13 @@ class Holders:
             self._out[(number, entry.position)] = entry
 
     def find(self, number: int, position: int, moved: MovedRecord) -> bool:
-        """Whether somebody needs the record for this pair; notes who must know its new place."""
+        """Whether the record is still needed for this pair; notes where its new location must be
+        set.
+        """
         ready = self._lists.get(number)
         entry = None if ready is None else ready.entry_of(position)
         if entry is None and ready is not None:
-            # After a restart it may be known by a copy that was made before.
+            # After a restart the queue may refer to a copy that was made before.
             location = ready.location_of(position)
             if location >= 0:
                 if segment_of(location) != self.segment:
@@ -72,7 +74,7 @@ class Holders:
 
 
 class GivenOut(QueueObserver):
-    """Tells what one queue gives to consumers. Held by its queue during a pass."""
+    """Records what one queue delivers to consumers. Held by its queue during a pass."""
 
     def __init__(self, holders: Holders, number: int) -> None:
         self._holders: Holders = holders

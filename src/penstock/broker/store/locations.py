@@ -1,7 +1,7 @@
 """Questions about many locations or positions at once, answered without a step for each of them.
 
-A purge asks them about a million: looked at one by one they would take a third of a second, in
-which nobody is served.
+A purge asks them about a million: looked at one by one they would take a third of a second, during
+which no client is served.
 """
 
 import sys
@@ -17,7 +17,7 @@ _LOCATION_BYTES: Final = 8
 _HALF_BYTES: Final = 4
 # Compared with one value at once; only a block that holds several is looked at one by one.
 BLOCK_COUNT: Final = 1024
-# More stretches than this are not worth to be searched for: most of them would be short.
+# More stretches than this are not worth searching for: most of them would be short.
 STRETCHES_MAX: Final = 1024
 
 

@@ -1,9 +1,10 @@
 """The message store: what must be there after a restart, one batch of records per tick.
 
-During a tick it only collects: entries that arrived, entries that left, definitions that changed.
-`end_of_tick` writes all of it as one batch, so whatever belongs together (a transaction, a dead
-letter's leaving one queue and reaching another) is there entirely or not at all. A message is
-written once, however many queues it reached; one that left again within the tick not at all.
+During a tick it only collects: entries that were enqueued, entries that were dequeued, definitions
+that changed. `end_of_tick` writes all of it as one batch, so whatever belongs together (a
+transaction, a dead letter that leaves one queue and reaches another) is there entirely or not at
+all. A message is written once, however many queues it reached; one that was dequeued within the
+same tick is not written.
 
 Invariants
 - a message's `location` is set exactly while a record of it is on disk that some queue needs;
@@ -75,13 +76,13 @@ class MessageStore:
         # Records that are copied out of an old segment, and where to note their new places.
         self._moved: list[MovedRecord] = []
 
-    # What queues say.
+    # Calls from queues.
 
     def prepare(self, number: int) -> StoredRecords:
         """Records of entries that will be enqueued together in the queue of this number."""
         return StoredRecords(self._prepared, number, self.state.discarded)
 
-    # What virtual hosts say.
+    # Calls from virtual hosts.
 
     def changed(self, vhost: str | None, command: VhostCommand | BrokerCommand) -> None:
         number = 0
@@ -97,7 +98,7 @@ class MessageStore:
         self._changes.append(encode_change(Change(vhost, command, number)))
 
     def attach(self, queue: MessageQueue, number: int) -> None:
-        """From now on this queue's persistent messages are written down."""
+        """From now on this queue's persistent messages are written to the journal."""
         queue.number = number
         queue.journal = StoredQueue(self, number)
         ready = queue.journal_list()
@@ -107,7 +108,9 @@ class MessageStore:
             pages.number = number
 
     def attach_delay_line(self, line: DelayLine, number: int) -> None:
-        """From now on persistent messages that wait in delayed exchanges are written down."""
+        """From now on persistent messages that wait in delayed exchanges are written to the
+        journal.
+        """
         line.number = number
         line.journal = StoredQueue(self, number)
 
@@ -168,7 +171,7 @@ class MessageStore:
         count = encoded.pair_count
         body_bytes = encoded.body_bytes
         prepared = self._prepared[:]
-        # The same list stays, because records that are not ready yet know it.
+        # The list object stays the same, because unfinished records refer to it.
         self._prepared.clear()
         # What comes before them in the batch.
         pieces_before = len(pieces)
@@ -232,7 +235,7 @@ class MovedRecord:
         self.body_bytes: int = 0
         self.offset: int = 0
         self.old_segment: int = 0
-        # Messages in memory, and paged lists with positions, that must know the new place.
+        # Messages in memory, and paged lists with positions, that must get the new location.
         self.messages: list[Message] = []
         self.lists: list[ReadyList] = []
         self.positions: list[int] = []

@@ -13,15 +13,16 @@ from penstock.storage.checked_reading import BLOCK_BYTES, CheckedOctets
 from penstock.storage.journal import Journal
 from penstock.storage.segment import offset_of
 
-# Who has this much of a block ends with it, however few records they are: bodies may be large.
+# A read that has used this much ends with its block, however few records it has: bodies may be
+# large.
 WORTH_BYTES: Final = BLOCK_BYTES // 2
-# Who finds little in each block ends here.
+# A read that uses little of each block ends when it has read this much.
 PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
 class QueuePages(MessagePages):
-    """Of one queue. Persistent messages of a durable queue lie in the journal already; all others
-    are spooled.
+    """The pages of one queue. Persistent messages of a durable queue are in the journal already;
+    all others are spooled.
     """
 
     def __init__(
@@ -69,7 +70,8 @@ class QueuePages(MessagePages):
                     continue
             if not _holds_record(window, at):
                 if used >= WORTH_BYTES or octets_read >= PAGE_BYTES:
-                    # Of a block that is begun the next call would read and check the rest again.
+                    # Only between blocks: the next call would read and check the rest of a begun
+                    # block again.
                     break
                 checked = self._around(location)
                 window = checked.data

@@ -1,4 +1,6 @@
-"""Records that are made before their entries arrive, and written with the tick in which they do."""
+"""Records that are made before their entries are enqueued, and written with the tick in which they
+are.
+"""
 
 from typing import Final
 
@@ -13,7 +15,9 @@ _POSITION_AT: Final = records.SINGLE_HEAD_SIZE
 
 
 class StoredRecords(PreparedRecords):
-    """Of one queue. Held by a prepared run, and by the store in the tick in which it is written."""
+    """The records of one queue. Held by a prepared run, and by the store in the tick that writes
+    it.
+    """
 
     def __init__(self, arrivals: "list[StoredRecords]", number: int, discarded: Discarded) -> None:
         self._arrivals: list[StoredRecords] = arrivals
@@ -30,7 +34,7 @@ class StoredRecords(PreparedRecords):
         self.body_bytes: int = 0
         # Where they begin in the batch.
         self.offset: int = 0
-        # Entries that left their queue in the tick in which they came.
+        # Entries that were dequeued in the tick in which they were enqueued.
         self.gone: list[QueueEntry] = []
 
     @property
@@ -87,7 +91,7 @@ class StoredRecords(PreparedRecords):
         return found
 
     def gone_positions(self) -> list[int]:
-        """Of those that have left already; their records are written nevertheless."""
+        """The positions of those already dequeued; their records are written nevertheless."""
         self.gone = [entry for entry in self._entries if entry.is_gone]
         return [entry.position for entry in self.gone]
 

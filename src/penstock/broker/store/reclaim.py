@@ -1,14 +1,15 @@
-"""Giving disk back: the oldest segment goes when nothing in it is needed.
+"""Reclaiming disk space: the oldest segment is deleted when nothing in it is needed.
 
-Segments leave in order, oldest first, because what left a queue is noted in a later segment than
+Segments are deleted in order, oldest first, because a dequeue is recorded in a later segment than
 the message itself. A segment that is mostly dead, but not entirely, is read record by record and
-what lives is copied to the end of the journal; a bounded number of records per tick, so that nobody
-feels it. Definitions are repeated as one snapshot before the segment that held them goes.
+what lives is copied to the end of the journal; a bounded number of records per tick, so that
+clients do not notice. Definitions are repeated as one snapshot before the segment that held them is
+deleted.
 
 A segment that was just filled is mostly dead while consumers keep up, and entirely dead soon after:
 so copying waits until what lives stops growing less, and ends as soon as nothing lives.
 
-Who holds messages is looked up once per pass over a segment (`Holders`), not once per step.
+The holders of messages are looked up once per pass over a segment (`Holders`), not once per step.
 """
 
 from typing import Final
@@ -29,14 +30,14 @@ from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of
 LIVE_SHARE_MAX: Final = 0.5
 # Copied per tick at the most; about a millisecond compiled.
 STEP_BYTES: Final = 512 * 1024
-# Steps in a row that see nothing leave a segment before it is copied: acknowledgements that are on
+# Steps in a row without a dequeue from a segment before it is copied: acknowledgements that are on
 # their way come within a few.
 PATIENCE_STEPS: Final = 16
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class UnsettledSource:
-    """Who knows what is out with consumers: the node."""
+    """The source of unacknowledged entries: the node."""
 
     def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
         raise NotImplementedError
@@ -92,7 +93,7 @@ class Reclaimer:
         return True
 
     def _is_settled(self, live_count: int) -> bool:
-        """Whether nothing has left the oldest segment for some steps."""
+        """Whether nothing was dequeued from the oldest segment for some steps."""
         if live_count != self._seen_live:
             self._seen_live = live_count
             self._settled_steps = 0
@@ -129,7 +130,7 @@ class Reclaimer:
             text = encode_snapshot(snapshot_of(store.state), store.next_queue_number)
             store.add_snapshot(text)
             return True
-        # The journal removes it only when everything appended so far is safe.
+        # The journal removes it only when everything appended so far is durable.
         store.journal.remove_segment(segment)
         store.lives.removed(segment)
         return True

@@ -11,10 +11,11 @@ A batch's payload is a row of records, each one kind octet and a size before its
     5 tick        | size | nothing; gives a tick that wrote only to streams a journal position
 
 The queue number may be a stream's: the message is on its way there, and its position tells the
-offset it has (`streams/journalled_appends.py`). It is dequeued when the stream's own files have it safely.
+offset it has (`streams/journalled_appends.py`). It is dequeued when it is durable in the stream's
+own files.
 
 `expires at` is wall-clock milliseconds, 0 for never; each queue has its own time to live. `origin`
-is the connection that published it, which means something to the process that wrote it only. All
+is the connection that published it, which has a meaning only in the process that wrote it. All
 numbers are big-endian.
 """
 
@@ -101,7 +102,7 @@ def single_head(rest: int, origin: int, queue_number: int) -> bytes:
 
 
 def single_tail(address: bytes, header: bytes, body_size: int) -> bytes:
-    """And from behind its position to its body, if it never expires."""
+    """The part after its position and before its body, if it never expires."""
     sizes = (len(header) << 32 | body_size).to_bytes(8, "big")
     return b"".join([_NEVER, address, sizes, header])
 

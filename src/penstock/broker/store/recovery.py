@@ -42,7 +42,7 @@ class StoreRecovery(BatchListener):
 
     def __init__(self) -> None:
         self._queues: dict[int, RecoveredQueue] = {}
-        # Those that have their messages back, until `resume`.
+        # Queues whose messages are restored, until `resume`.
         self._restored: list[MessageQueue] = []
         self._changes: list[Change] = []
         self._lives: SegmentLives = SegmentLives()
@@ -116,7 +116,7 @@ class StoreRecovery(BatchListener):
         return positions, locations
 
     def restore(self, state: BrokerState, store: MessageStore, now: int) -> int:
-        """Make everything again; returns how many messages there are."""
+        """Restore everything; returns how many messages there are."""
         for change in self._changes:
             self._apply(state, store, change, now)
         self._changes = []
@@ -143,8 +143,9 @@ class StoreRecovery(BatchListener):
         return count
 
     def resume(self, now: int) -> None:
-        """Times to live and length limits hold again. Only when every queue has its messages and
-        changes are written down: what dies now may go on to any queue.
+        """Times to live and length limits apply again. Called only when every queue has its
+        messages and changes are recorded: a message that dies now may be dead-lettered to any
+        queue.
         """
         for queue in self._restored:
             queue.resume(now)
@@ -172,7 +173,7 @@ class StoreRecovery(BatchListener):
 
 
 class FoundMessages(JournalledMessages):
-    """Of one queue, or of what waits in delayed exchanges. Held while it is restored."""
+    """The messages of one queue, or of a delay line. Held while it is restored."""
 
     def __init__(
         self, recovered: RecoveredQueue, number: int, store: MessageStore, lives: SegmentLives
@@ -238,7 +239,8 @@ class FoundMessages(JournalledMessages):
 def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", "array[int]"]:
     """Positions, locations and body sizes of what is still in the queue, in order."""
     positions = queue.positions
-    # Mostly in order, and then not listed: ten million numbers as a list take 400 MB.
+    # They are mostly in order, and then not copied to a list: ten million numbers as a list take
+    # 400 MB.
     indices: Iterable[int] = range(len(positions))
     if not is_growing(positions):
         indices = sorted(indices, key=PositionKey(positions))

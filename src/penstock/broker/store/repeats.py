@@ -21,7 +21,7 @@ _TAIL_START: Final = _HEAD_END + NUMBER_SIZE
 
 
 class RepeatWriter:
-    """Held by who writes records; remembers what the last one was like."""
+    """Held by a writer of records; remembers the fields of the last one."""
 
     def __init__(self) -> None:
         # Of the last message. Repeats mostly share these objects, so their octets are compared only

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# What a message weighs beside its body: a record's other parts, roughly.
+# What a message weighs beside its body: approximately a record's other parts.
 RECORD_WEIGHT: Final = 100
 
 
@@ -49,7 +49,9 @@ class SegmentLives:
             self._take(segment, pair_count, pair_count * RECORD_WEIGHT + body_bytes)
 
     def dequeued_unread(self, segment: int, count: int = 1) -> None:
-        """Messages were dequeued that are not in memory: they weighed as much as the others, perhaps."""
+        """Messages were dequeued that are not in memory: they are assumed to weigh as much as the
+        others.
+        """
         life = self.of(segment)
         self._take(segment, count, count * (life.live_weight // max(life.live_count, 1)))
 

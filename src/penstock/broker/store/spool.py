@@ -1,7 +1,7 @@
 """Messages that need not survive a restart but do not fit memory: files that are never flushed.
 
-A spool is emptied when the broker starts. A file goes when nothing in it is needed any more; files
-are small, so that a nearly empty queue holds nearly no disk.
+A spool is emptied when the broker starts. A file is deleted when nothing in it is needed any more;
+files are small, so that a nearly empty queue takes little disk space.
 """
 
 from array import array
@@ -119,7 +119,7 @@ class Spool:
         self._forget(file_of(location), 1)
 
     def forget_all(self, locations: list[int]) -> None:
-        """What lies together is counted together."""
+        """Locations in the same file are counted together."""
         number = NO_FILE
         count = 0
         for location in locations:

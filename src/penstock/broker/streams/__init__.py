@@ -1,1 +1,1 @@
-"""Streams: queues that keep what they hold, read by offset and by as many as like."""
+"""Streams: queues that keep their messages, read by offset and by any number of consumers."""

@@ -1,10 +1,10 @@
-"""Named cursors of a stream: how far somebody has come, kept by the broker.
+"""Named cursors of a stream: the progress of a reader, kept by the broker.
 
-On disk stands the last offset that is done, -1 for none; everybody else speaks of the offset that
-comes next.
+The file holds the last offset that is done, -1 for none; all other code uses the offset that comes
+next.
 
-Invariant: what readers settle moves a cursor forward only. Back it goes when somebody says so: an
-operator who sets it, or a reader that begins it anew; readers from before move it no more then.
+Invariant: what readers settle moves a cursor forward only. It moves back only on request: by an
+operator who sets it, or by a reader that begins it anew; earlier readers no longer move it then.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from penstock.broker.streams.read_position import StreamReader
 from penstock.broker.timers import NEVER, Timer, Timers
 
 # All of them are held in memory and written anew with each generation of their file: a few
-# megabytes with names of usual length. Who wants more of them keeps offsets elsewhere.
+# megabytes with names of usual length. Applications that need more keep offsets elsewhere.
 CURSORS_MAX: Final = 50_000
 # Cursors move with every acknowledgement and are written at most this often. After a crash a
 # reader gets again what it acknowledged in this time.
@@ -26,7 +26,7 @@ CURSORS_MS: Final = 100
 
 
 class CursorTimer(Timer):
-    """Held by the cursors of a stream; rings once after one of them moved."""
+    """Held by the cursors of a stream; fires once after one of them moved."""
 
     def __init__(self, files: StreamFiles, timers: Timers) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class CursorTimer(Timer):
 
 
 class StreamCursors:
-    """Held by an open stream. `stream` is how messages to people call it."""
+    """Held by an open stream. `stream` is its name in messages to people."""
 
     def __init__(self, files: StreamFiles, stream: str, timers: Timers) -> None:
         self._files: StreamFiles = files
@@ -55,7 +55,7 @@ class StreamCursors:
         self._begun_by: dict[str, int] = {}
 
     def listed(self) -> list[tuple[str, int, int]]:
-        """Name, offset and lag of every cursor. The offset is where a reader would go on: all
+        """Name, offset and lag of every cursor. The offset is where a reader would continue: all
         before it is done. The lag counts the messages from there to the end.
         """
         first = self._files.log.first_offset
@@ -92,7 +92,7 @@ class StreamCursors:
         return self._files.cursors.numbers[name] + 1
 
     def check_new(self, name: str) -> None:
-        """Raises `PreconditionFailed` when there can be no such cursor."""
+        """Raises `PreconditionFailed` when this cursor cannot be created."""
         if not 0 < len(name.encode(errors="surrogateescape")) <= NAME_OCTETS_MAX:
             raise PreconditionFailed(
                 f"invalid cursor of {self._stream}: its name must have 1 to {NAME_OCTETS_MAX} bytes"
@@ -106,8 +106,8 @@ class StreamCursors:
         self.put(reader.cursor, reader.position)
 
     def follow(self, reader: StreamReader) -> None:
-        """A reader has settled something, or passed over it. One that has not says nothing: its
-        cursor may have been set meanwhile.
+        """A reader has settled or skipped something. Otherwise this is not called: its cursor may
+        have been set meanwhile.
         """
         next_offset = reader.next_offset()
         if next_offset == reader.noted:
@@ -120,7 +120,7 @@ class StreamCursors:
             self.put(name, next_offset)
 
     def follow_all(self, readers: Iterable[StreamReader], now: int) -> None:
-        """What they have settled is written down soon."""
+        """What they have settled is written soon."""
         for reader in readers:
             self.follow(reader)
         self._timer.moved(now)
@@ -138,7 +138,7 @@ class StreamCursors:
         self.write()
 
     def put(self, name: str, next_offset: int) -> None:
-        """Written down with the next `write`."""
+        """It is written with the next `write`."""
         table = self._files.cursors
         if table.numbers.get(name) != next_offset - 1:
             table.put(name, next_offset - 1)

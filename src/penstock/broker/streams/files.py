@@ -1,7 +1,7 @@
 """What a stream has on disk: its log, its cursors, and what it knows of publishers.
 
-Invariant: readers see a message only when it is safe, because an offset that was seen must never
-come to mean another message.
+Invariant: readers see a message only when it is durable, because an offset that was seen must never
+refer to another message.
 """
 
 from collections import deque
@@ -30,15 +30,15 @@ from penstock.world.disk import AppendFile, DiskError, DiskFull
 NO_LIMIT: Final = -1
 # In place of an offset.
 DUPLICATE: Final = -1
-# Stands among the cursors for the first offset that retention left; no cursor has this name.
+# Stored among the cursors: the first offset that retention left; no cursor has this name.
 FIRST_OFFSET: Final = ""
-# What a reader that is behind reads at once.
+# The amount that a reader which lags behind reads at once.
 READ_COUNT_MAX: Final = 256
 READ_BYTES_MAX: Final = 256 * 1024
 # Retention writes before it removes, so it waits while less is free: a block of a file system,
 # which the smallest file takes. What it would remove stays a while longer.
 RETENTION_ROOM_BYTES: Final = 4096
-# Age is looked at this often; a segment is removed at most so much too late.
+# Age is checked this often; a segment is removed at most this much too late.
 RETENTION_MS: Final = 10_000
 
 
@@ -51,7 +51,7 @@ class SafeListener(AppendListener):
 
 
 class FlushRequest:
-    """What may be removed once a flush has been heard."""
+    """What may be removed once a flush is done."""
 
     def __init__(
         self,
@@ -87,7 +87,8 @@ class StreamFiles(FlushWaiter):
         own = names_in(folder, names)
         self.cursors: NumberTable = NumberTable(store.disk, f"{folder}/cursors", own)
         first_offset = self.cursors.numbers.get(FIRST_OFFSET, 0)
-        # What retention had given up and is still there, or a power loss brought back.
+        # Segments that retention had given up and that are still there, or that a power loss
+        # restored.
         self._leftovers: list[str] = [
             name for name in own if 0 <= segment_number(folder, name) < first_offset
         ]
@@ -102,12 +103,13 @@ class StreamFiles(FlushWaiter):
             store.durable_ends.get(folder, 0),
         )
         if self.log.first_offset > first_offset and self.log.end_offset == self.log.first_offset:
-            # It begins anew behind what is lost.
+            # The log begins anew after the lost messages.
             self.cursors.put(FIRST_OFFSET, self.log.first_offset)
             self.cursors.write()
         self.notes: StreamNotes = StreamNotes(store, folder, own, self.log)
         self.publishers: Publishers = self.notes.publishers
-        # Properties that name no publisher, so that repeats of the last message are not searched.
+        # The last properties without a publisher, so that messages that share them are not
+        # searched.
         self._unnamed: Properties | None = None
         self.listener: SafeListener | None = None
         # Retention; NO_LIMIT for none.
@@ -125,7 +127,7 @@ class StreamFiles(FlushWaiter):
         store.wrote(self, self.log.dirty_files() + self.cursors.file() + self.notes.files())
 
     def begin(self, listener: SafeListener, journal: QueueJournal | None) -> None:
-        """What the files have lost of what the journal has comes through it once more."""
+        """Messages that the journal has and the files have lost are appended once more."""
         self.listener = listener
         for lost in self.journalled.begin(journal, listener, self.log.end_offset):
             sent = sent_of(lost.properties)
@@ -136,18 +138,19 @@ class StreamFiles(FlushWaiter):
     # Writing.
 
     def end_offset(self) -> int:
-        """Of the message to come."""
+        """The offset of the next message."""
         return self.log.end_offset + self.log.composed_count + self.journalled.count
 
     def add(self, message: Message, wall: int) -> int:
-        """Take a message at the end; returns its offset, or DUPLICATE for one that is here already:
-        it is confirmed once more, when that is safe, and not stored.
+        """Append a message; returns its offset, or DUPLICATE for one that is here already: it is
+        confirmed once more, when that is durable, and not stored.
         """
         properties = message.properties
         header = properties.encoded()
         is_handed = self.journalled.wants(message)
         if not is_handed:
-            # Before its number is known: a note beside a new segment tells of those before it.
+            # This comes before the sequence is noted: a new segment's note covers only earlier
+            # messages.
             self.begin_if_full(wall)
         sent: Sent | None = None
         if properties is not self._unnamed:
@@ -182,7 +185,7 @@ class StreamFiles(FlushWaiter):
         return offset
 
     def append_pending(self, wall: int) -> None:
-        """Compose what came through the journal and is safe there, and what waited behind it."""
+        """Compose what came through the journal and is durable there, and what waited behind it."""
         handed = self.journalled.take()
         while handed is not None:
             self.begin_if_full(wall)
@@ -207,8 +210,8 @@ class StreamFiles(FlushWaiter):
             handed = self.journalled.take()
 
     def add_rows(self, rows: StreamRows, wall: int) -> int:
-        """Take the rows of a sink's block, all of them or, after a crash, none; returns the offset
-        of the first.
+        """Append the rows of a sink's block, all of them or, after a crash, none; returns the
+        offset of the first.
         """
         if self.journalled.count:
             offset = self.end_offset()
@@ -245,8 +248,8 @@ class StreamFiles(FlushWaiter):
         self._store.wrote(self, [self.notes.begin_segment()])
 
     def write(self) -> None:
-        """Append what was composed since the last time. A disk that fails stops the broker at the
-        end of the tick, and nobody hears of what was to be written.
+        """Append what was composed since the last time. If the disk fails, the broker stops at the
+        end of the tick, and nothing that was to be written is confirmed.
         """
         if self.log.composed_count and not self._store.failure:
             try:
@@ -260,7 +263,7 @@ class StreamFiles(FlushWaiter):
     def mark(self) -> int:
         leftovers = self._leftovers
         if self.notes.is_owed and not self._is_deleted:
-            # They are all that tells of publishers.
+            # Only the notes record publishers.
             leftovers = []
         else:
             self._leftovers = []
@@ -303,7 +306,7 @@ class StreamFiles(FlushWaiter):
         self.notes.remove(segment.first_offset)
 
     def readable_offset(self) -> int:
-        """Readers may see what lies before it."""
+        """Readers may see the messages before it."""
         return self.log.durable_offset
 
     # Reading.
@@ -354,7 +357,7 @@ class StreamFiles(FlushWaiter):
         return self.bytes_max != NO_LIMIT or self.age_ms_max != NO_LIMIT
 
     def retain(self, wall: int) -> None:
-        """Give up what is too much or too old when the wall clock shows this."""
+        """Give up segments that are too many or too old at this wall-clock time."""
         if not self.has_retention() or not self._has_room_to_retain():
             return
         oldest = NO_LIMIT if self.age_ms_max == NO_LIMIT else wall - self.age_ms_max
@@ -365,7 +368,7 @@ class StreamFiles(FlushWaiter):
             self.write_cursors()
 
     def _has_room_to_retain(self) -> bool:
-        """What tells of publishers before the last segment may go only when that one's note does."""
+        """Older records of publishers may be removed only when the last segment's note has them."""
         try:
             if self._store.disk.free_bytes() < RETENTION_ROOM_BYTES:
                 return False
@@ -386,7 +389,7 @@ class StreamFiles(FlushWaiter):
         return NO_AGE
 
     def delete(self) -> None:
-        """Everything goes with the next flush; until then a flush may be at work on it."""
+        """Everything is removed with the next flush; until then a flush may still use the files."""
         self.listener = None
         self.journalled.delete()
         self._is_deleted = True

@@ -1,4 +1,4 @@
-"""Names of the folders that streams lie in."""
+"""Names of the folders in which streams are stored."""
 
 import hashlib
 from typing import Final
@@ -10,8 +10,8 @@ _DIGEST_OCTETS: Final = 32
 
 
 def folder_of(vhost: str, queue: str, number: int) -> str:
-    """`number` tells a stream from one of the same name that was deleted before it, whose files a
-    power loss may bring back.
+    """`number` distinguishes a stream from an earlier, deleted one of the same name, whose files a
+    power loss may restore.
     """
     return f"{ROOT}/{_written(vhost)}/{_written(queue)}-{number}"
 
@@ -25,13 +25,13 @@ def _written(name: str) -> str:
 
 
 def described_folder(folder: str) -> str:
-    """The stream that lies in a folder, for people."""
+    """A description of the stream in a folder, for people."""
     vhost, _, queue = folder.removeprefix(ROOT + "/").partition("/")
     return f"stream '{_read(queue.partition('-')[0])}' in vhost '{_read(vhost)}'"
 
 
 def _read(written: str) -> str:
-    """The name again; what is written when that is a digest or none of ours."""
+    """The decoded name; the text itself when it is a digest or not one of our names."""
     try:
         return bytes.fromhex(written).decode(errors="replace")
     except ValueError:

@@ -2,17 +2,17 @@
 
 A stream has files of its own, and a power loss may keep one file and lose another. So a message
 that leaves a queue for a stream, or is published in a transaction, is written to the journal first,
-in its tick's batch, as if the stream were a queue. Its offset is known and written with it. Only
-when that batch is safe is it appended to the stream; only when that is safe does it leave the
-journal. Other messages that come meanwhile wait behind it, so that order is kept. They are not
-written twice: their publishers hear of them when the stream has them safely.
+in its tick's batch, as if the stream were a queue. Its offset is known and written with it. It is
+appended to the stream only when that batch is durable, and dequeued from the journal only when the
+append is durable. Other messages that come meanwhile wait behind it, so that order is kept. They
+are not written twice: they are confirmed when they are durable in the stream.
 
 Invariants
-- a message is in the stream's files only after its batch of the journal was safe, so no file ever
-  holds half of a tick that is lost;
+- a message is in the stream's files only after its batch of the journal was durable, so no file
+  ever holds half of a tick that is lost;
 - a message that the journal still has for the stream is in its files exactly if they reach beyond
   its offset. After a start those that they do not reach get new offsets, again in one batch, and
-  until that is safe nothing is appended;
+  until that is durable nothing is appended;
 - a position in the journal stands for one message: offsets that a power loss took away may be used
   again, and then with a higher generation.
 """
@@ -39,7 +39,7 @@ _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 
 
 def offset_of(position: int) -> int:
-    """In the stream, of a position in the journal."""
+    """The offset in the stream that belongs to a position in the journal."""
     return position & _OFFSET_MASK
 
 
@@ -49,7 +49,7 @@ _NO_MESSAGE: Final = Message(Address("", "", b""), Properties(False, 0, -1), b""
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AppendListener:
-    """Who appends what is safe in the journal: the stream."""
+    """The object that appends what is durable in the journal: the stream."""
 
     def may_append(self) -> None:
         """At the end of this tick."""
@@ -57,8 +57,8 @@ class AppendListener:
 
 
 class PendingAppend:
-    """A message on its way. Held until it is appended; one that only waits behind
-    others, until it is safe.
+    """A message on its way. Held until it is appended; one that only waits behind others, until it
+    is durable.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class JournalledAppends(FlushWaiter):
         self._store: StreamStore = store
         self._journal: QueueJournal | None = None
         self._listener: AppendListener | None = None
-        # What the journal has for the stream, until it is safe in the stream's files.
+        # What the journal has for the stream, until it is durable in the stream's files.
         self.listed: ReadyList = ReadyList()
         # What is not appended yet, and how many that are.
         self._pending: deque[PendingAppend] = deque()
         self.count: int = 0
-        # Messages whose publishers wait until the stream is safe beyond an offset.
+        # Messages whose publishers wait until the stream is durable beyond an offset.
         self._unconfirmed: deque[PendingAppend] = deque()
-        # The last number that was given, and the last that is safe in the journal.
+        # The last number that was assigned, and the last that is durable in the journal.
         self._number: int = 0
         self._safe_number: int = 0
         self._generation: int = 0
@@ -163,19 +163,21 @@ class JournalledAppends(FlushWaiter):
 
     def _write_down(self, message: Message, offset: int) -> None:
         assert self._journal is not None, "only with a journal does anything come through it"
-        # One that is not persistent may be shared with queues that do not write it down.
+        # A transient message may be shared with queues that do not write it to the journal.
         written = message if message.properties.persistent else _copy(message)
         entry = QueueEntry(written, self._generation << OFFSET_BITS | offset)
         self.listed.append(entry)
         self._journal.enqueued(entry)
 
     def add_rows(self, rows: StreamRows, offset: int) -> None:
-        """They wait behind what is on its way; who publishes them waits for the stream."""
+        """The rows wait behind pending messages; their publisher waits for the stream."""
         self._pending.append(PendingAppend(_NO_MESSAGE, None, offset, 0, rows))
         self.count += rows.count
 
     def confirm_behind(self, message: Message) -> None:
-        """It is a duplicate of one that may be on its way: its publisher hears of it not before that one's."""
+        """A duplicate of a message that may be pending: it is confirmed no earlier than that
+        one.
+        """
         if not self.count:
             return
         message.hold()
@@ -186,7 +188,7 @@ class JournalledAppends(FlushWaiter):
         return self._number
 
     def became_durable(self, mark: int, now: int) -> None:
-        """The journal has everything safely that was added by then."""
+        """Everything that was added by then is durable in the journal."""
         self._safe_number = mark
         if self._listener is not None and self.count:
             self._listener.may_append()
@@ -204,7 +206,7 @@ class JournalledAppends(FlushWaiter):
         return pending
 
     def appended(self, durable_offset: int) -> None:
-        """Everything before this offset is safe in the stream's files."""
+        """Everything before this offset is durable in the stream's files."""
         while self._unconfirmed and self._unconfirmed[0].offset < durable_offset:
             self._unconfirmed.popleft().message.release()
         if self._journal is None:

@@ -1,9 +1,10 @@
-"""The notes beside a stream's segments: who published what last, and how far sinks have come.
+"""The notes beside a stream's segments: the last sequence of each publisher, and the progress of
+sinks.
 
-What a note looks like, and when it counts, stands in `storage.publisher_notes`. Messages that name
-their publisher tell it themselves, so their note may be late: one is written when so many have come
-that a start would take long to read them. Rows of a sink tell nothing, so their note is written with
-them, and they count only together.
+The format of a note, and when it counts, is described in `storage.publisher_notes`. Messages that
+name their publisher carry this themselves, so their note may be late: one is written when a start
+would take long to read them all. Rows of a sink do not name it, so their note is written with them,
+and they count only together.
 """
 
 from typing import Final
@@ -23,10 +24,10 @@ from penstock.storage.stream_segment import (
 )
 from penstock.world.disk import AppendFile, DiskFull
 
-# Messages of publishers that no note tells of. A start reads each of them, ten microseconds long;
-# at the limit a note is written, which one more file in a flush is the price of.
+# Messages of publishers that no note covers. A start reads each of them in ten microseconds; at the
+# limit a note is written, which costs one more file in a flush.
 UNNOTED_MAX: Final = 4096
-# And from the first of them to the last: a note reads the index entries between.
+# The limit from the first of them to the last: a note reads the index entries between.
 UNNOTED_RANGE_MAX: Final = 65_536
 _NONE: Final = -1
 
@@ -40,29 +41,31 @@ class StreamNotes:
         self._folder: str = folder
         self._log: StreamLog = log
         self.publishers: Publishers = Publishers()
-        # The first message since the last mark that a note must tell of, and how many there are.
+        # The first message since the last mark that a note must cover, and how many there are.
         self._unnoted_offset: int = _NONE
         self._unnoted_count: int = 0
         # Rows by stage that were composed since the last mark.
         self._staged: dict[str, int] = {}
         # The last segment's; None until there is something to note.
         self._file: AppendFile | None = None
-        # What the note of the last segment begins with, should it have to be begun.
+        # The beginning of the last segment's note, should it have to be written.
         self._table: bytes = b""
-        # Whether there was no room to begin it; what says the same must stay until it is.
+        # Whether there was no room to begin it; notes with the same content must stay until then.
         self.is_owed: bool = False
-        # Of segments before, until a flush is over that may be at work on them.
+        # Notes of earlier segments, until a flush is over that may still use them.
         self._stale: list[AppendFile] = []
         # First offsets of segments with a note beside them.
         self._noted: set[int] = self._find(names)
         self._recall(names, self._given_up(names))
-        # A killed process may have left several in the page cache alone.
+        # A killed process may have left several only in the page cache.
         for segment in log.segments[:-1]:
             if segment.end_offset() > log.durable_offset and segment.first_offset in self._noted:
                 self._stale.append(store.disk.open(publishers_name(folder, segment.first_offset)))
 
     def _find(self, names: list[str]) -> set[int]:
-        """A note whose segment was lost goes: another segment may begin where that one did."""
+        """A note whose segment was lost is removed: another segment may begin at the same
+        offset.
+        """
         segments = {segment.first_offset for segment in self._log.segments}
         found: set[int] = set()
         for name in names:
@@ -76,7 +79,7 @@ class StreamNotes:
         return found
 
     def _given_up(self, names: list[str]) -> list[StreamSegment]:
-        """Segments that retention has given up and a power loss brought back, or left."""
+        """Segments that retention has given up and that a power loss restored, or left."""
         found: list[StreamSegment] = []
         for number in segment_numbers(self._folder, names):
             if number < self._log.first_offset:
@@ -114,9 +117,9 @@ class StreamNotes:
             segment.close()
 
     def _begin_last(self) -> None:
-        """The last segment has no note. It gets one before anything is removed that says the same;
-        a stream that never had anything to note needs none. A full disk does not keep a stream from
-        being opened: what says the same stays until there is room.
+        """The last segment has no note. It gets one before any note with the same content is
+        removed; a stream that never had anything to note needs none. A full disk does not prevent a
+        stream from being opened: the older notes stay until there is room.
         """
         publishers = self.publishers
         self._table = encode_table(publishers.sequences, publishers.stages)
@@ -128,7 +131,7 @@ class StreamNotes:
         publishers.changed = {}
 
     def _read(self, segment: StreamSegment, names: list[str]) -> int:
-        """Take over what the note beside a segment says; returns the offset up to which it holds,
+        """Read the note beside a segment; returns the offset up to which it is valid,
         -1 for a note that is not begun.
         """
         disk = self._store.disk
@@ -162,7 +165,7 @@ class StreamNotes:
         return True
 
     def keep_stages(self, stages: set[str]) -> None:
-        """After a start: others are published, and their stages gone."""
+        """After a start: keep only these; the other stages are published and gone."""
         known = self.publishers.stages
         self.publishers.stages = {name: known[name] for name in known if name in stages}
 
@@ -179,9 +182,7 @@ class StreamNotes:
         self._unnoted_count += 1
 
     def staged(self, stage: str, rows: int, offset: int) -> None:
-        """With messages from this offset on, all of them composed, the stream has so many rows of a
-        stage.
-        """
+        """With the composed messages from this offset on, the stream has this many rows of a stage."""
         if self._unnoted_offset == _NONE:
             self._unnoted_offset = offset
         self.publishers.stages[stage] = rows
@@ -236,7 +237,7 @@ class StreamNotes:
         if file.size():
             # Torn before it was begun.
             file.truncate(0)
-        # Already now: what there was no room for goes with its segment too.
+        # Already now: a note that there was no room for is removed with its segment too.
         self._noted.add(first_offset)
         file.append(table)
         self._file = file
@@ -248,7 +249,7 @@ class StreamNotes:
         return self._stale if self._file is None else [*self._stale, self._file]
 
     def take_stale(self) -> list[AppendFile]:
-        """Files that may be closed once the flush now asked for is heard."""
+        """Files that may be closed once the flush that is now requested is done."""
         taken = self._stale
         self._stale = []
         return taken

@@ -1,5 +1,5 @@
-"""Making streams, opening those that definitions brought back, removing what belongs to none, and
-saying up to where each is safe.
+"""Making streams, opening those that were restored from definitions, removing files of deleted
+ones, and reporting up to where each is durable.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from penstock.broker.timers import WallClock
 
 
 class StreamMaker(QueueMaker):
-    """Of streams, which are always durable and never one connection's."""
+    """Makes streams, which are always durable and never exclusive."""
 
     def __init__(self, store: StreamStore, wall: WallClock) -> None:
         self._store: StreamStore = store
@@ -43,25 +43,27 @@ def open_streams(store: StreamStore, queues: Iterable[MessageQueue], now: int) -
         known.add(folder_of(stream.vhost.name, stream.name, stream.number))
         stream.open(names, now)
     for name in store.disk.names():
-        # A deletion that was written down while its removals were not yet.
+        # The deletion was recorded, but the files were not removed yet.
         if name.startswith(ROOT + "/") and name.rpartition("/")[0] not in known:
             store.disk.remove(name)
     return len(known)
 
 
 def streams_of(queues: Iterable[MessageQueue]) -> list[Stream]:
-    """For whoever reads their files, cursors and notes. All else is asked of any queue."""
+    """For callers that read their files, cursors and notes. Everything else is part of any
+    queue.
+    """
     return [queue for queue in queues if isinstance(queue, Stream)]
 
 
 def find_stream(queues: dict[str, MessageQueue], name: str) -> Stream | None:
-    """The stream of this name; None when there is no queue of the name, or it is no stream."""
+    """The stream of this name; None when there is no queue of this name, or it is not a stream."""
     queue = queues.get(name)
     return None if queue is None else as_stream(queue)
 
 
 def durable_ends(queues: Iterable[MessageQueue]) -> dict[str, int]:
-    """Behind the last message of each stream that survives a power loss, by its folder."""
+    """The end of the durable part of each stream, by its folder."""
     found: dict[str, int] = {}
     for stream in streams_of(queues):
         folder = folder_of(stream.vhost.name, stream.name, stream.number)

@@ -1,4 +1,4 @@
-"""Who published what last: a retried publish lands once.
+"""The last sequence of each publisher: a retried publish is stored once.
 
 A publisher that counts its messages (`sent`) may publish again what it is not sure of. The broker
 itself appends the rows of a sink's stage block by block, and does so again after a restart where it
@@ -10,8 +10,8 @@ from typing import Final
 
 from penstock.broker.sent import Sent
 
-# Publishers remembered per stream. At the limit the one that was silent for longest is forgotten:
-# what it publishes again would land twice.
+# Publishers remembered per stream. At the limit the one that was silent for longest is forgotten: a
+# message that it repeats would be stored twice.
 PUBLISHERS_MAX: Final = 10_000
 
 
@@ -27,7 +27,7 @@ class Publishers:
         self.stages: dict[str, int] = {}
 
     def check_and_note(self, sent: Sent) -> bool:
-        """Note a message as there; True for a duplicate, which was there before."""
+        """Note a message as stored; True for a duplicate, which was stored before."""
         last = self.sequences.pop(sent.publisher, -1)
         self.sequences[sent.publisher] = max(last, sent.sequence)
         self.changed[sent.publisher] = None
@@ -38,7 +38,7 @@ class Publishers:
     def take_changed(self) -> dict[str, int]:
         """What is to be noted, in the table's order."""
         taken: dict[str, int] = {}
-        # Whoever changes goes to the table's end.
+        # A publisher that publishes moves to the table's end.
         for name in list(self.sequences)[-len(self.changed) :]:
             if name in self.changed:
                 taken[name] = self.sequences[name]

@@ -24,19 +24,19 @@ class StreamReader(ReadPosition):
     ) -> None:
         # Offset of the next message to look at.
         self.position: int = position
-        # Name under which the stream keeps what is done; empty for none.
+        # Name of the cursor under which the stream keeps its progress; empty for none.
         self.cursor: str = cursor
         self.wanted: MessageFilter | None = wanted
         # Readers of a stream are numbered in the order in which they began.
         self.number: int = number
-        # What was done when its cursor was last told, as `next_offset` says it.
+        # The value of `next_offset` when its cursor was last updated.
         self.noted: int = position
         # Messages that were read from the log and not given yet, from `ahead_offset` on.
         self.ahead: list[Message] = []
         self.ahead_offset: int = 0
         self._outstanding: deque[int] = deque()
         self._settled: set[int] = set()
-        # The lowest offset that came back unsettled: the cursor does not pass it any more.
+        # The lowest offset that was requeued: the cursor does not pass it any more.
         self._given_back: int = NOTHING
 
     def gave(self, entries: list[QueueEntry]) -> None:
@@ -56,7 +56,7 @@ class StreamReader(ReadPosition):
             self._settled.discard(outstanding.popleft())
 
     def given_back(self, offset: int) -> None:
-        """What comes behind it no longer matters, so it is no longer remembered."""
+        """Later offsets no longer matter to the cursor, so they are no longer remembered."""
         if self._given_back == NOTHING or offset < self._given_back:
             self._given_back = offset
         while self._outstanding and self._outstanding[-1] >= offset:

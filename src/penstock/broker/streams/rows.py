@@ -27,7 +27,7 @@ class StreamRows:
 
     def __init__(self, stage: str, end: int) -> None:
         self.stage: str = stage
-        # With these the stream has what belongs there of so many rows of the stage.
+        # How many rows of the stage are complete in the stream with these.
         self.end: int = end
         self.count: int = 0
         self.spans: list[RowSpan] = []
@@ -35,7 +35,7 @@ class StreamRows:
     def add(
         self, run: RepeatedRows, first: int, count: int, address: Address, properties: Properties
     ) -> None:
-        """Rows behind those that were added before."""
+        """Add rows that follow those added before."""
         self.count += count
         last = self.spans[-1] if self.spans else None
         if last is not None and last.run is run and last.first + last.count == first:
@@ -46,7 +46,7 @@ class StreamRows:
         self.spans.append(span)
 
     def messages(self) -> list[Message]:
-        """For whoever looks at single ones."""
+        """For callers that need single messages."""
         made: list[Message] = []
         for span in self.spans:
             bodies = span.run.bodies(span.first)[: span.count]

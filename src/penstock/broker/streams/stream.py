@@ -1,8 +1,8 @@
 """A stream: a queue that only grows at its end and is read by offset, without being used up.
 
-It stands where a queue stands (declared, bound, published to, consumed from), but a consumer takes
-nothing away: it has a position of its own, and an acknowledgement gives it credit for more and
-moves its cursor. Messages are written to the log once per tick, and old ones go with their segment.
+It is used like any queue (declared, bound, published to, consumed from), but a consumer removes
+nothing: it has a position of its own, and an acknowledgement gives it credit for more and moves its
+cursor. Messages are written to the log once per tick, and old ones are removed with their segment.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ from penstock.storage.errors import Damaged
 from penstock.storage.stream_facts import SegmentFacts, segment_facts
 from penstock.storage.stream_log import SEGMENT_BYTES_DEFAULT
 
-# Messages that a filter may pass over in one tick for one reader, so that nobody else waits long.
+# Messages that a filter may skip in one tick for one reader, so that others do not wait long.
 PASSED_OVER_MAX: Final = 4096
 
 
@@ -42,7 +42,7 @@ class _NoProperties(Properties):
         return {}
 
 
-# Stands for a message that was given away: until it is settled only its offset matters.
+# Stands for a message that was delivered: until it is settled only its offset matters.
 _GIVEN: Final = Message(Address("", "", b""), _NoProperties(False, 0, -1), b"", -1)
 
 
@@ -67,18 +67,18 @@ class Stream(MessageQueue):
         self._readers: dict[Consumer, StreamReader] = {}
         self._tail: StreamTail = StreamTail()
         self._reader_count: int = 0
-        # Readers with a cursor that have settled something in this tick, or passed over it.
+        # Readers with a cursor that have settled or skipped something in this tick.
         self._moved: dict[StreamReader, None] = {}
         # Why readers cannot go on; empty while all is well.
         self.damage: str = ""
-        # What comes through the journal, which is all that the journal ever has for a stream.
+        # Messages that come through the journal; the journal has no others for a stream.
         self.journalled: JournalledAppends = JournalledAppends(store)
 
     def begin(self, now: int) -> None:
         self.open([], now)
 
     def open(self, names: list[str], now: int) -> None:
-        """Open its files, or begin them; `names` are the files there are. Comes when its number is
+        """Open its files, or create them; `names` are the existing files. Called when its number is
         known. Raises a `StorageError` for damage.
         """
         files = StreamFiles(
@@ -114,7 +114,7 @@ class Stream(MessageQueue):
 
     @property
     def ready_count(self) -> int:
-        """What limits a stream is retention."""
+        """A stream is limited by retention, not by its length."""
         return 0
 
     @property
@@ -136,20 +136,20 @@ class Stream(MessageQueue):
 
     @property
     def end_offset(self) -> int:
-        """Of the message to come."""
+        """The offset of the next message."""
         return self.files.end_offset()
 
     def end_position(self) -> int:
         return self.files.readable_offset()
 
     def segments(self) -> list[SegmentFacts]:
-        """What a bulk reader may read of its files: only what is safe."""
+        """What a bulk reader may read of its files: only what is durable."""
         return segment_facts(self.files.log)
 
     # Its life.
 
     def restore(self, found: JournalledMessages) -> int:
-        """What was on its way to the stream; its messages lie in files of their own."""
+        """Restore what was pending for the stream; its messages are in files of their own."""
         self.journalled.restored(found.entries(), found.highest_position)
         return 0
 
@@ -220,7 +220,7 @@ class Stream(MessageQueue):
             self.vhost.touched.append(self)
 
     def dispatch(self, now: int) -> None:
-        """End of a tick: write what came in it, then give to readers what is safe."""
+        """End of a tick: write what came in it, then deliver to readers what is durable."""
         self.is_touched = False
         if self.is_deleted:
             return
@@ -309,7 +309,7 @@ class Stream(MessageQueue):
         return reader.ahead[at : at + count]
 
     def _stop_reading(self, consumer: Consumer, reason: str) -> None:
-        """A reader met damage: its client is told that the consumer is gone."""
+        """A reader met damage: its client is told that the consumer is cancelled."""
         self.damage = reason
         self.consumers.remove(consumer)
         self._readers.pop(consumer, None)
@@ -325,7 +325,7 @@ class Stream(MessageQueue):
         return look_on(self.files, walk)
 
     def browse_on(self, walk: Walk) -> QueueEntry | None:
-        """Consumers take nothing away, so nobody need browse."""
+        """Consumers remove nothing, so browsing is not needed."""
         raise self._unable("browsing")
 
     def entry_from(self, position: int) -> QueueEntry | None:
@@ -334,7 +334,7 @@ class Stream(MessageQueue):
         return None if message is None else QueueEntry(message, offset)
 
     def message_of(self, entry: QueueEntry) -> Message | None:
-        """Entries that are out do without their message: it is read again, unless retention has
+        """Delivered entries do not hold their message: it is read again, unless retention has
         removed it.
         """
         return self.message_at(entry.position)
@@ -369,8 +369,8 @@ class Stream(MessageQueue):
     def requeue(
         self, entries: list[QueueEntry], now: int, failed: bool = True, holder: int = BROKER_ITSELF
     ) -> None:
-        """Given back unsettled. It comes again only to who reads from there again, so a cursor
-        does not pass it.
+        """Given back unsettled. It is delivered again only to a reader that starts from there, so a
+        cursor does not pass it.
         """
         entries = take_back(entries, holder)
         self.unacked_count -= len(entries)
@@ -384,7 +384,7 @@ class Stream(MessageQueue):
         if entry.reader.cursor:
             entry.reader.settled(entry.position)
             self._moved[entry.reader] = None
-            # Its consumer may have left before this, and then nobody else asks for a dispatch.
+            # If its consumer was cancelled before this, nothing else asks for a dispatch.
             self.may_append()
 
     # Consumers and cursors.
@@ -475,7 +475,7 @@ class Stream(MessageQueue):
 
 
 class StreamWakener(SafeListener):
-    """Lets readers go on once more is safe, and appends."""
+    """Wakes readers when more is durable, and appends."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream: Stream = stream
@@ -488,12 +488,12 @@ class StreamWakener(SafeListener):
 
 
 def as_stream(queue: MessageQueue) -> Stream | None:
-    """For whoever needs more of a stream than any queue promises: its offsets, files or cursors."""
+    """For callers that need more than the interface of a queue: offsets, files or cursors."""
     return queue if isinstance(queue, Stream) else None
 
 
 def are_durable(appended: dict[Stream, int]) -> bool:
-    """Whether each of these streams is safe up to an end that was noted."""
+    """Whether each of these streams is durable up to an end that was noted."""
     for stream, end in appended.items():
         if not stream.is_deleted and stream.files.readable_offset() < end:
             return False

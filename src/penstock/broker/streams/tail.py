@@ -4,8 +4,8 @@ from typing import Final
 
 from penstock.broker.message import Message
 
-# Enough for a reader that is a few ticks behind. Who is further behind reads the log, which the
-# machine still has in its page cache.
+# Enough for a reader that is a few ticks behind. A reader that is further behind reads the log,
+# which is still in the page cache.
 TAIL_COUNT_MAX: Final = 4096
 TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -20,7 +20,7 @@ class StreamTail:
 
     def append(self, message: Message, offset: int) -> None:
         if self.first_offset + len(self._messages) != offset:
-            # Nobody read for a while, so there is a gap.
+            # There was no reader for a while, so there is a gap.
             self.clear()
             self.first_offset = offset
         self._messages.append(message)

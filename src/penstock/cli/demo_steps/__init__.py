@@ -1,1 +1,1 @@
-"""What `penstock demo` is made of: a broker that is killed, clients that outlive it, a verdict."""
+"""The parts of `penstock demo`: a broker that is killed, clients that survive it, a verdict."""

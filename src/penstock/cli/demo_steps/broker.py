@@ -1,4 +1,4 @@
-"""A broker of the demo's own: a process that can be killed and comes back on its ports and data."""
+"""The demo's own broker: a process that can be killed and restarted on its ports and data."""
 
 import os
 import signal
@@ -11,12 +11,12 @@ from typing import IO, Final, Self
 
 READY: Final = "penstock ready "
 
-# A broker told to stop closes its connections first; then it is ended.
+# How long a broker may take to close its connections; then it is killed.
 STOP_SECONDS_MAX: Final = 10.0
 
 
 class BrokerDidNotStart(Exception):
-    """The child said something else than that it is ready."""
+    """The child process did not print the ready line."""
 
 
 class DemoBroker:
@@ -24,13 +24,13 @@ class DemoBroker:
 
     def __init__(self, data: Path) -> None:
         self.data: Path = data
-        # Beside the data: the broker's log must not run through the demo's display.
+        # Beside the data: the broker's log must not disturb the demo's display.
         self.log: Path = data.with_name(f"{data.name}.log")
         self._amqp: str = "127.0.0.1:0"
         self._http: str = "127.0.0.1:0"
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
-        # What processes that have ended used.
+        # The CPU time of processes that have ended.
         self._cpu_seconds_before: float = 0.0
 
     @property
@@ -51,11 +51,11 @@ class DemoBroker:
         return self._amqp
 
     def start(self) -> float:
-        """Until it serves; how many seconds that took."""
+        """Start it and wait until it is ready; returns how many seconds that took."""
         began = time.monotonic()
         self._process = process = self._spawn()
         assert process.stdout is not None
-        # Whatever it says later must be read, or a full pipe would stop it.
+        # Its later output must be read, or a full pipe would block it.
         self._reader = threading.Thread(target=process.stdout.read, daemon=True)
         facts = facts_of_ready(process.stdout, self.log)
         self._reader.start()
@@ -82,7 +82,7 @@ class DemoBroker:
             )
 
     def kill(self) -> None:
-        """Without a word of warning, as a machine dies."""
+        """Kill it with SIGKILL."""
         self._cpu_seconds_before = self.cpu_seconds() or 0.0
         assert self._process is not None
         self._process.kill()
@@ -103,7 +103,7 @@ class DemoBroker:
         self._clean_up()
 
     def cpu_seconds(self) -> float | None:
-        """Of all its processes so far; None where it cannot be known."""
+        """The CPU time of all its processes so far; None where it is not available."""
         if self._process is None:
             return self._cpu_seconds_before
         now = cpu_seconds_of(self._process.pid)
@@ -126,7 +126,7 @@ class DemoBroker:
 
 
 def facts_of_ready(said: IO[str], log: Path) -> dict[str, str]:
-    """What `penstock ready amqp=HOST:PORT pid=N` tells; lines before it are no business of ours."""
+    """The facts of the line `penstock ready amqp=HOST:PORT pid=N`; lines before it are skipped."""
     for line in said:
         if line.startswith(READY):
             return dict(fact.split("=", 1) for fact in line.removeprefix(READY).split())

@@ -1,7 +1,7 @@
-"""A consumer that outlives its broker, of a queue or of a stream, and keeps books.
+"""A consumer of a queue or of a stream that survives its broker and records every message.
 
-A queue gives again what was not acknowledged, flagged. A stream is asked to go on behind the last
-offset that was read.
+A queue redelivers what was not acknowledged. A stream is read on from the last offset that was
+read.
 """
 
 import threading
@@ -22,7 +22,7 @@ OFFSET: Final = "x-stream-offset"
 
 
 class Consumer(LastingClient):
-    """Held by the crash, which tells it to stop."""
+    """Held by the crash, which stops it."""
 
     def __init__(self, errand: Errand, queue: str, is_stream: bool) -> None:
         file = f"{errand.run:08x}-consumer-{queue}.led"
@@ -33,7 +33,7 @@ class Consumer(LastingClient):
         self._stopping: threading.Event = threading.Event()
         self.arrivals: dict[int, Arrivals] = {}
         self._written: list[WrittenArrivals] = []
-        # First arrivals, and everything that came.
+        # Messages counted once, and all deliveries.
         self.distinct: int = 0
         self.received: int = 0
 

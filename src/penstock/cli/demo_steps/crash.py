@@ -1,8 +1,8 @@
-"""The second act: publishing into queues and a stream, and the broker is killed in the middle.
+"""The second part: publishing to queues and a stream, and the broker is killed in the middle.
 
 Every publish reaches two queues and a stream. The broker dies by SIGKILL when about half of the
-messages are confirmed, and is started again on the same data and the same ports; the clients find
-it by themselves.
+messages are confirmed, and is started again on the same data and the same ports; the clients
+reconnect by themselves.
 """
 
 import time
@@ -25,21 +25,21 @@ STREAM: Final = "demo.events"
 PUBLISHERS: Final = 2
 
 LOOK_SECONDS: Final = 0.1
-# Thousands of messages pass in a tenth of a second, and the kill is to come in their middle.
+# Thousands of messages pass in a tenth of a second, and the kill must come in the middle of them.
 AIM_SECONDS: Final = 0.002
 
-# When nothing has come for this long, what is missing counts as lost. Longer than a restart of the
-# broker takes on a busy machine.
+# When nothing was received for this long, missing messages count as lost. Longer than a restart of
+# the broker takes on a busy machine.
 DRAIN_SECONDS_MAX: Final = 20.0
 
 
 class CrashFailed(Exception):
-    """The act could not be played to its end; the text is for people."""
+    """The part could not be completed; the text is for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The act so far, for whoever watches. `wanted` messages are to come to each sink."""
+    """The progress, for the display. Each sink is to receive `wanted` messages."""
 
     phase: str
     wanted: int
@@ -52,7 +52,7 @@ Watcher = Callable[[Moment], None]
 
 @dataclass(frozen=True, slots=True)
 class CrashOutcome:
-    """What the clients know of the act, by their own books."""
+    """The result, as the clients recorded it."""
 
     published: int
     confirmed: int
@@ -63,7 +63,7 @@ class CrashOutcome:
     restart_seconds: float
     recovery_seconds: float
     seconds: float
-    # When the broker was killed, by the count of confirms.
+    # The number of confirms when the broker was killed.
     confirmed_at_kill: int
     broker_cpu_seconds: float | None
 
@@ -82,7 +82,7 @@ def set_up(uri: str) -> None:
 
 
 class Crash:
-    """One performance. Held by the demo."""
+    """One run of the second part. Held by the demo."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Crash:
         return self._confirmed() * 2 >= self._messages
 
     def _all_are_back(self) -> bool:
-        """A publisher that had finished before the kill has nothing to come back for."""
+        """A publisher that had finished before the kill does not reconnect."""
         return all([p.back_at > 0 or not p.is_alive() for p in self._publishers])
 
     def _confirmed(self) -> int:
@@ -184,7 +184,7 @@ class Crash:
                 raise CrashFailed(f"{name}: {fault}")
 
     def _drain(self, watch: Watcher) -> None:
-        """Until every sink has everything, or nothing has come for a while."""
+        """Wait until every sink has everything, or nothing was received for a while."""
         received = -1
         changed = time.monotonic()
         while any(consumer.distinct < self._messages for consumer in self._consumers):

@@ -15,13 +15,13 @@ from penstock.client.errors import ClientError
 # Between two tries to reach a broker that is not there.
 RETRY_SECONDS: Final = 0.05
 
-# A broker that stays away longer has failed the demo.
+# A broker that is down for longer has failed the demo.
 AWAY_SECONDS_MAX: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What a client of the story is to do, and where it writes it down."""
+    """The task of a client of the demo, and where it records it."""
 
     uri: str
     run: int

@@ -1,8 +1,8 @@
 """A body of the demo: the loader's stamp, then one octet that says how often it was sent before.
 
-A publisher that lost its connection cannot know whether the broker has what it did not confirm. It
-sends such a message again, and marks it: whoever receives both can tell the second from the first,
-just as from the flag `redelivered` of the broker.
+A publisher that lost its connection cannot know whether the broker has an unconfirmed message. It
+sends such a message again, and marks it: a consumer that receives both can distinguish the second
+from the first, like the broker's flag `redelivered`.
 """
 
 from typing import Final

@@ -1,4 +1,5 @@
-"""A publisher that outlives its broker: what was not confirmed is sent again, and marked so.
+"""A publisher that survives its broker: unconfirmed messages are sent again, and marked as
+repeated.
 
 Invariant: a sequence number is counted as confirmed once, when the broker has confirmed any sending
 of it; until then it is sent again after every loss.
@@ -33,7 +34,7 @@ class Publisher(LastingClient):
         self._routing_key: str = f"demo.{number}"
         self._properties = BasicProperties(delivery_mode=PERSISTENT)
         self._next: int = 0
-        # Sequences that a lost connection left without an answer.
+        # Sequences without an answer when a connection was lost.
         self._doubtful: deque[int] = deque()
         # Sequences by tag on the present connection.
         self._sent: list[int] = []
@@ -68,7 +69,7 @@ class Publisher(LastingClient):
         return self.confirmed
 
     def work_while_it_lasts(self) -> None:
-        # Each with a name of its own: tags begin anew with each, and the audit looks for them.
+        # Each connection has its own name: tags start again with each, and the audit needs both.
         self._connections += 1
         name = f"{self._publisher_name}.{self._connections}"
         connection = blocking.connect(self._errand.uri, name=name)
@@ -92,7 +93,7 @@ class Publisher(LastingClient):
             hang_up(connection)
 
     def _publish_some(self, channel: BlockingChannel) -> bool:
-        """First what is in doubt, then what is new; whether there was anything."""
+        """Publish messages in doubt first, then new ones; returns whether there was anything."""
         again = bool(self._doubtful)
         if again:
             chosen = [self._doubtful.popleft() for _ in range(min(BATCH, len(self._doubtful)))]
@@ -104,7 +105,7 @@ class Publisher(LastingClient):
             self._next = chosen[-1] + 1
             self._book.add(PUBLISHED, self._name, chosen[0], len(chosen))
         self._tag(chosen)
-        # Before it is tried: a batch that broke off is in doubt as well.
+        # Noted before it is sent: an interrupted batch is in doubt as well.
         self._sent.extend(chosen)
         now = time.monotonic_ns()
         errand = self._errand
@@ -119,7 +120,7 @@ class Publisher(LastingClient):
         return True
 
     def _tag(self, chosen: list[int]) -> None:
-        """Write down where sequences do not go on from the tag before."""
+        """Record where sequences do not continue from the previous tag."""
         before = self._sent[-1] if self._sent else None
         for tag, sequence in enumerate(chosen, len(self._sent) + 1):
             if before is None or sequence != before + 1:

@@ -1,4 +1,4 @@
-"""The third act: the stream archived to Parquet, and the ledgers audited, both by Spark."""
+"""The third part: the stream archived to Parquet, and the ledgers audited, both by Spark."""
 
 import importlib.util
 import time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NEEDED: Final = ("pyspark", "pyarrow", "numpy", "pandas")
 
-# Enough for some hundred thousand small messages, and little on a laptop.
+# Enough for some hundred thousand small messages, and small for a laptop.
 DRIVER_MEMORY: Final = "512m"
 # As many tasks as the two cores that the demo is made for.
 MASTER: Final = "local[2]"
@@ -28,7 +28,7 @@ Tell = Callable[[str], None]
 
 
 class SparkFailed(Exception):
-    """The third act broke off; the text is for people."""
+    """The third part failed; the text is for people."""
 
 
 def missing_packages() -> list[str]:
@@ -36,7 +36,7 @@ def missing_packages() -> list[str]:
 
 
 def why_no_java() -> str:
-    """Empty when Spark has a Java here. Only where no package is missing."""
+    """Empty when Spark finds Java here. Call it only when no package is missing."""
     from penstock.spark.java import NoJava, java_home
 
     try:
@@ -51,7 +51,7 @@ class Archived:
     """What the archive holds of the stream."""
 
     rows: int
-    # Different messages: one that was sent again may lie there twice.
+    # Distinct messages: one that was sent again may be there twice.
     distinct: int
     sent_again: int
     octets: int
@@ -60,7 +60,7 @@ class Archived:
 
 @contextmanager
 def spark(log: Path, tell: Tell) -> Iterator["SparkSession"]:
-    """What Spark says about itself goes into `log`: it is no part of the story."""
+    """Spark's own log goes into `log`, so that it does not disturb the display."""
     from pyspark.errors import PySparkException
 
     from penstock.cli.pipeline_session import errors_into, told_by_spark
@@ -90,7 +90,7 @@ def spark(log: Path, tell: Tell) -> Iterator["SparkSession"]:
 def archive_stream(
     session: "SparkSession", http_uri: str, stream: str, root: Path, tell: Tell
 ) -> Archived:
-    """By the job of `penstock pipeline archive`; then the archive itself is asked what it holds."""
+    """Run the job of `penstock pipeline archive`; then count what the archive holds."""
     from penstock.spark.jobs.archive import archive, read_archive
 
     began = time.monotonic()
@@ -125,7 +125,7 @@ def archive_stream(
 def audit_ledgers(
     session: "SparkSession", ledgers: list[Path], tell: Tell
 ) -> tuple["Audit", float]:
-    """By the job of `penstock pipeline audit`; also how many seconds it took."""
+    """Run the job of `penstock pipeline audit`; also returns how many seconds it took."""
     from penstock.spark.jobs.audit import audit
     from penstock.spark.jobs.ledger_reading import open_ledgers
 

@@ -1,4 +1,4 @@
-"""What came of the demonstration: one table, and what is wrong, if anything is."""
+"""The result of the demonstration: one table, and what is wrong, if anything is."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ FROM_NOWHERE: Final = ("never_published", "refused_yet_received", "phantom")
 
 @dataclass(slots=True)
 class DemoResult:
-    """Everything that is known at the end. Spark's parts are None when it had no part in it."""
+    """All results. Spark's parts are None when it was skipped."""
 
     first: Outcome
     # Broker CPU of the first act.
@@ -42,7 +42,7 @@ class DemoResult:
         return self.first.account.duplicates_unflagged + self.crash.account.duplicates_unflagged
 
     def complaints(self) -> list[str]:
-        """In sentences; empty when no message was lost or duplicated."""
+        """The problems as sentences; empty when no message was lost or duplicated."""
         found = []
         if self.lost:
             found.append(f"{self.lost:,} confirmed messages were not received.")
@@ -119,7 +119,7 @@ def _add_rates(table: Table, result: DemoResult) -> None:
     table.add_row("CPU per message, part 1", _cpu(result.broker_microseconds), "")
     spent = crash.broker_cpu_seconds
     each = None if spent is None else spent * 1e6 / (crash.confirmed * crash.sinks)
-    # A message counts once for each sink; starting again and reading the journal are in it.
+    # A message counts once for each sink; the restart and reading the journal are included.
     table.add_row("CPU per message, part 2", _cpu(each), "")
 
 

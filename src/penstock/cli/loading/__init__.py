@@ -1,1 +1,3 @@
-"""What `penstock load` is made of: faucets, sinks, and the books that prove nothing was lost."""
+"""The parts of `penstock load`: faucets, sinks, and the records that prove that nothing was
+lost.
+"""

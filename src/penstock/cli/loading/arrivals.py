@@ -1,4 +1,4 @@
-"""Who got which message: the books that show loss, duplication and disorder.
+"""Which sink received which message: the records that show loss, duplication and disorder.
 
 Invariants: a message is counted once as received; a second arrival is a duplicate, *flagged* when
 the broker said `redelivered`; order is judged among first arrivals, as one sink saw them.
@@ -12,18 +12,18 @@ from typing import Final
 # Octets added at a time, one per message: few growths even at a million messages per second.
 GROWTH: Final = 1 << 20
 
-# Marks in a ledger, one octet per message.
+# Marks in a record, one byte per message.
 ABSENT: Final = 0
 PLAIN: Final = 1
 REDELIVERED: Final = 2
 
-# Enough to look for in a log; a run that loses more has lost them all for the same reason.
+# Enough to search for in a log; a run that loses more usually has one cause for all of them.
 EXAMPLES_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsPage:
-    """A ledger as it travels from a sink's process to the crew; `marks` are compressed."""
+    """A record as it is sent from a sink's process to the crew; `marks` are compressed."""
 
     marks: bytes
     duplicates_flagged: int
@@ -71,12 +71,14 @@ class Arrivals:
 
 @dataclass(slots=True)
 class Account:
-    """Everything the sinks of one run saw, against what the faucets were promised."""
+    """Everything that the sinks of one run received, compared with what was confirmed to the
+    faucets.
+    """
 
     received: int = 0
-    # Confirmed (or, without confirms, published) and never seen in a queue it was switched into.
+    # Confirmed (or, without confirms, published) and never received from a queue it was routed to.
     lost: int = 0
-    # Refused or unanswered by the broker, and indeed not delivered: no promise was broken.
+    # Refused or unanswered by the broker, and not delivered: these are not lost.
     not_promised: int = 0
     duplicates_flagged: int = 0
     duplicates_unflagged: int = 0

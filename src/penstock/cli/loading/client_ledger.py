@@ -2,7 +2,7 @@
 
 Its form is that of the broker's ledger (`penstock.formats.ledger_records`), with sequence numbers
 of publishers in place of positions. Each process writes a file of its own. It is not flushed: it is
-whole when the process ends, and lacks its tail when the machine does.
+complete when the process ends, and may lack its tail after a power loss.
 """
 
 import time
@@ -38,7 +38,7 @@ class ClientLedger:
         return number
 
     def reaches(self, name: int) -> None:
-        """What the name's publisher sends goes to the name's queue."""
+        """Record that the messages of the name's publisher are routed to the name's queue."""
         self._append(form.record(wall_ms(), form.REACHES, 0, name, 0, 0))
 
     def session(self, vhost: str, connection: str, channel: int, publisher: str) -> int:
@@ -50,7 +50,7 @@ class ClientLedger:
         return number
 
     def tagged(self, session: int, tag: int, sequence: int) -> None:
-        """What is confirmed as `tag` is this sequence, and so on from there."""
+        """The message confirmed as `tag` has this sequence, and later ones follow."""
         self._append(form.tagged_record(wall_ms(), session, tag, sequence))
 
     def add(self, event: int, name: int, first: int, count: int, detail: int = 0) -> None:
@@ -90,14 +90,14 @@ class ClientLedger:
 
 
 class WrittenArrivals(Arrivals):
-    """A sink's books on one publisher and one queue that are also written down."""
+    """A sink's record of one publisher and one queue that is also written to the ledger."""
 
     def __init__(self, book: ClientLedger, name: int) -> None:
         super().__init__()
         self._book: ClientLedger = book
         self._name: int = name
         self._first: int = 0
-        # Where the run would go on.
+        # Where the run would continue.
         self._next: int = 0
         self._flag: bool = False
 

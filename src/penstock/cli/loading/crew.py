@@ -1,7 +1,7 @@
 """Runs a plan: a process for each faucet and each sink, so that the load uses the cores it has.
 
-The order of things: sinks consume before the first publish; when the faucets are done the sinks
-go on until everything is accounted for, or until nothing has come for a while.
+The order: sinks consume before the first publish; when the faucets are done the sinks continue
+until everything is accounted for, or until nothing was received for a while.
 """
 
 import multiprocessing
@@ -38,17 +38,17 @@ DRAIN_SECONDS_MAX: Final = 5.0
 
 LOOK_SECONDS: Final = 0.1
 
-# A process that was told to stop closes its connection first; then it is ended.
+# How long a process may take to close its connection; then it is terminated.
 JOIN_SECONDS_MAX: Final = 10.0
 
 
 class RunFailed(Exception):
-    """The run could not begin or broke off; the text is for people."""
+    """The run could not begin or was interrupted; the text is for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The run so far, for whoever watches."""
+    """The progress of the run, for the display."""
 
     elapsed_seconds: float
     phase: str
@@ -60,7 +60,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Member:
-    """One process of the crew and what it last said."""
+    """One process of the crew and its last report."""
 
     process: SpawnProcess
     pipe: Pipe
@@ -182,7 +182,7 @@ class Crew:
                 _tell(member, Order.STOP)
         deadline = time.monotonic() + JOIN_SECONDS_MAX
         for member in members:
-            # What it still says must be read, or it waits for us as we wait for it.
+            # Its remaining output must be read, or both processes would wait for each other.
             while member.process.is_alive() and time.monotonic() < deadline:
                 with suppress(EOFError, OSError):
                     while member.pipe.poll():
@@ -195,7 +195,7 @@ class Crew:
 
 
 def _tell(member: Member, order: Order) -> None:
-    with suppress(OSError):  # a process that is gone needs no order
+    with suppress(OSError):  # the process has ended already
         member.pipe.send(order)
 
 
@@ -215,7 +215,7 @@ def faucet_process(plan: Plan, publisher: int, pipe: Pipe) -> None:
     except ClientError as error:
         pipe.send(Failed(f"publisher {publisher}: {error}"))
     except (EOFError, OSError, KeyboardInterrupt):
-        pass  # the crew is gone, or the user has ended all of us at once
+        pass  # the crew is gone, or the user has ended all processes at once
 
 
 def sink_process(plan: Plan, consumer: int, pipe: Pipe) -> None:

@@ -1,4 +1,4 @@
-"""A run as people see it: live figures while it lasts, a table at the end."""
+"""The display of a run: live figures while it lasts, a table at the end."""
 
 from typing import Self
 

@@ -1,4 +1,4 @@
-"""A faucet: publishes as fast as it is let, in batches of frames encoded beforehand.
+"""A faucet: publishes as fast as it is allowed to, in batches of frames encoded beforehand.
 
 A message's frames are made once; per message only its stamp is written into a copy, so that the
 broker and not this process is what is measured.
@@ -49,7 +49,7 @@ class Faucet:
         self._plan: Plan = plan
         self._publisher: int = publisher
         self._pipe: Pipe = pipe
-        # A name of its own, by which the broker's ledger knows whose messages these are.
+        # A unique name, by which the broker's ledger identifies the publisher.
         name = f"load {plan.publisher_name(publisher)}"
         self._connection = blocking.connect(plan.uri, name=name, timeout=STALL_SECONDS_MAX)
         self._channel: BlockingChannel = self._connection.channel()
@@ -130,7 +130,7 @@ class Faucet:
     def _batch_size(self) -> int:
         batch = min(BATCH_MESSAGES_MAX, max(1, BATCH_OCTETS_MAX // len(self._frames)))
         if self._plan.confirm_window:
-            # Half a window: one half is on its way while the other is being confirmed.
+            # Half a window: one half is in flight while the other is being confirmed.
             batch = min(batch, max(1, self._plan.confirm_window // 2))
         return batch
 
@@ -166,8 +166,8 @@ class Faucet:
                 pack_into(frames, at, run, publisher, sequence, now)
                 at += size
         else:
-            # The time it should have left: a stalled broker must not look quick because we, too,
-            # were stalled.
+            # The time at which it was due: a stalled broker must not look fast because this process
+            # was stalled, too.
             step = NANOSECONDS * self._plan.publishers / self._plan.rate
             for sequence in range(first, first + count):
                 due = self._started + int(sequence * step)
@@ -179,7 +179,7 @@ class Faucet:
         self._channel.publish_encoded(bytes(frames), count, now)
 
     def _look_around(self) -> None:
-        """Take in what the broker says, tell the crew how far we are, hear whether to stop."""
+        """Handle the broker's answers, report progress to the crew, check whether to stop."""
         self._connection.turn()
         self._take_answers()
         now = time.monotonic_ns()
@@ -228,5 +228,5 @@ class Faucet:
             self._look_around()
 
     def _hang_up(self) -> None:
-        with suppress(ClientError):  # the books are closed; how the line ends changes nothing
+        with suppress(ClientError):  # the records are complete; a failed close changes nothing
             self._connection.close()

@@ -1,4 +1,4 @@
-"""The figures of a finished run, and whether the broker kept its word."""
+"""The figures of a finished run, and whether confirmed messages were lost."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -31,7 +31,7 @@ class Outcome:
     faucet_cpu_microseconds: float
     sink_cpu_microseconds: float
     faults: tuple[str, ...]
-    # Whether the broker confirmed what it may have lost; without confirms nothing was promised.
+    # Whether publisher confirms were used; without them a lost message is not an error.
     confirming: bool
 
     @property

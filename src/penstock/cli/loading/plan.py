@@ -1,4 +1,5 @@
-"""What one run does: every choice made, so that a faucet's or a sink's process needs no more.
+"""What one run does: all settings resolved, so that a faucet's or a sink's process needs nothing
+else.
 
 The seed's figures: a *faucet* publishes, *sinks* are queues; the internal switching rate (ISR) is
 publishes times the queues each one reaches, the external switching rate (XSR) is what leaves the
@@ -11,8 +12,8 @@ from typing import Final
 
 from penstock.cli.loading.stamp import STAMP_SIZE
 
-# A sink nobody consumes keeps this many and drops the oldest: small enough that memory is not
-# what is measured.
+# A sink without consumers keeps this many and drops the oldest: few enough that memory does not
+# affect the measurement.
 UNCONSUMED_SINK_LENGTH_MAX: Final = 1000
 
 # Each faucet and each sink is a process of about 30 MB; a machine of two cores gains nothing from
@@ -22,7 +23,7 @@ PROCESSES_MAX: Final = 64
 # The seed's own figure for one broker: "When Q is 16".
 FANOUT_QUEUES: Final = 16
 
-# The publisher's number travels in two octets and the names of queues must stay readable.
+# The publisher's number has two bytes and the names of queues must stay readable.
 QUEUES_MAX: Final = 10_000
 
 
@@ -56,10 +57,10 @@ class Plan:
     rate: float | None
     messages: int | None
     seconds: float | None
-    # Names the user gave are the user's: made when missing, never deleted.
+    # Objects that the user named are declared when missing and never deleted.
     owns_exchange: bool
     owns_queues: bool
-    # Where the clients' ledgers are written; None for nowhere.
+    # Where the clients' ledgers are written; None for no ledgers.
     ledger: str | None = None
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class Plan:
 
     @property
     def queues_reached(self) -> int:
-        """How many queues one publish is switched into."""
+        """How many queues one publish is routed to."""
         return len(self.queues) if self.exchange else 1
 
     def key_of(self, publisher: int) -> str:
@@ -98,7 +99,7 @@ class Plan:
         return self.queues[consumer :: self.consumers]
 
     def publisher_name(self, publisher: int) -> str:
-        """In ledgers, where runs lie beside each other."""
+        """The name in ledgers, which may hold several runs."""
         return f"{self.run:08x}.{publisher}"
 
     def share_of_publisher(self, publisher: int) -> int | None:
@@ -134,7 +135,7 @@ def make_plan(
     seconds: float | None = None,
     ledger: str | None = None,
 ) -> Plan:
-    """Fill in what the user left open from the mode and from what the user did say."""
+    """Fill in missing options from the mode and from the given ones."""
     if pairs is not None and (publishers, consumers, queues, exchange) != (None,) * 4:
         raise PlanRefused(
             "--pairs cannot be combined with --publishers, --consumers, --queues or --exchange"

@@ -1,4 +1,4 @@
-"""What faucets and sinks tell the crew, over a pipe, and what the crew tells them."""
+"""The messages between the crew and its faucets and sinks, over a pipe."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -30,12 +30,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class FaucetFinished:
-    """One publisher's books. Times are the machine's monotonic nanoseconds."""
+    """One publisher's records. Times are the machine's monotonic nanoseconds."""
 
     publisher: int
     published: int
     confirmed: int
-    # Sequences the broker refused or never answered: it promised nothing about them.
+    # Sequences that the broker refused or never answered: they may be lost.
     unpromised: tuple[int, ...]
     started: int
     ended: int
@@ -47,7 +47,7 @@ class FaucetFinished:
 
 @dataclass(frozen=True, slots=True)
 class SinkFinished:
-    """One consumer's books: pages by queue and publisher."""
+    """One consumer's records: pages by queue and publisher."""
 
     delivered: int
     foreign: int

@@ -1,4 +1,4 @@
-"""A sink: consumes its queues and keeps the books on every message."""
+"""A sink: consumes its queues and records every message."""
 
 import time
 from contextlib import suppress
@@ -19,12 +19,12 @@ from penstock.client.errors import ClientError
 from penstock.client.events import Delivered
 from penstock.client.uri import decode_uri
 
-# How long one look at the line waits; also how soon a sink hears that it may stop.
+# How long one read waits; also how soon a sink notices that it may stop.
 LOOK_SECONDS: Final = 0.05
 
 PROGRESS_NANOSECONDS: Final = 200_000_000
 
-# What a body too short for a stamp is read as: no run has this number.
+# The stamp of a body that is too short for one: no run has this number.
 FOREIGN: Final = (-1, 0, 0, 0)
 
 
@@ -82,7 +82,7 @@ class Sink:
         )
 
     def _enter(self, batch: list[Delivered]) -> None:
-        """Once per message, so it keeps at hand what a faucet's batch has in common."""
+        """Called once per message, so it caches what the messages of a batch have in common."""
         now = time.monotonic_ns()
         self._last_delivery = now
         wanted = self._plan.run
@@ -130,7 +130,7 @@ class Sink:
             self._latency.record(nanoseconds // 1000, count)
 
     def _look_around(self) -> bool:
-        """Tell the crew how far we are; whether it says stop."""
+        """Report progress to the crew; returns whether to stop."""
         now = time.monotonic_ns()
         if now < self._next_progress:
             return False
@@ -141,5 +141,5 @@ class Sink:
         return self._pipe.poll() and self._pipe.recv() is Order.STOP
 
     def _hang_up(self) -> None:
-        with suppress(ClientError):  # the books are closed; how the line ends changes nothing
+        with suppress(ClientError):  # the records are complete; a failed close changes nothing
             self._connection.close()

@@ -1,9 +1,9 @@
-"""The first octets of every body: whose message this is, which one, and when it left.
+"""The first bytes of every body: the publisher, the sequence number, and when it was sent.
 
     run (4) | publisher (2) | sequence (8) | nanoseconds (8)
 
-The run number tells this run's messages from what an earlier one left in the queue. Times come
-from the machine's monotonic clock, so faucet and sink must run on the same machine.
+The run number distinguishes this run's messages from those that an earlier one left in the queue.
+Times come from the machine's monotonic clock, so faucet and sink must run on the same machine.
 """
 
 import struct

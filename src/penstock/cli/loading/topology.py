@@ -1,4 +1,6 @@
-"""The queues and the exchange of a run: made before it, gone after it when they are the run's own."""
+"""The queues and the exchange of a run: declared before it, and deleted after it unless the user
+named them.
+"""
 
 from penstock.cli.loading.plan import UNCONSUMED_SINK_LENGTH_MAX, Plan
 from penstock.client.blocking import BlockingConnection
@@ -16,7 +18,7 @@ from penstock.wire.amqp091.reply_codes_generated import NOT_FOUND
 
 
 def set_up(connection: BlockingConnection, plan: Plan) -> None:
-    """What the user named is taken as it is when it is there."""
+    """Existing objects that the user named are used as they are."""
     channel = connection.channel()
     if plan.exchange and _missing(connection, declare_exchange(plan.exchange, passive=True)):
         channel.call(declare_exchange(plan.exchange, "fanout", durable=plan.persistent))
@@ -41,7 +43,7 @@ def tear_down(connection: BlockingConnection, plan: Plan) -> None:
 
 
 def _missing(connection: BlockingConnection, passive: Call[Answer]) -> bool:
-    """On a channel of its own: the broker closes it when there is no such thing."""
+    """On a separate channel: the broker closes it when the object does not exist."""
     try:
         with connection.channel() as channel:
             channel.call(passive)

@@ -32,8 +32,8 @@ class StagedTags:
     """Delivery tags whose settlement waits for the commit of a transaction. Held by it; a new one
     after each commit and rollback.
 
-    A tag is settled once: from the acknowledgement on it is spoken for, also while the transaction
-    is open, and a second one is refused when it comes and not in the middle of the commit.
+    A tag is settled once: from the acknowledgement on it is taken, also while the transaction is
+    open, and a second one is refused when it arrives and not in the middle of the commit.
     """
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ class StagedTags:
 
 
 def stage_tag(deliveries: Deliveries, staged: StagedTags, tag: int, multiple: bool) -> None:
-    """A settlement that waits for a commit. Refuses a tag that is not outstanding, or that another
-    settlement of the transaction is about.
+    """Stage a settlement until the commit. Refuses a tag that is not outstanding, or that another
+    settlement of the transaction covers.
     """
     check_tag(deliveries, tag, multiple)
     if multiple and tag == 0:
@@ -135,8 +135,8 @@ def _requeue(
 
 
 def requeue_all(deliveries: Deliveries, now: int, kept: StagedTags | None = None) -> None:
-    """Give everything unsettled back: basic.recover, which leaves what waits for a commit, or the
-    channel has ended.
+    """Requeue everything unsettled: for basic.recover, which leaves what waits for a commit, or
+    because the channel has ended.
     """
     unacknowledged = deliveries.unacknowledged
     _requeue(deliveries, unacknowledged.head(), unacknowledged.end_of(0), now, kept)

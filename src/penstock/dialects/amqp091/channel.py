@@ -43,16 +43,16 @@ class Channel(CancelListener):
         self.principal: Principal = principal
         self.vhost: VirtualHost = principal.vhost
         self._client_hears_cancels: bool = client_hears_cancels
-        # Who pays for what is done here: the connection.
+        # Where the cost of the channel's work is charged: the connection's turn.
         self.turn: ConnectionTurn = turn
-        # What the client calls its connection; empty for one without a name.
+        # The client's name for its connection; empty when it gave none.
         self.connection_name: str = ""
 
         self.deliveries: Deliveries = Deliveries(
             number, wire, container.translator, container.new_holder()
         )
         self.consumers: dict[str, ChannelConsumer] = {}
-        # Prefetch limit of consumers yet to come (basic.qos without global); 0 for none.
+        # Prefetch limit of future consumers (basic.qos without global); 0 for none.
         self.consumer_prefetch: int = 0
         # The queue that an empty name stands for.
         self.last_queue: str = ""
@@ -68,7 +68,7 @@ class Channel(CancelListener):
         # went back to it.
         self.published: int = 0
         self.returned: int = 0
-        # Of the last publish. The wire gives the same header again for a content like the last.
+        # The header of the last publish. The wire passes the same object for a repeated header.
         self._header: bytes = b""
         self._properties: MessageProperties = dialect.no_properties
         self.choose_publish_path()
@@ -77,7 +77,9 @@ class Channel(CancelListener):
         self.is_plain = self.transaction is None and self.container.interceptor is None
 
     def properties_of(self, header: bytes) -> MessageProperties:
-        """Of a content that the wire is telling of. Raises a `ChannelFault` or `Malformed`."""
+        """The properties of the content that is being received. Raises a `ChannelFault` or
+        `Malformed`.
+        """
         if header is self._header:
             return self._properties
         if is_single(header):
@@ -101,7 +103,7 @@ class Channel(CancelListener):
             )
 
     def consumer_cancelled(self, tag: str) -> None:
-        """The queue of a consumer is gone. Clients that said they want to know are told."""
+        """The queue of a consumer was deleted. Clients with the capability for it are notified."""
         self.consumers.pop(tag, None)
         if self._client_hears_cancels:
             self.wire.send_method(self.number, BasicCancel(tag, True))
@@ -155,7 +157,9 @@ class Channel(CancelListener):
             consumer.queue.touch()
 
     def ended(self, now: int) -> None:
-        """Closed, by whomever: consumers leave, and what they have not settled goes back."""
+        """The channel is closed by either side: its consumers are removed, and unsettled deliveries
+        requeued.
+        """
         self.has_ended = True
         self.container.channels_ended += 1
         if self.confirms is not None:
@@ -169,7 +173,7 @@ class Channel(CancelListener):
         if self.reply_consumer is not None:
             self.dialect.reply_consumers.remove(self.reply_consumer)
             self.reply_consumer = None
-        # First of all, or the consumers would get again what they give back.
+        # This comes first, or the consumers would get the requeued messages again.
         self.deliveries.close()
         consumers = list(self.consumers.values())
         self.consumers.clear()
@@ -180,5 +184,5 @@ class Channel(CancelListener):
 
 
 def identity_of(vhost: str, connection_name: str, channel: int) -> str:
-    """Under which a ledger names a publisher; empty when its client has not named itself."""
+    """The name of a publisher in the ledger; empty when its client has not named itself."""
     return f"{vhost}\0{connection_name}/{channel}" if connection_name else ""

@@ -1,4 +1,4 @@
-"""A commit of AMQP 0-9-1 on its way: prepared over as many turns as it takes, done in one step.
+"""A commit of AMQP 0-9-1: prepared over as many turns as it takes, applied in one step.
 
 Nothing of it can be seen before `finish`, which enqueues and settles everything in one tick: nobody
 sees half of it, and the journal has it in one batch. The connection's later input waits for it. A
@@ -6,8 +6,8 @@ connection that ends before has rolled back.
 
 First every message is routed. For queues that take whatever comes, and to which each message goes
 alone, entries and their records are made next (`PreparedRuns`), so that the last step is a short
-one. The others are published one by one. A message that somebody holds keeps back tx.commit-ok, and
-one that is given up afterwards ends the channel instead.
+one. The others are published one by one. A held message delays tx.commit-ok, and one that is
+refused afterwards closes the channel instead.
 
 Invariants
 - routes are those of one state of the topology, as long as it changes no more often than
@@ -37,7 +37,8 @@ PLAIN_PER_UNIT: Final = 32
 # An entry and its record cost a quarter of a microsecond.
 PLACED_PER_UNIT: Final = 4
 # How often it begins anew because something was declared or deleted meanwhile, or because another
-# commit to the same queue was done. Who does that without end must not keep a commit from being done.
+# commit to the same queue was done. A client that does that without end must not block a commit
+# forever.
 RESTARTS_MAX: Final = 3
 
 
@@ -173,7 +174,7 @@ class Commit(PendingWork):
                 index += 1
 
     def _acknowledged_until(self, begin: int) -> int:
-        """Behind the last of the acknowledgements from here on whose tags follow one another."""
+        """The index after the last of the acknowledgements from here on with consecutive tags."""
         unacknowledged = self.channel.deliveries.unacknowledged
         tag = self._settlements[begin].tag
         end = begin

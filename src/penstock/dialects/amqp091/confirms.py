@@ -52,7 +52,7 @@ class Confirms(OrderedAnswers):
         """Answer everything up to the first held message; called once per tick."""
         self._is_listed = False
         if self.closed:
-            # Nobody is left to answer, so nothing is waited for either.
+            # There is no client left to answer, so there is nothing to wait for either.
             self._waits.clear()
             return
         limit = self.answerable()

@@ -101,7 +101,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         # It may complete the message that it is in the middle of, though an alarm lasts.
         self._is_finishing: bool = False
 
-    # What the node says.
+    # Calls from the node.
 
     def received(self, data: bytes, now: int) -> None:
         self._now = now
@@ -117,11 +117,11 @@ class Connection(ConnectionListener, ProtocolConnection):
         if self._is_finishing:
             self._finish_one(released_count)
         elif self.container.alarm and self.wire.assembling():
-            # It would go on with a large content until it is complete.
+            # Otherwise it would continue with a large content until that is complete.
             self._block()
 
     def _finish_one(self, released_count: int) -> None:
-        """It was its turn to complete one message, whatever comes behind it."""
+        """End the turn to complete one message, even if more follows it."""
         if self.wire.assembling() and self.wire.released_count == released_count:
             return
         self._is_finishing = False
@@ -171,10 +171,10 @@ class Connection(ConnectionListener, ProtocolConnection):
     def tick(self, now: int) -> None:
         self._now = now
         if self._blocked and self.outgoing.transport.has_hung_up():
-            # Or what it holds would keep the alarm from ending. What it can still send is little.
+            # Otherwise its unfinished message would keep the alarm up. It can send little more.
             self.input_pause.resume(ALARM)
         if self.input_pause.is_paused():
-            # We are the one who does not read; the peer's heartbeats wait in the kernel.
+            # The connection is not read now; the peer's heartbeats wait in the kernel.
             self.wire.last_received = now
         self.wire.tick(now)
 
@@ -185,12 +185,12 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.wire.lost()
 
     def failed(self, now: int) -> None:
-        """A defect of ours was met while this connection was served; nobody else is harmed."""
+        """An internal error occurred while this connection was served; others are not affected."""
         self._now = now
         self.wire.close(ConnectionFault(INTERNAL_ERROR, "internal error, see the broker's log"))
 
     def stop(self, reason: str, now: int) -> None:
-        """The server ends this connection: it stops, or an operator asked for it."""
+        """The server closes this connection: it stops, or an operator asked for it."""
         self._now = now
         self.wire.close(ConnectionFault(CONNECTION_FORCED, reason))
 
@@ -276,7 +276,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         for channel in self._channels.values():
             channel.deliveries.unacknowledged.add_to(found)
 
-    # What the wire says.
+    # Calls from the wire.
 
     def protocol_agreed(self) -> None:
         properties = self._dialect.server_properties()
@@ -339,13 +339,13 @@ class Connection(ConnectionListener, ProtocolConnection):
             return
         self.ended = True
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
-        # What was being prepared is rolled back: nobody has seen it.
+        # A commit that was being prepared is rolled back: none of it was visible.
         work = self.turn.work
         self.turn.work = None
         if work is not None:
             work.roll_back()
         self._blocked = False
-        # Or the peer's close-ok would stay unread.
+        # Otherwise the peer's close-ok would stay unread.
         self.input_pause.resume(ALARM | LOGIN)
         channels = list(self._channels.values())
         self._channels.clear()
@@ -354,7 +354,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             try:
                 channel.ended(self._now)
             except Exception as error:
-                # The others must give back what they hold all the same.
+                # The others must requeue what they hold all the same.
                 failure = failure or error
         self.login.end(self._now)
         if failure is not None:
@@ -425,7 +425,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         if login.client_capability(self.client_properties, "authentication_failure_close"):
             self.wire.close(fault)
         else:
-            # Older clients take an end without words at this point for a refused login.
+            # Older clients take a silent close at this point for a refused login.
             self.wire.lost()
 
     def _open(self, vhost: str) -> None:
@@ -448,7 +448,7 @@ class ConnectionDrain(DrainListener):
 
 
 class ConnectionLogin(LoginListener):
-    """Brings the end of a login back to its connection."""
+    """Passes the result of a login to its connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection

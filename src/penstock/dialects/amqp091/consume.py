@@ -6,9 +6,9 @@ delivery tag and `_middle` from behind it to the body (renewed when address or h
 repeats also `_head`, up to the last octet of the tag. A delivery then costs five or six list appends
 and copies nothing.
 
-A message that is no repeat (`properties.is_single`) would have these parts put together for itself
-alone. Its publisher has sent them already, all but the address between the same octets, so if it did on
-a channel of the same number they are passed on as they came (`_pass_on`).
+For a message that is not a repeat (`properties.is_single`) these parts would be composed just once.
+Its publisher has sent the same bytes already, except for the address, so if its channel had the
+same number they are passed on as they came (`_pass_on`).
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ DELIVERY_COUNT: Final = "x-delivery-count"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CancelListener:
-    """Who tells the client that its consumer is gone: the channel."""
+    """Notifies the client that its consumer is cancelled: the channel."""
 
     def consumer_cancelled(self, tag: str) -> None:
         raise NotImplementedError
@@ -81,7 +81,7 @@ class ChannelConsumer(Receiver):
         self._start: bytes = b""
         self._head: bytes = b""
         self._method_size: int = -1
-        # All but the last octet of the delivery tags that `_head` is good for.
+        # All but the last octet of the delivery tags for which `_head` is valid.
         self._upper: int = -1
         # Whether repeats of the last message have a body, and one that fits a frame.
         self._is_repeatable: bool = False
@@ -219,7 +219,7 @@ class ChannelConsumer(Receiver):
             self._method_size = method_size
             self._start = delivery_start(self._channel_octets, self._method_start, method_size)
             self._upper = -1
-        # And the end of the body frame, which a message without a body does not have.
+        # Also the end of the body frame, which a message without a body does not have.
         self._size = len(self._start) + 8 + len(self._middle) + (1 if message.body else 0)
 
     def _compose_head(self, tag: int) -> None:

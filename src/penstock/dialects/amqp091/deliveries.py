@@ -29,7 +29,8 @@ class Deliveries:
         holder: int = BROKER_ITSELF,
     ) -> None:
         self.number: int = number
-        # Under which queues note what is out with the channel, whichever consumer took it.
+        # The number under which queues note the channel as holder, whichever consumer took an
+        # entry.
         self.holder: int = holder
         self.wire: WireConnection = wire
         self.outgoing: Outgoing = wire.outgoing
@@ -54,8 +55,8 @@ class Deliveries:
         # How many more the channel as a whole may have unacknowledged (basic.qos with global).
         self.credit: int = UNLIMITED
         self.has_limit: bool = False
-        # Consumers that found the channel's credit used up; their queues are asked again when
-        # some of it comes back, whoever gave it.
+        # Consumers that found the channel's credit used up; their queues are dispatched again when
+        # some of it is returned.
         self._starved: list[Receiver] = []
 
     def delivered_unowned(self) -> int:
@@ -75,7 +76,7 @@ class Deliveries:
         return max(settled - self.returned, 0)
 
     def close(self) -> None:
-        """The channel has ended: its consumers take nothing more, whatever is given back."""
+        """The channel has ended: its consumers take nothing more, whatever is requeued."""
         self.credit = CLOSED
         self._starved = []
 

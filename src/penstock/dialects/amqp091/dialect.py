@@ -22,7 +22,7 @@ from penstock.wire.amqp091.limits import Limits
 # the number all are dropped, and a header costs its scan again.
 PROPERTIES_MAX: Final = 4096
 
-# Headers longer than this are not kept: 4096 of them must not hold memory that nobody counts.
+# Headers longer than this are not kept: 4096 of them must not hold unaccounted memory.
 KEPT_HEADER_BYTES_MAX: Final = 1024
 
 
@@ -38,7 +38,7 @@ class Dialect091:
         self.properties: dict[bytes, MessageProperties] = {}
         self.no_properties: MessageProperties = no_properties()
         self.reply_consumers: ReplyConsumers = ReplyConsumers()
-        # Stands for the queue that direct replies do not have.
+        # Takes the place of a queue for direct replies, which have none.
         owner = QueueOwner("", container.state.timers, [], Discarded())
         self.reply_queue: Queue = Queue(
             owner, PSEUDO_QUEUE, False, -1, False, settings_of({}, {}), {}, 0
@@ -53,7 +53,7 @@ class Dialect091:
         return self._kept(header, read_properties(header))
 
     def read_stored_properties(self, header: bytes) -> MessageProperties:
-        """The same for a message that was let in before; one that would not be let in today is not
+        """The same for a message that was accepted before; a header that is invalid today is not
         kept, so that every publish of it is refused.
         """
         properties = read_stored_properties(header)

@@ -64,7 +64,7 @@ def malformed(mechanism: str, error: Malformed) -> ConnectionFault:
 
 
 def refusal(mechanism: str) -> ConnectionFault:
-    """What a client hears of a failed login; why it failed is for the log alone."""
+    """The answer to a failed login; the reason is for the log alone."""
     return ConnectionFault(
         ACCESS_REFUSED,
         f"Login was refused using authentication mechanism {mechanism}. "
@@ -73,7 +73,7 @@ def refusal(mechanism: str) -> ConnectionFault:
 
 
 def postponement() -> ConnectionFault:
-    """What a client hears whose password was not looked at."""
+    """The answer to a client whose password was not checked."""
     return ConnectionFault(
         RESOURCE_ERROR, "too many logins are waiting to be checked; try again later"
     )
@@ -85,7 +85,7 @@ def client_capability(properties: dict[str, object], name: str) -> bool:
 
 
 def connection_name(properties: dict[str, object]) -> str:
-    """What the client calls its connection; empty when it does not, or not in a usable way."""
+    """The client's name for its connection; empty when there is no usable one."""
     name = properties.get("connection_name")
     if not isinstance(name, str) or len(name) > CONNECTION_NAME_MAX or "\0" in name:
         return ""

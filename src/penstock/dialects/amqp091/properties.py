@@ -1,9 +1,9 @@
 """A content header as the broker needs it: the facts it acts on, and the bytes it passes on.
 
-A header is scanned when it is first seen, every text and the table in it; what is wrong with it is
-its publisher's error, and from then on nothing in it can surprise anybody. The same object serves
-every message with the same header bytes, body size included; a header that names its message is not
-kept for others.
+A header is scanned when it is first seen, with every text and the table in it; a fault in it is its
+publisher's error, and from then on all of it is known to be valid. The same object serves every
+message with the same header bytes, body size included; a header that names its message is not kept
+for others.
 """
 
 import re
@@ -45,16 +45,16 @@ EXPIRATION_MS_MAX: Final = 1000 * 86400 * 365 * 100
 _EXPIRATION: Final = re.compile(r"([+-]?[0-9]+)(.*)", re.DOTALL)
 # The octet of a field table before a timestamp; without it nothing needs to be looked for.
 _TIMESTAMP_TYPE: Final = b"T"
-# What stands around the header in `MessageProperties.content_head`: the method's frame-end and the
+# The bytes around the header in `MessageProperties.content_head`: the method's frame-end and the
 # head of the header frame before it, its frame-end and the head of the body frame behind it.
 CONTENT_HEAD_START: Final = 1 + FRAME_HEAD_SIZE
 CONTENT_HEAD_END: Final = 1 + FRAME_HEAD_SIZE
-# And what the names of both copies end with.
+# The end of the names of both copies.
 _COPIES: Final = b"CC"
 _NO_HEADERS: Final[dict[str, object]] = {}
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
-# A name of so many characters has a place in a field table however it is encoded.
+# A name of this many characters fits a field table however it is encoded.
 _SHORT_NAME_LENGTH: Final = NAME_OCTETS_MAX // 4
 
 
@@ -71,7 +71,7 @@ class MessageProperties(Properties):
         self.content_channel: int = 0
         self.user_id: str | None = None
         self.reply_to: str | None = None
-        # Where the headers table lies in the header, with its size octets; 0 when there is none.
+        # Where the headers table is in the header, with its size octets; 0 when there is none.
         self.headers_start: int = 0
         self.has_blind_copies: bool = False
         # False only for what was stored before texts were checked.
@@ -87,8 +87,8 @@ class MessageProperties(Properties):
         return self._header
 
     def came_as(self, head: bytes, channel: int) -> None:
-        """Of a single message: keep its frames in place of the header that lies in them, for who
-        delivers it.
+        """For a single message: keep its frames instead of the header that they contain, for
+        delivery.
         """
         if head:
             self.content_head = head
@@ -183,7 +183,7 @@ def is_single(header: bytes) -> bool:
 
 
 def no_properties() -> MessageProperties:
-    """Of a message without any property and body."""
+    """The properties of a message without any property and body."""
     return read_properties(encode_header(0, BasicProperties()))
 
 
@@ -202,7 +202,7 @@ def read_properties(header: bytes) -> MessageProperties:
 
 
 def read_stored_properties(header: bytes) -> MessageProperties:
-    """Of a header that was let in already. Journals of earlier versions hold texts that are not
+    """Read a header that was accepted before. Journals of earlier versions hold texts that are not
     UTF-8: such a message keeps its octets.
     """
     try:
@@ -233,7 +233,7 @@ def _properties_of(header: bytes, scanned: ScannedProperties) -> MessageProperti
 
 
 def _look_for_copies(properties: MessageProperties) -> None:
-    # A malformed table is kept from every consumer, whatever is in it.
+    # A malformed table is never passed to consumers.
     if properties.header.find(_COPIES) < 0:
         check_table(properties.header, properties.headers_start)
         return
@@ -286,8 +286,8 @@ def _from_wire(value: object) -> object:
 
 def headers_for_wire(headers: dict[str, object]) -> dict[str, object]:
     """The broker's own header values as field-table values. Total: what came as AMQP 1.0 (with the
-    outcome `modified`) and has no field type is written as text, and what a table has no place for
-    is left out; the message is kept in any case.
+    outcome `modified`) and has no field type is written as text, and values that a table cannot
+    hold are left out; the message is kept in any case.
     """
     return _table_for_wire(headers, 1)
 

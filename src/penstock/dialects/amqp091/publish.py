@@ -122,8 +122,8 @@ def _publish_carefully(
 
 
 def publish_with_all_rules(channel: Channel, target: Target, message: Message, now: int) -> bool:
-    """Give a message to whoever waits for a direct reply, or publish it, and return it when it is
-    mandatory and reaches no queue. False when it was refused.
+    """Deliver a message as a direct reply, or publish it, and return it when it is mandatory and
+    reaches no queue. False when it was refused.
     """
     if is_direct_reply(message.address):
         reply = channel.dialect.reply_consumers.find(message.address.routing_key)

@@ -18,7 +18,7 @@ TOKEN_OCTETS: Final = 16
 
 
 def is_direct_reply(address: Address) -> bool:
-    """Whether somebody's channel may be meant, rather than queues."""
+    """Whether the key may name a channel, rather than queues."""
     return not address.exchange and address.routing_key.startswith(PSEUDO_QUEUE)
 
 
@@ -51,7 +51,7 @@ class ReplyConsumers:
         self._by_token.pop(consumer.token, None)
 
     def find(self, routing_key: str) -> ReplyConsumer | None:
-        """Who an answer with this routing key is for; None when it is nobody's address."""
+        """The consumer of answers with this routing key; None when there is none."""
         if not routing_key.startswith(ADDRESS_PREFIX):
             return None
         return self._by_token.get(routing_key[len(ADDRESS_PREFIX) :])

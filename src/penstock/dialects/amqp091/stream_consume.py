@@ -47,7 +47,7 @@ def splice(properties: MessageProperties) -> SplicedHeader:
         end = start + 4 + size
         before = [header[:start], write_u32(size + _FIELD_SIZE), header[start + 4 : end], _FIELD]
         return SplicedHeader(b"".join(before), header[end:])
-    # There is no table yet: it stands behind the first two properties.
+    # There is no table yet: its place is after the first two properties.
     flags = read_u16(header, CONTENT_HEADER_FIXED_SIZE)
     at = CONTENT_HEADER_SIZE_MIN
     if flags & CONTENT_TYPE:

@@ -47,7 +47,7 @@ def consume_stream(
     stream.subscribe(consumer, Reading(start, cursor, wanted), now)
     channel.consumers[tag] = consumer
     if cursor:
-        # Said to be there only when it would survive a power loss, whoever made it.
+        # It is confirmed only when its definition is durable, whoever made it.
         channel.container.hold_until_durable(channel.wire.outgoing)
 
 
@@ -65,7 +65,7 @@ def _cursor_of(queue: str, arguments: dict[str, object]) -> str:
 
 
 def _neutral(arguments: dict[str, object]) -> dict[str, object]:
-    """With a timestamp of the broker's in place of the wire's."""
+    """With the broker's own timestamp type in place of the wire's."""
     offset = arguments.get(OFFSET_ARGUMENT)
     if not isinstance(offset, WireTimestamp):
         return arguments

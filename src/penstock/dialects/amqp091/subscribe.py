@@ -201,7 +201,7 @@ def set_prefetch(channel: Channel, method: BasicQos) -> None:
 def recover(channel: Channel, requeue: bool, answers: bool, now: int) -> None:
     if not requeue:
         raise ConnectionFault(NOT_IMPLEMENTED, "requeue=false")
-    # The answer goes first: what a client gets before it counts as given back.
+    # The answer goes first: deliveries before it count as requeued.
     if answers:
         channel.wire.send_method(channel.number, BasicRecoverOk())
     transaction = channel.transaction

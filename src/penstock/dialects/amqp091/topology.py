@@ -63,7 +63,7 @@ def unbind_exchange(channel: Channel, method: wire.ExchangeUnbind, now: int) -> 
 def declare_queue(channel: Channel, method: wire.QueueDeclare, now: int) -> None:
     name = without_line_breaks(method.queue)
     if name == PSEUDO_QUEUE:
-        # It exists for whoever asks; there is nothing to declare.
+        # It exists for every client; there is nothing to declare.
         _reply(channel, method.no_wait, wire.QueueDeclareOk(name, 0, 1))
         return
     if channel.dialect.reply_consumers.find(name) is not None:
@@ -130,7 +130,7 @@ def _apply(channel: Channel, command: VhostCommand, now: int) -> Result:
     durability = channel.container.durability
     count = channel.vhost.definitions.change_count
     if count != durability.definition_count or durability.definitions > durability.durable:
-        # Said to be done only when it would survive a power loss, whoever declared it first.
+        # It is confirmed only when the definition is durable, whoever declared it first.
         channel.container.hold_until_durable(channel.wire.outgoing)
     return result
 

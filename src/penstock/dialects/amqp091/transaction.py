@@ -1,6 +1,6 @@
 """tx.select, tx.commit, tx.rollback: publishes and acknowledgements that happen together.
 
-What a commit does to queues it does in one step, so nobody sees half of it; see `commit`.
+A commit changes queues in one step, so no client sees half of it; see `commit`.
 """
 
 from penstock.dialects.amqp091.channel import Channel

@@ -31,7 +31,7 @@ class Receiver(Consumer):
         self.queue: MessageQueue = queue
 
     def settled(self, count: int) -> None:
-        """So many of its deliveries were acknowledged, rejected or requeued."""
+        """This many of its deliveries were acknowledged, rejected or requeued."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Which function a channel's method is. The table of contents of this dialect."""
+"""Which function implements a channel's method. The table of contents of this dialect."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ from penstock.wire.amqp091 import methods_generated as wire
 from penstock.wire.amqp091.errors import ConnectionFault
 from penstock.wire.amqp091.reply_codes_generated import COMMAND_INVALID, NOT_IMPLEMENTED
 
-# Answers to what we said, and the closing of a channel: there is nothing for us to do.
+# Answers to the server's methods, and the closing of a channel: there is nothing to do.
 _ANSWERED_BY_THE_WIRE: Final = (
     wire.BasicCancelOk,
     wire.ChannelFlowOk,
@@ -107,7 +107,7 @@ def _perform_topology(channel: Channel, method: wire.Method, now: int) -> None:
     elif isinstance(method, wire.ExchangeUnbind):
         topology.unbind_exchange(channel, method, now)
     elif isinstance(method, wire.AccessRequest):
-        # Clients of AMQP 0-8 ask for a ticket that nobody looks at.
+        # Clients of AMQP 0-8 ask for a ticket, which is never checked.
         channel.wire.send_method(channel.number, wire.AccessRequestOk(1))
     else:
         raise ConnectionFault(COMMAND_INVALID, f"unimplemented method {method!r}")

@@ -1,1 +1,1 @@
-"""AMQP 1.0: what its words mean to the broker."""
+"""AMQP 1.0, on the server's side of a connection."""

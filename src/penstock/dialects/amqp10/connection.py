@@ -90,7 +90,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         # It may complete the message that it is in the middle of, though an alarm lasts.
         self._is_finishing: bool = False
 
-    # What the node says.
+    # Calls from the node.
 
     def received(self, data: bytes, now: int) -> None:
         self._context.now = now
@@ -102,7 +102,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             self._stop_assembling()
 
     def _finish_one(self, released_count: int) -> None:
-        """It was its turn to complete one message, whatever comes behind it."""
+        """End the turn to complete one message, even if more follows it."""
         if self.wire.assembler.octets and self.wire.assembler.released_count == released_count:
             return
         self._is_finishing = False
@@ -141,11 +141,11 @@ class Connection(ConnectionListener, ProtocolConnection):
     def tick(self, now: int) -> None:
         self._context.now = now
         if self._context.input_pause.is_paused() and self.outgoing.transport.has_hung_up():
-            # Or what it holds would keep the alarm from ending. What it can still send is little.
+            # Otherwise its unfinished message would keep the alarm up. It can send little more.
             self._has_hung_up = True
             self._context.input_pause.resume(ALARM)
         if self._context.input_pause.is_paused():
-            # We are the one who does not read.
+            # The connection is not read now.
             self.wire.last_received = now
         for end in self._ends():
             end.tick(now)
@@ -158,12 +158,12 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.wire.lost()
 
     def failed(self, now: int) -> None:
-        """A defect of ours was met while this connection was served; nobody else is harmed."""
+        """An internal error occurred while this connection was served; others are not affected."""
         self._context.now = now
         self.wire.close(ConnectionFault(INTERNAL_ERROR, "internal error, see the broker's log"))
 
     def stop(self, reason: str, now: int) -> None:
-        """The server ends this connection: it stops, or an operator asked for it."""
+        """The server closes this connection: it stops, or an operator asked for it."""
         self._context.now = now
         self.wire.close(ConnectionFault(CONNECTION_FORCED, reason))
 
@@ -185,7 +185,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             end.interceptor_changed()
 
     def has_room(self) -> None:
-        """The socket takes more again."""
+        """The socket buffer has room again."""
         for end in self._ends():
             end.has_room()
 
@@ -246,7 +246,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             found.extend(links.ends())
         return found
 
-    # What the wire says.
+    # Calls from the wire.
 
     def sasl_began(self) -> None:
         self.wire.send_sasl(SaslMechanisms(login.mechanisms(self.login.offered())))
@@ -304,7 +304,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.ended = True
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         now = self._context.now
-        # Or the peer's close would stay unread.
+        # Otherwise the peer's close would stay unread.
         self._context.input_pause.resume(ALARM | LOGIN)
         self._context.transactions.rollback_all(now)
         sessions = list(self._sessions.values())
@@ -314,7 +314,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             try:
                 links.ended(Parting.CONNECTION_ENDED, now)
             except Exception as error:
-                # The others must give back what they hold all the same.
+                # The others must requeue what they hold all the same.
                 failure = failure or error
         if self.login.principal is not None:
             self._dialect.links.connection_ended(self.number, now)
@@ -350,7 +350,9 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.wire.send_sasl(SaslChallenge(challenge))
 
     def _refuse_unchecked(self, reason: str) -> None:
-        """Nobody is named whose password could be checked, so nobody is made to wait."""
+        """The client names no user whose password could be checked, so the refusal is not
+        delayed.
+        """
         self.noting.login_refused("", reason)
         self.wire.send_sasl(SaslOutcome(login.REFUSED))
 
@@ -376,8 +378,8 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._deny(login.TRY_AGAIN)
 
     def _deny(self, code: int) -> None:
-        """Answer a login that was not good, or not looked at, with a code of the SASL outcome. A
-        client without a SASL layer hears a close.
+        """Answer a login that failed, or was not checked, with a code of the SASL outcome. A client
+        without a SASL layer gets a close.
         """
         if self._held_open is None:
             self.wire.send_sasl(SaslOutcome(code))
@@ -409,7 +411,7 @@ class ConnectionDrain(DrainListener):
 
 
 class ConnectionLogin(LoginListener):
-    """Brings the end of a login back to its connection."""
+    """Passes the result of a login to its connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection

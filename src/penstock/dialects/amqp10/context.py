@@ -13,7 +13,7 @@ from penstock.wire.outgoing import Outgoing
 
 
 class ConnectionContext:
-    """Held by the connection, who alone changes it, and by all of its links."""
+    """Held by the connection, which alone changes it, and by all of its links."""
 
     def __init__(
         self, container: Container, wire: WireConnection, number: int, node_name: str, now: int
@@ -30,15 +30,15 @@ class ConnectionContext:
         self.principal: Principal | None = None
         self.transactions: Transactions = Transactions(container.state.timers)
         self.input_pause: InputPause = InputPause(wire.outgoing.transport)
-        # Who pays for what is done on this connection.
+        # Where the cost of this connection's work is charged.
         self.turn: ConnectionTurn = ConnectionTurn(container.turns, number, wire, self.input_pause)
         # See `Amqp10Settings`.
         self.creates_queues: bool = True
-        # None where nobody reads of it.
+        # None when events are not recorded.
         self.noting: Noting | None = None
 
     def user(self) -> Principal:
-        """Who acts; there is somebody once the connection is open."""
+        """The authenticated user, which is known once the connection is open."""
         principal = self.principal
         assert principal is not None, "the wire begins no session before the open is answered"
         return principal
@@ -53,8 +53,8 @@ class ConnectionContext:
             self.noting.warn(EventKind.ACCESS_DENIED, text, {})
 
     def hold_for_definitions(self) -> None:
-        """What was just answered may rest on a definition: it is said to be there only when it
-        would survive a power loss, whoever made it.
+        """The last answer may depend on a definition: it is sent only when the definition is
+        durable, whoever made it.
         """
         durability = self.container.durability
         count = self.container.state.definitions.change_count

@@ -1,7 +1,7 @@
 """The broker's refusals as AMQP 1.0 error conditions.
 
-The level is the caller's: what a link asked for ends the link, what an open asked for ends the
-connection. A refusal ends no more than it has to.
+The caller chooses the level: a refused attach ends the link, a refused open ends the connection. A
+refusal ends no more than it has to.
 """
 
 from penstock.broker.errors import (
@@ -46,7 +46,7 @@ def link_fault_of(refusal: Refusal) -> LinkFault:
 
 
 def rejection_of(refusal: Refusal) -> Rejected:
-    """The outcome of a message that cannot go where it wants to."""
+    """The outcome of a message that cannot be published to its address."""
     return Rejected(Error(condition_of(refusal), refusal.text))
 
 

@@ -1,7 +1,7 @@
-"""The SASL layer and the open, on the server's side: what is not the same for both dialects, which is
-in `dialects.login` and `dialects.mechanisms`.
+"""The SASL layer and the open, on the server's side: what differs from AMQP 0-9-1; the common part
+is in `dialects.login` and `dialects.mechanisms`.
 
-A client that begins without a SASL layer is taken for one that chose ANONYMOUS, where that is
+A client that begins without a SASL layer is treated as one that chose ANONYMOUS, if that is
 offered.
 """
 
@@ -15,7 +15,7 @@ NO_SASL: Final = "none"
 # Of the SASL outcome.
 LOGGED_IN: Final = 0
 REFUSED: Final = 1
-TRY_AGAIN: Final = 4  # sys-temp: the password was not looked at
+TRY_AGAIN: Final = 4  # sys-temp: the password was not checked
 
 # How RabbitMQ names a virtual host in the hostname of an open.
 _VHOST_START: Final = "vhost:"
@@ -30,7 +30,7 @@ _PROPERTIES: Final = ("product", "version", "platform", "cluster_name")
 
 def open_properties(server_properties: dict[str, object]) -> dict[str, object]:
     """What an open says about this server: less than AMQP 0-9-1 does, because there the
-    capabilities stand among them.
+    capabilities are among them.
     """
     return {name: server_properties[name] for name in _PROPERTIES if name in server_properties}
 

@@ -1,4 +1,4 @@
-"""From an address to where its messages go, for a user who may send there."""
+"""From an address to its publish target, for a user who may publish there."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _KEY_START: Final = b"\x01"
 
 
 def find_target(principal: Principal, address: TargetAddress, routing_key: str) -> Target:
-    """Where an address leads for a user, kept until the topology changes. Raises a `Refusal`."""
+    """The target of an address for a user, kept until the topology changes. Raises a `Refusal`."""
     exchange = address.exchange.encode(errors="surrogateescape")
     key = _KEY_START + exchange + b"\x00" + routing_key.encode(errors="surrogateescape")
     target = principal.targets.get(key)

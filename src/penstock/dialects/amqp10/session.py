@@ -156,7 +156,7 @@ class SessionLinks:
 
 
 def _paired(attach: Attach) -> dict[str, object] | None:
-    """A client that asks for a pair hears that it has one."""
+    """A client that asks for a pair is told that it has one."""
     if (attach.properties or {}).get("paired") is True:
         return {"paired": True}
     return None

@@ -1,1 +1,1 @@
-"""How a message of one dialect is said in the other; `translate` puts the pieces together."""
+"""How a message of one dialect is expressed in the other; `translate` puts the pieces together."""

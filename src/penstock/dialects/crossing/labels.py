@@ -22,7 +22,7 @@ GROUP_ID: Final = "x-amqp-1.0-group-id"
 GROUP_SEQUENCE: Final = "x-amqp-1.0-group-sequence"
 REPLY_TO_GROUP_ID: Final = "x-amqp-1.0-reply-to-group-id"
 FOOTER_HEADER: Final = "x-amqp-1.0-footer"
-# The whole head, where a message could not be said again out of what its headers say.
+# The whole head, for a message that could not be restored from its headers alone.
 HEAD_HEADER: Final = "x-amqp-1.0-head"
 
 # Annotations for AMQP 0-9-1's own. RabbitMQ knows those of type and expiration.

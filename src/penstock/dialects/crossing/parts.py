@@ -51,7 +51,7 @@ class BasicParts:
         self.basic.headers = {}
         octets = encode_properties(self.basic)
         self.basic.headers = None
-        # The empty table stands behind the first two properties.
+        # The empty table comes after the first two properties.
         at = 2
         for text in (self.basic.content_type, self.basic.content_encoding):
             if text is not None:
@@ -93,7 +93,7 @@ class BareParts:
             self.footer,
         ]
         annotations = dict(self.annotations)
-        # Said anew with every delivery.
+        # Set anew with every delivery.
         annotations.pop(EXCHANGE_ANNOTATION, None)
         annotations.pop(KEY_ANNOTATION, None)
         facts.extend(_sorted(annotations))

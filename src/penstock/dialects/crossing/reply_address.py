@@ -18,7 +18,7 @@ def queue_of_address(address: str) -> str:
     if not address.startswith(_QUEUES):
         return address
     name = unquote(address[len(_QUEUES) :], errors="surrogateescape")
-    # An address that a name would not be turned into is nobody's queue.
+    # An address that no queue name is turned into does not name a queue.
     if not _is_name(name) or address_of_queue(name) != address:
         return address
     return name

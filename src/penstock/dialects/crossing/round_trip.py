@@ -1,10 +1,10 @@
-"""Attributes that cross and come back the same.
+"""Attributes that are translated and back without a loss.
 
-Both directions are tried out: attributes are translated, the result is translated back, and where
-that does not give what was there before, the original goes along as octets. What comes along is
-believed only if it is needed and if, translated, it says what the rest of the message says, so that
-nobody can hide anything in it and a client that changes a header is obeyed. Either check translates
-plainly, without looking for octets in octets, so nothing here can be nested.
+Both directions are tried: attributes are translated, the result is translated back, and where that
+differs from the original, the original is added as octets. These octets are used only if they are
+needed and if, translated, they agree with the rest of the message, so that nothing can be hidden in
+them and a header that a client changes takes effect. Neither check looks for octets within octets,
+so nothing here can be nested.
 """
 
 from typing import Final

@@ -32,7 +32,7 @@ from penstock.wire.amqp10.values import UInt, ULong
 _TRANSIENT: Final = 1
 # An expiration is at most 13 digits; a sign or zeros in front are allowed.
 _EXPIRATION_LENGTH_MAX: Final = 32
-# Said anew with every delivery, or never by an annotation.
+# Set anew with every delivery, or never by an annotation.
 _OWN: Final = frozenset({str(EXCHANGE_ANNOTATION), str(KEY_ANNOTATION), labels.HEAD_HEADER})
 
 

@@ -1,8 +1,8 @@
 """AMQP 0-9-1's properties and headers as AMQP 1.0's header, annotations, properties, application
 properties. `docs/design/translation.md` has the table.
 
-Headers whose name begins with `x-` become annotations, the others application properties; what
-neither can hold is left out, and `translate` sees to it that it is not lost.
+Headers whose name begins with `x-` become annotations, the others application properties; values
+that neither can hold are left out, and `translate` keeps them in another way.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ def bare_parts_of(parts: BasicParts, body_is_encoded: bool) -> BareParts:
     if basic.delivery_mode is not None:
         bare.durable = basic.delivery_mode == PERSISTENT
     bare.priority = basic.priority
-    # AMQP 0-9-1 has no word for it: nobody had the message before it came here.
+    # AMQP 0-9-1 has no such field: no consumer had the message before it came here.
     bare.first_acquirer = True
     _put_expiration(bare, basic.expiration)
     _put_identities(bare.section, basic)
@@ -55,7 +55,7 @@ def bare_parts_of(parts: BasicParts, body_is_encoded: bool) -> BareParts:
 
 
 def is_encoded(kind: str | None, body: bytes) -> bool:
-    """Whether a body is AMQP 1.0 sections that are no data, as its type says."""
+    """Whether a body is AMQP 1.0 sections other than data, according to its type."""
     if kind != labels.ENCODED_TYPE:
         return False
     try:
@@ -175,7 +175,7 @@ def _promoted_number(section: PropertiesSection, name: str, value: object) -> bo
         section.absolute_expiry_time = int(value)
         return True
     if name == labels.CREATION_TIME:
-        # Only beside a timestamp of the same second: who set another one meant it.
+        # Only beside a timestamp of the same second: a different one was set on purpose.
         created = section.creation_time
         if created is None and value >= 0:
             return False

@@ -270,7 +270,7 @@ def _write_map(pairs: dict[object, object]) -> bytes:
     for key, value in pairs.items():
         octets = key if isinstance(key, bytes) else text_of_identifier(key).encode("utf-8")
         if len(octets) > SHORT_STRING_BYTES_MAX:
-            # No table has such names.
+            # A table cannot hold such names.
             continue
         pieces.append(bytes((len(octets),)) + octets)
         pieces.append(write_field(value))

@@ -1,4 +1,4 @@
-"""The HTTP application: which path is whose, and what is said when something goes wrong."""
+"""The HTTP application: the paths and their pages, and the answers to errors."""
 
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ def _sink_routes(sinks: SinkPages) -> list[BaseRoute]:
 
 
 class Gate:
-    """In front of the application: answers questions about health, bounds the requests at once,
-    looks at who is addressed, and leaves paths as they came, so that the virtual host %2F is one
-    part of a path.
+    """In front of the application: answers questions about health, bounds the number of concurrent
+    requests, checks the Host header, and leaves paths as they came, so that the virtual host %2F is
+    one part of a path.
     """
 
     def __init__(self, application: ASGIApp, hosts: Hosts, health: HealthPages) -> None:
@@ -161,7 +161,8 @@ class Gate:
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         elif scope["path"] in {LIVE_PATH, READY_PATH} and not changes_something(scope["method"]):
-            # Whatever else is under way. The front door answers most of these itself.
+            # Health is answered however many requests are in progress. The front door answers most
+            # of these itself.
             await self._health_answer(scope["path"])(scope, receive, send)
         else:
             await self._request(scope, receive, send)
@@ -198,7 +199,7 @@ class Gate:
         headers = Headers(scope=scope)
         problem = self._hosts.objection(headers)
         if problem is None and changes_something(scope["method"]):
-            # A browser sends along a password that somebody once typed, whatever page asks.
+            # A browser adds a password that was once typed, whatever page sends the request.
             problem = self._hosts.origin_objection(headers)
         return problem
 
@@ -215,7 +216,7 @@ def _plain(path: str) -> str:
 
 
 class Sending:
-    """One answer on its way to a peer that may not take it. Held by its request."""
+    """One answer that is sent to a peer that may not read it. Held by its request."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -235,13 +236,15 @@ async def _front(request: Request) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    """The client left before it had sent its request, or was too slow; nobody hears this."""
+    """The client disconnected before it had sent its request, or was too slow; this answer is not
+    sent.
+    """
     del request, error
     return Response(status_code=400)
 
 
 class Denials:
-    """Answers what pages raise, and has the log say who was not allowed what."""
+    """Answers the exceptions of pages, and logs which user was refused what."""
 
     def __init__(self, line: BrokerLine) -> None:
         self._line = line

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from penstock.node.node import Node
 
-# How often is looked whether something has come about: short beside a flush of a disk.
+# How often a condition is checked: a short time compared with a flush of a disk.
 POLL_MS: Final = 5
 
 
 class Awaited(Timer):
-    """Looks until something has come about, or until it is too late. Held by the timers."""
+    """Checks a condition until it is true, or until a deadline. Held by the timers."""
 
     def __init__(
         self, node: Node, has_come: Callable[[], bool], answer: Callable[[bool], None], until: int

@@ -1,12 +1,13 @@
 """One AMQP connection over a WebSocket: octets between two threads, with back-pressure both ways.
 
-The broker's loop sees a `Transport`, the HTTP server's loop a WebSocket. Each side appends to a list
-under a lock and rings the other once; the other takes all there is. AMQP's frames and WebSocket's
-messages need not agree: both directions are streams of octets.
+The broker's loop sees a `Transport`, the HTTP server's loop a WebSocket. Each side appends to a
+list under a lock and notifies the other once; the other takes everything in the list. The
+boundaries of AMQP frames and WebSocket messages need not match: both directions are streams of
+bytes.
 
 Invariants
 - octets that came while the broker does not read wait here, and above `IN_BYTES_MAX` the WebSocket
-  is not read, so that its peer feels it; they count as held memory;
+  is not read, so that its peer is slowed down; they count as held memory;
 - above `OUT_BYTES_HIGH` the connection gives no more deliveries until `OUT_BYTES_LOW` is reached;
 - after `lost` nothing more is given to the connection.
 """
@@ -34,7 +35,7 @@ IN_BYTES_MAX: Final = 256 * 1024
 # As the marks of a TCP connection.
 OUT_BYTES_HIGH: Final = 1024 * 1024
 OUT_BYTES_LOW: Final = 256 * 1024
-# A peer that takes nothing while replies pile up is cut off here.
+# A peer that reads nothing while replies pile up is disconnected here.
 OUT_BYTES_MAX: Final = 64 * 1024 * 1024
 # Octets of one WebSocket message that we send: clients' libraries refuse messages above a mebibyte.
 MESSAGE_BYTES_OUT: Final = 128 * 1024
@@ -65,7 +66,7 @@ class WebSocketBridge(Transport):
         self._has_output = asyncio.Event()
 
         self._connection: Connection | None = None
-        # Set by the broker: no more octets come from it.
+        # Set by the broker: it sends no more bytes.
         self._is_closed = False
         self.is_aborted = asyncio.Event()
 
@@ -112,7 +113,7 @@ class WebSocketBridge(Transport):
         return self._incoming_size
 
     def has_hung_up(self) -> bool:
-        # While there is no room for what it has said, nobody waits for its end.
+        # While its last input waits for room, its end is not awaited.
         return self._below is not None and has_hung_up(self._below)
 
     def close(self) -> None:
@@ -171,7 +172,7 @@ class WebSocketBridge(Transport):
     # On the HTTP server's loop.
 
     async def offer(self, data: bytes) -> None:
-        """The peer said something; waits while the broker does not read."""
+        """Input from the peer; waits while the broker does not read."""
         with self._lock:
             self._incoming.append(data)
             self._incoming_size += len(data)
@@ -207,7 +208,7 @@ class WebSocketBridge(Transport):
         return b"".join(pieces)
 
     def sent(self, size: int) -> None:
-        """The WebSocket has taken so many octets."""
+        """The WebSocket has sent this many bytes."""
         with self._lock:
             before = self._outgoing_size
             self._outgoing_size -= size

@@ -1,8 +1,8 @@
 """h11's parser with bounds on what a request may make it do.
 
 h11 bounds the octets that it keeps, not the work: a head of nothing but empty headers, or a body in
-chunks of one octet, takes it thousands of times as long as its size suggests, and everybody else
-waits meanwhile.
+chunks of one octet, takes it thousands of times as long as its size suggests, and all other
+requests wait meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CarefulParser(h11.Connection):
         self._body_size = 0
 
     def next_event(self) -> type[h11.NEED_DATA | h11.PAUSED] | h11.Event:
-        """Raises `h11.RemoteProtocolError` for more than a peer may ask of us."""
+        """Raises `h11.RemoteProtocolError` when a request exceeds a limit."""
         if self.their_state is h11.IDLE:
             _check_head(self.trailing_data[0])
         event = super().next_event()

@@ -1,8 +1,8 @@
-"""Temporary sinks that have ended, so that no straggler opens them again.
+"""Temporary sinks that have ended, so that no late task opens them again.
 
-When a job fails or has committed, tasks of it may still be at work somewhere. What such a task
-stages nobody would ever commit, and it would lie on disk until it expires. A restart of the broker
-forgets who has ended; then it lies there.
+When a job fails or has committed, some of its tasks may still be running. What such a task stages
+would never be committed, and would stay on disk until it expires. A restart of the broker forgets
+the ended sinks; then it does stay that long.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final
 
 from penstock.broker.errors import PreconditionFailed
 
-# Stragglers come within seconds of the end of their job.
+# Late tasks come within seconds of the end of their job.
 ENDED_MAX: Final = 4096
 
 
 class EndedSinks:
-    """Held by the pages of sinks; used by what they run on the broker's loop."""
+    """Held by the pages of sinks; used on the broker's loop."""
 
     def __init__(self, ended_max: int = ENDED_MAX) -> None:
         self._ended_max = ended_max

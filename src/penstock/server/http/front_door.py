@@ -1,13 +1,13 @@
 """Where HTTP connections arrive: a thread of its own that accepts them, answers questions about
 health itself, and hands everything else over to the HTTP server's loop.
 
-So a question about health waits for nothing that other requests do: not for the loop that parses
-them, not for the broker's thread, not for the import of the HTTP libraries.
+So a health check does not wait for what other requests wait for: the loop that parses them, the
+broker's thread, or the import of the HTTP libraries.
 
 Invariants
 - only plain `GET` and `HEAD` of the two health paths are answered here; whatever is unusual about a
   request (a body, an upgrade, long headers) is left to the HTTP server;
-- a socket is handed over together with what was read of it, and never looked at again;
+- a socket is handed over together with what was read from it, and not used here afterwards;
 - nothing here blocks but the wait for the next socket.
 """
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from penstock.server.http.handover import Handover
     from penstock.server.http.health import HealthPages
 
-# Sockets that have not said yet what they want. At the limit the one that has waited longest is
-# closed, so whoever opens sockets and says nothing cannot keep others out.
+# Sockets that have not sent a request yet. At the limit the one that has waited longest is closed,
+# so a client that opens sockets and sends nothing cannot keep others out.
 WAITING_MAX: Final = 1_024
-# A longer question about health is left to the HTTP server, which has limits of its own.
+# A longer health request is left to the HTTP server, which has limits of its own.
 HEAD_BYTES_MAX: Final = 4_096
-# Accepted in a row before the others are looked at again.
+# Accepted in a row before the other sockets are served again.
 ACCEPTED_AT_ONCE: Final = 64
 # How long to wait when no file descriptors are left and no socket waits that could be closed.
 EXHAUSTED_SECONDS: Final = 0.1
@@ -40,12 +40,12 @@ EXHAUSTED_SECONDS: Final = 0.1
 _QUESTIONS: Final = (b"GET /health/", b"HEAD /health/")
 _PATHS: Final = {LIVE_PATH.encode(): LIVE_PATH, READY_PATH.encode(): READY_PATH}
 _HEAD_END: Final = b"\r\n\r\n"
-# Headers that make a request more than a plain question.
+# Headers with which a request is left to the HTTP server.
 _UNUSUAL: Final = (b"\ncontent-length", b"\ntransfer-encoding", b"\nexpect", b"\nupgrade")
 
 
 class Guest:
-    """A socket of which it is not known yet what it wants. Held by the front door."""
+    """A socket whose request is not known yet. Held by the front door."""
 
     __slots__ = ("deadline", "said", "socket")
 
@@ -73,11 +73,12 @@ class FrontDoor:
         # Then nothing can be read here, and every socket is handed over at once.
         self._is_encrypted = is_encrypted
         self._selector = selectors.DefaultSelector()
-        # Ordered by deadline: all wait equally long, and who has been answered goes to the end.
+        # Ordered by deadline: all wait equally long, and a socket that was answered moves to the
+        # end.
         self._guests: dict[int, Guest] = {}
 
     def run(self) -> None:
-        """Until an octet comes out of `wakened`."""
+        """Run until a byte can be read from `wakened`."""
         for waited in [*self._listening, self._wakened]:
             self._selector.register(waited, selectors.EVENT_READ)
         try:
@@ -111,7 +112,7 @@ class FrontDoor:
                 return
             self._dismiss(guest)
 
-    # Arriving and leaving.
+    # Accepting and closing.
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
@@ -133,7 +134,7 @@ class FrontDoor:
                 self._welcome(accepted)
 
     def _survive(self, error: OSError) -> None:
-        """Without file descriptors nobody can be accepted: make room, or wait a moment."""
+        """Without file descriptors nothing can be accepted: make room, or wait a moment."""
         if error.errno in OUT_OF_DESCRIPTORS and self._guests:
             self._dismiss(next(iter(self._guests.values())))
         else:
@@ -154,7 +155,7 @@ class FrontDoor:
         self._selector.unregister(guest.socket)
         del self._guests[guest.socket.fileno()]
 
-    # Listening to one.
+    # Reading from one socket.
 
     def _hear(self, guest: Guest) -> None:
         try:
@@ -184,11 +185,11 @@ class FrontDoor:
         self._handover.give(guest.socket, bytes(guest.said))
 
     def _answer(self, guest: Guest, head: bytes) -> bool:
-        """Answer one question about health; False when the guest is not here any more."""
+        """Answer one health request; False when the socket was closed or handed over."""
         words = head.split(b"\r\n", 1)[0].split(b" ")
         headers = head.lower()
         path = _PATHS.get(words[1].partition(b"?")[0]) if len(words) == 3 else None
-        # Who asks in HTTP/1.0 need not name the host, and is not kept.
+        # An HTTP/1.0 client need not send a Host header, and its connection is closed.
         is_old = len(words) == 3 and words[2] == b"HTTP/1.0"
         is_plain = (
             path is not None
@@ -205,11 +206,11 @@ class FrontDoor:
             sent = guest.socket.send(answer)
         except OSError:
             sent = 0
-        # A peer that does not take a few hundred octets does not read.
+        # A peer whose buffer has no room for a few hundred bytes does not read.
         if closes or sent != len(answer):
             self._dismiss(guest)
             return False
-        # It may ask again, and waits behind the others until then.
+        # It may send another request, and waits behind the others until then.
         del self._guests[guest.socket.fileno()]
         guest.deadline = time.monotonic() + FIRST_REQUEST_SECONDS
         self._guests[guest.socket.fileno()] = guest
@@ -217,7 +218,7 @@ class FrontDoor:
 
 
 def _may_ask_for_health(said: bytearray) -> bool:
-    """Whether what was said so far is, or may become, a question about health."""
+    """Whether the input so far is, or may become, a health request."""
     return any(question.startswith(said[: len(question)]) for question in _QUESTIONS)
 
 

@@ -1,4 +1,4 @@
-"""Sockets on their way from the front door to the HTTP server's loop."""
+"""Passes sockets from the front door to the HTTP server's loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Handover:
         self.is_over = False
 
     def give(self, accepted: socket.socket, said: bytes) -> None:
-        """`said` is what was read of it already. After the end it is closed."""
+        """`said` is what was already read from it. After `end` it is closed."""
         with self._lock:
             is_over = self.is_over
             if not is_over:
@@ -36,8 +36,8 @@ class Handover:
             self._tell()
 
     def attend(self, ring: Callable[[], None]) -> None:
-        """From now on somebody takes: `ring` is called, on any thread, when there is something to
-        take or it is over.
+        """The receiver is ready: `ring` is called, on any thread, when there is a socket to take or
+        it is over.
         """
         with self._lock:
             self._ring = ring
@@ -49,7 +49,7 @@ class Handover:
         return given
 
     def end(self) -> None:
-        """Nothing more is given. What nobody took is closed."""
+        """Nothing more is given. Sockets that were not taken are closed."""
         with self._lock:
             self.is_over = True
         for accepted, _ in self.take():
@@ -62,5 +62,5 @@ class Handover:
             try:
                 ring()
             except RuntimeError:
-                # The loop that took has ended.
+                # The receiving loop has ended.
                 self._ring = None

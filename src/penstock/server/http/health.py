@@ -1,9 +1,9 @@
-"""Whether the broker is alive and whether it serves. Nobody needs a login to ask.
+"""Whether the broker is alive and whether it serves. No login is needed.
 
-What healthy means is said in `server.health`. The verdict is read from what the broker's thread keeps
-up to date; it is never waited for. So the answer takes as long with a broker that is busy, or that
-hangs, as with an idle one. Light to import: the front door answers before the HTTP libraries are
-there.
+`server.health` defines what healthy means. The verdict is read from what the broker's thread keeps
+up to date, without waiting for that thread. So the answer takes as long with a broker that is busy,
+or that hangs, as with an idle one. Light to import: the front door answers before the HTTP
+libraries are there.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class HealthPages:
         self._server = server
 
     def objection(self, path: str) -> str:
-        """Why the answer to this path is 503; empty for 200."""
+        """The reason for status 503 on this path; empty for 200."""
         reason = self._server.health.problem()
         if not reason and path == READY_PATH:
             reason = self._why_not_ready()
         return reason
 
     def _why_not_ready(self) -> str:
-        """Why no connections are taken. Publishers may have to wait all the same; metrics say so.
-        Reads single values only: the node belongs to another thread.
+        """Why no connections are accepted; empty if they are. Publishers may be blocked all the
+        same; metrics show it. Reads single values only: the node belongs to another thread.
         """
         node = self._server.node
         if node.storage_failure:

@@ -1,9 +1,9 @@
-"""By which names the server may be addressed, and whose pages may use it.
+"""The names by which the server may be addressed, and the origins whose pages may use it.
 
 A page of evil.example can have its own name resolve to 127.0.0.1 and then talk to a server there as
-if it came from it (DNS rebinding). The browser says the name in the Host header, so a server that
-insists on names of its own is out of reach. An address cannot be rebound: whoever says one has
-connected to it.
+if it came from it (DNS rebinding). The browser sends the name in the Host header, so a server that
+accepts only its own names is safe from this. An IP address cannot be rebound: a client that sends
+one has connected to it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from penstock.server.http.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# In the list of names: the Host header is not looked at.
+# In the list of names: the Host header is not checked.
 ANY_HOST: Final = "*"
 _LOCALHOST: Final = "localhost"
 # Methods that change nothing.
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# Of a name, in a text for who sent it.
+# How much of a name is repeated in an error.
 _SHOWN_MAX: Final = 100
 
 
@@ -41,9 +41,9 @@ class Hosts:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
     def objection(self, headers: Mapping[str, str]) -> Problem | None:
-        """To the name by which the server is addressed."""
+        """The objection to the name by which the server is addressed; None without one."""
         host = headers.get("host")
-        # Only HTTP/1.0 may leave it out, which no browser speaks.
+        # Only HTTP/1.0 clients may omit it, and no browser uses HTTP/1.0.
         if host is None or self._is_ours(host):
             return None
         return Problem(
@@ -67,13 +67,13 @@ class Hosts:
         return True
 
     def origin_objection(self, headers: Mapping[str, str]) -> Problem | None:
-        """To the page that a browser says it acts for."""
+        """The objection to the origin that a browser sends; None without one."""
         origin = headers.get("origin")
         if origin is None or origin.lower() in self._origins:
             return None
         if _place_of(origin) == headers.get("host", "").lower():
             return None
-        # Any page that somebody on this machine looks at could log in as the default user else.
+        # Otherwise any page that is open on this machine could log in as the default user.
         return Problem(
             403,
             f"web pages from {origin[:_SHOWN_MAX]!r} are not allowed to open WebSockets or to "
@@ -98,7 +98,7 @@ def _plain(name: str) -> str:
 
 
 def _without_port(host: str) -> str:
-    """Without the brackets of an IPv6 address, too."""
+    """Also removes the brackets of an IPv6 address."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.rpartition(":")[0] if ":" in host else host

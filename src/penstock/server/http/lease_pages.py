@@ -1,7 +1,7 @@
 """The pages about leases: bounded batches of a queue's messages, set apart for a job.
 
-What a lease is stands in `broker.leases`. Taking, settling and giving back are answered when they
-are safe on disk, and can be asked for again without harm.
+Leases are described in `broker.leases`. Taking, settling and releasing are answered when they are
+durable, and can be repeated without harm.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class LeasePages:
             return leased(lease, first, min(end, MESSAGES_MAX)), taken_at(lease)
 
         entries, wall = await self._look(request, caller, look)
-        # Off the broker's loop, and off ours: what stands in a lease does not change.
+        # In a thread, and not on either loop: the content of a lease does not change.
         rows = await run_in_threadpool(encode_lease, entries, wall)
         return Response(rows, media_type="application/octet-stream")
 
@@ -143,7 +143,7 @@ class LeasePages:
 def _permitted(
     request: Request, caller: Caller, command: Callable[[VirtualHost, int], T]
 ) -> Callable[[Node, int], T]:
-    """The command for somebody who may read the queue: a lease is a way of consuming it."""
+    """Requires read permission on the queue: a lease is a way of consuming it."""
     vhost = named(request, "vhost")
     queue = named(request, "queue")
 

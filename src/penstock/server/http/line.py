@@ -1,7 +1,7 @@
-"""The line from the HTTP server's thread to the broker's loop, where alone its state is touched.
+"""Calls from the HTTP server's thread to the broker's loop, the only place that touches its state.
 
 Invariants: nothing here runs long on the broker's loop. `ask` is for questions of bounded size;
-what grows with the number of queues goes through `walk`, one step per turn of the loop.
+work that grows with the number of queues uses `walk`, one step per turn of the loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A broker whose loop does not answer by then is not alive; the caller hears 503.
+# A broker whose loop does not answer by then is not alive; the caller gets 503.
 ANSWER_SECONDS: Final = 10.0
 
 
@@ -46,7 +46,7 @@ class BrokerLine:
             raise BrokerNotResponding("the broker has stopped") from error
 
     async def ask(self, question: Callable[[Node, int], T]) -> T:
-        """What the question answers, or raises."""
+        """Run a question on the broker's loop and return its result, or raise its exception."""
         answer: Future[T] = Future()
 
         def run() -> None:
@@ -75,7 +75,8 @@ class BrokerLine:
             try:
                 result = command(node, self.server.now())
             except DiskError as error:
-                # A message that was paged out cannot be read back; nobody hears of this tick.
+                # A message that was paged out cannot be read back; nothing of this tick is
+                # answered.
                 node.storage_failed(str(error))
             except Exception as error:
                 answer.set_exception(error)
@@ -87,7 +88,9 @@ class BrokerLine:
         return await heard(answer, seconds)
 
     async def until(self, has_come: Callable[[], bool], seconds: float) -> bool:
-        """Whether something came about on the broker's loop within some seconds, and is safe."""
+        """Whether a condition became true on the broker's loop within some seconds, and is
+        durable.
+        """
         answer: Future[bool] = Future()
 
         def run() -> None:
@@ -106,7 +109,9 @@ class BrokerLine:
     async def walk(
         self, begin: Callable[[Node], Generator[None, None, T]], seconds: float = ANSWER_SECONDS
     ) -> T:
-        """What a walk returns that pauses between its steps; others have their turn there."""
+        """Run a walk step by step and return its result; other work has its turn between the
+        steps.
+        """
         walk = SteppedWalk(self._loop, lambda: begin(self.server.node))
         self.tell(walk.step)
         return await heard(walk.answer, seconds)

@@ -2,8 +2,8 @@
 
 The sockets are bound before the broker says that it is ready. One thread is the front door, which
 accepts connections and answers questions about health. Another one serves everything else; it
-begins with the first request, so that a broker which nobody asks over HTTP neither starts later nor
-grows for the HTTP libraries. The first request waits a moment for that.
+begins with the first request, so that a broker without HTTP requests neither starts later nor needs
+the memory of the HTTP libraries. The first request waits a moment for that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-# Behind the time that requests get to end; then the thread is left behind.
+# Added to the time that requests have to end; then the thread is abandoned.
 _JOIN_SECONDS: Final = STOP_SECONDS + 3.0
 
 
@@ -58,10 +58,10 @@ class HttpListener:
         # At least one.
         self.addresses = [address_of(listening) for listening in self._sockets]
         self.address = self.addresses[0]
-        # An octet written to one end wakes the thread for the last time.
+        # A byte written to one end wakes the thread for the last time.
         self._waker, self._wakened = socket.socketpair()
         self._wakened.setblocking(False)
-        # Under which the broker may be addressed, beside what everybody may say.
+        # The names by which the broker may be addressed, beside the default ones.
         self._names = (*hosts, *configuration.allowed_hosts)
         self._threads: list[threading.Thread] = []
 

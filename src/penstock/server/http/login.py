@@ -1,4 +1,4 @@
-"""Who asks: HTTP's Basic login, checked as every other login of the broker is.
+"""HTTP's Basic login, checked like every other login of the broker.
 
 Same users, same hashes, same delays after failures, and the default user from this machine only.
 """
@@ -104,7 +104,7 @@ class Doorkeeper:
             await asyncio.sleep(verdict.delay_ms / 1000)
             raise _unauthorized("the login was refused")
         self.counts.succeeded += 1
-        # For the log, should it not be allowed what it asks for.
+        # For the log, should the request be refused.
         request.state.user = verdict.name
         return verdict
 
@@ -121,7 +121,7 @@ class LoginCheck(LoginWaiter):
         self._is_local = is_local
         self._port = port
         self.verdict: Future[Caller | Refused | Postponed] = Future()
-        # Set by the other thread: nobody waits for the verdict any more.
+        # Set by the other thread: the result is no longer needed.
         self.is_over = False
 
     def begin(self, name: str, password: bytes) -> None:
@@ -135,7 +135,7 @@ class LoginCheck(LoginWaiter):
             else:
                 self._logins.check(verification, self)
         except Exception as error:
-            # Or the request would wait for an answer that never comes.
+            # Otherwise the request would wait for an answer that never comes.
             self.verdict.set_exception(error)
 
     def is_gone(self) -> bool:
@@ -195,8 +195,8 @@ def _unauthorized(reason: str) -> Problem:
 
 
 def peer_of(request: HTTPConnection) -> tuple[str, bool]:
-    """The peer's host, and whether it is on this machine. What a proxy forwards for somebody else
-    is not, wherever the proxy is.
+    """The peer's host, and whether it is on this machine. A request that a proxy forwards is not,
+    wherever the proxy is.
     """
     host = request.client.host if request.client is not None else ""
     is_forwarded = "forwarded" in request.headers or "x-forwarded-for" in request.headers

@@ -258,5 +258,5 @@ def _stream_families(figures: Figures) -> Iterator[Metric]:
 
 
 def _label(name: str) -> str:
-    """Names may hold octets that are no UTF-8; one of them must not spoil the page."""
+    """Names may hold bytes that are not UTF-8; one of them must not break the page."""
     return name.encode(errors="backslashreplace").decode()

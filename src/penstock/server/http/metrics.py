@@ -6,8 +6,8 @@
     /metrics/per-queue    totals, and a series for each queue
 
 The figures come from the broker's loop; the text is made here, off it. Ten thousand queues make a
-text of five megabytes, and making it costs time of the interpreter that the broker's thread shares,
-so the page that is asked every few seconds has totals only.
+text of five megabytes, and making it takes interpreter time from the broker's thread, so the page
+that is scraped every few seconds has totals only.
 """
 
 from __future__ import annotations

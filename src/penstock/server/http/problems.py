@@ -1,4 +1,4 @@
-"""What a caller hears when something cannot be done: a status and a JSON object.
+"""The answer to a request that cannot be done: a status and a JSON object.
 
 {"error": "gone", "reason": "...", "what_to_do": "...", "first_offset": 4096}
 """
@@ -24,7 +24,7 @@ from penstock.broker.errors import (
 
 
 class JsonAnswer(JSONResponse):
-    """Names may hold octets that are no UTF-8; JSON's escapes carry them all the same."""
+    """Names may hold bytes that are not UTF-8; JSON's escapes carry them all the same."""
 
     def render(self, content: object) -> bytes:
         try:

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP/1.1 protocol with what it lacks: sendfile, a bound on sockets and on waiting.
+"""uvicorn's HTTP/1.1 protocol with additions: sendfile, and limits on sockets and on waiting.
 
-ASGI has no word for "send this part of a file", and copying segments through Python costs the
-broker ten times what the kernel asks for it. A response of ours finds the protocol in its scope and
-has the event loop send the octets; h11 is told how many they were.
+ASGI cannot express "send this part of a file", and copying segments through Python costs ten times
+as much as sendfile. A response finds the protocol in its scope and lets the event loop send the
+bytes; h11 is told how many there were.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-# Under which name of the scope's state a response finds the protocol.
+# The name in the scope's state under which a response finds the protocol.
 PROTOCOL: Final = "penstock.protocol"
-# A reader that does not take a piece in `WRITE_SECONDS` is cut off: it holds a file open.
+# A reader that does not take a piece in `WRITE_SECONDS` is disconnected: it holds a file open.
 PIECE_BYTES: Final = 16 * 1024 * 1024
-# For a peer to take a refusal, before the connection is cut.
+# How long a peer may take to read a refusal, before the connection is closed.
 LAST_WORDS_SECONDS: Final = 5.0
-# Of an error's text that is sent back.
+# How much of an error's text is sent back.
 REASON_LENGTH_MAX: Final = 300
 
 log = structlog.get_logger()
 
 
 class _Octets:
-    """Stands for octets that somebody else sends; h11 only asks how many they are."""
+    """Stands for bytes that are sent elsewhere; h11 only needs their number."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -70,7 +70,7 @@ class FileSendingProtocol(H11Protocol):
         super().__init__(config, server_state, {**app_state, PROTOCOL: self}, _loop)
         self.conn = CarefulParser()
         self._said = said
-        # Ends the connection unless the whole head of a request comes before.
+        # Closes the connection unless the whole head of a request comes before.
         self._patience: asyncio.TimerHandle | None = None
         # Since when it has had no request under way; for choosing one to close.
         self.idle_since = 0.0
@@ -106,7 +106,7 @@ class FileSendingProtocol(H11Protocol):
         try:
             super().data_received(data)
         except Exception:
-            # A defect of ours or of the libraries; only this connection meets it.
+            # An error in Penstock or in the libraries; only this connection is affected.
             log.exception("HTTP connection failed", peer=shown_peer(self.client))
             self.transport.abort()
 
@@ -142,9 +142,9 @@ class FileSendingProtocol(H11Protocol):
         )
 
     def timeout_keep_alive_handler(self) -> None:
-        # A name of uvicorn's.
+        # This name is uvicorn's.
         if self.transport.get_write_buffer_size():
-            # It does not take its answer either.
+            # The peer does not read its answer either.
             self.transport.abort()
         else:
             self.transport.close()
@@ -175,11 +175,11 @@ class FileSendingProtocol(H11Protocol):
         )
 
     def end_with(self, status: int, reason: str, what_to_do: str) -> None:
-        """The last words on this connection, if they can still be said."""
+        """Send a last answer on this connection, if that is still possible."""
         cycle = self.cycle
         if self.is_busy():
             is_answered = cycle.response_started
-            # Nobody is told any more what comes of the request.
+            # The result of the request is not sent any more.
             cycle.disconnected = True
             cycle.message_event.set()
             if is_answered:
@@ -202,7 +202,7 @@ class FileSendingProtocol(H11Protocol):
                     self.loop.sendfile(self.transport, file, start, size), WRITE_SECONDS
                 )
             except (OSError, RuntimeError, TimeoutError):
-                # RuntimeError is what the loop says of a transport that is closing.
+                # The loop raises RuntimeError for a transport that is closing.
                 sent = 0
             if sent != size:
                 await self.give_up()
@@ -213,7 +213,7 @@ class FileSendingProtocol(H11Protocol):
     async def give_up(self) -> None:
         """The response cannot be completed: the peer must see that, not a short body."""
         self.transport.abort()
-        # So that uvicorn has heard of it before the response returns.
+        # So that uvicorn knows of it before the response returns.
         await asyncio.sleep(0)
 
 

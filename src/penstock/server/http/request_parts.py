@@ -1,4 +1,4 @@
-"""What a request says: parts of its path, numbers of its query, its body. All raise a `Problem`."""
+"""Reading a request: parts of its path, numbers of its query, its body. All raise a `Problem`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 NUMBER_MAX: Final = 2**63 - 1
-# Of a parser's text that is sent back.
+# How much of a parser's text is sent back.
 REASON_LENGTH_MAX: Final = 300
 
 
 def named(request: Request, part: str) -> str:
-    """A part of the path; the application leaves it percent-encoded, so that %2F is no slash."""
+    """A part of the path; the application leaves it percent-encoded, so that %2F is not a slash."""
     return unquote(str(request.path_params[part]), errors="surrogateescape")
 
 
@@ -75,7 +75,7 @@ async def body_of(
 
 
 def object_in(body: bytes, form: str) -> dict[str, object]:
-    """`form` is how the JSON object should look, for whoever sent something else."""
+    """`form` describes the expected JSON object, for the error."""
     reason = "the body is not a JSON object"
     try:
         read = json.loads(body, parse_constant=_no_number)
@@ -95,7 +95,7 @@ def _no_number(word: str) -> float:
 
 
 def text_in(read: dict[str, object], key: str, form: str) -> str:
-    """A name. One with half a surrogate pair cannot be written down."""
+    """A name. One with half a surrogate pair cannot be stored."""
     value = read.get(key)
     if not isinstance(value, str) or not is_writable(value):
         raise Problem(400, f"'{key}' is not a valid Unicode string", f"Send {form}.")

@@ -22,7 +22,9 @@ COPIED_BYTES: Final = 512 * 1024
 
 
 class SegmentResponse(Response):
-    """Octets of a file; of a data directory when `file` is given, else of the broker's memory."""
+    """Bytes of a file in the data directory if `file` is given, otherwise of the broker's
+    memory.
+    """
 
     media_type = "application/octet-stream"
 
@@ -73,7 +75,7 @@ class SegmentResponse(Response):
                 lambda node, _, at=start: copied(node, self._segment.name, at, end)  # type: ignore[misc]
             )
             if not octets:
-                # Retention was quicker.
+                # Retention has removed it meanwhile.
                 await protocol_of(scope).give_up()
                 return False
             await send({"type": "http.response.body", "body": octets, "more_body": True})
@@ -82,7 +84,7 @@ class SegmentResponse(Response):
 
 
 def etag(segment: SegmentFile) -> str:
-    """Names the file, not its length: what was readable once never changes."""
+    """It identifies the file, not its length: content that was readable once never changes."""
     return f'"{segment.identity}"'
 
 

@@ -1,7 +1,7 @@
 """Runs the application on uvicorn, in the HTTP server's thread, on a plain asyncio loop.
 
-Plain, because asyncio's own loop hands sendfile to the kernel, and because nothing here is on the
-message path.
+A plain loop, because asyncio's own loop uses the kernel's sendfile, and because nothing here is on
+the message path.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-# A WebSocket message that a client sends: holds a frame of any size that we agree to, at least.
+# The largest WebSocket message of a client: at least the largest frame that can be negotiated.
 MESSAGE_BYTES_MIN: Final = 1024 * 1024
 # Keeps the Date header true; uvicorn's own ten times a second is for signals, which are not ours.
 DATE_SECONDS: Final = 1.0
 
 
 class QuietServer(uvicorn.Server):
-    """Takes sockets that others accepted, and waits for its end instead of looking for it ten times
-    a second.
+    """Takes sockets that the front door accepted, and waits for its end instead of polling ten
+    times a second.
     """
 
     def __init__(
@@ -114,29 +114,30 @@ class QuietServer(uvicorn.Server):
                 ssl_handshake_timeout=None if tls is None else FIRST_REQUEST_SECONDS,
             )
         except OSError:
-            # It is gone already, or does not speak TLS as it should.
+            # The peer is gone already, or its TLS handshake failed.
             accepted.close()
 
 
 def serve(
     handover: Handover, certificates: Certificates | None, application: ASGIApp, frame_max: int
 ) -> None:
-    """Until nothing more is handed over."""
+    """Serve until nothing more is handed over."""
     config = uvicorn.Config(
         application,
         http=FileSendingProtocol,
         ws=CarefulWebSocketProtocol,
         ws_max_size=max(MESSAGE_BYTES_MIN, frame_max + 8),
-        # AMQP has heartbeats of its own, and a publisher who waits for an alarm to end is not read.
+        # AMQP has heartbeats of its own, and a publisher that is blocked by an alarm is not read.
         ws_ping_interval=None,
-        # Bodies are compressed by who knows them.
+        # Applications compress bodies themselves.
         ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
-        # What goes wrong is in our own log already.
+        # Errors are in the broker's log already.
         log_level="critical",
         access_log=False,
-        # Whom a proxy speaks for is not believed: it would open the default user to the world.
+        # Forwarded addresses of a proxy are not trusted: they would open the default user to
+        # everybody.
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -155,7 +156,7 @@ async def _serve(
 
 
 def _stray(loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
-    """What nobody caught. It has no request to answer."""
+    """An uncaught exception. It belongs to no request."""
     del loop
     error = context.get("exception")
     if isinstance(error, OSError):

@@ -1,4 +1,6 @@
-"""What the HTTP server is told, and its limits. Light to import: every start of a broker reads it."""
+"""The settings of the HTTP server, and its limits. Light to import: every start of a broker reads
+it.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,27 +15,26 @@ AMQP_PORT: Final = 5672
 # The kernel's queue of connections not yet accepted. It also holds those that come before the
 # thread has imported what it needs.
 BACKLOG: Final = 512
-# Sockets at once, WebSockets included. For a further one the one is closed that has waited longest
-# between two requests; when all have a request under way, the new one. Beside the AMQP port's
-# connections this is the small door.
+# Open sockets, WebSockets included. At the limit the socket that has been idle longest is closed;
+# when all have a request in progress, the new one is. The AMQP port has a much higher limit.
 SOCKETS_MAX: Final = 4096
-# Requests at once; further ones hear 503 and when to come again. A refused login waits for seconds
+# Concurrent requests; further ones get 503 with Retry-After. A refused login waits for seconds
 # and counts, so guessing passwords in parallel ends here.
 REQUESTS_MAX: Final = 256
 # The head of a request, its first line and headers; more is refused with 431.
 HEADER_BYTES_MAX: Final = 32 * 1024
-# Lines of it. Parsing thousands of empty headers would take the HTTP server's loop long.
+# Lines of it. Parsing thousands of empty headers would occupy the HTTP server's loop.
 HEADER_LINES_MAX: Final = 256
-# A body may come in so many chunks of any size; when there are more, they must have this many
-# octets on average. Parsing a chunk takes as long for one octet as for a thousand.
+# A body may come in this many chunks of any size; when there are more, they must have this many
+# bytes on average. Parsing a chunk takes as long for one octet as for a thousand.
 CHUNKS_FREE: Final = 64
 CHUNK_BYTES_MEAN: Final = 512
 # Bodies are small JSON objects; more is refused with 413.
 BODY_BYTES_MAX: Final = 64 * 1024
-# But for those that bring rows for a sink. They are journalled as one batch, and decoded on the
+# The limit for bodies with rows for a sink. They are journalled as one batch, and decoded on the
 # broker's loop.
 ROWS_BYTES_MAX: Final = 8 * 1024 * 1024
-# So many of those are read and staged at once; others wait with their octets unread.
+# How many of those are read and staged at once; others wait unread.
 ROWS_AT_ONCE: Final = 8
 # A message that is published over HTTP, as JSON: its payload in base64 may have 6 MB.
 PUBLISH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -43,17 +44,17 @@ DEFINITIONS_BYTES_MAX: Final = 32 * 1024 * 1024
 LARGE_BODIES_AT_ONCE: Final = 4
 # A commit's body names every partition: as many as a sink has, in digits.
 COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
-# A socket that has not said the whole head of a request by then is answered with 408 and closed.
+# A socket that has not sent the whole head of a request by then is answered with 408 and closed.
 FIRST_REQUEST_SECONDS: Final = 15.0
-# A body must keep up with this: so long for nothing, and so many octets in every further second.
-# What is slower is refused with 408, because it holds one of the requests at once.
+# The minimum speed of a body: this long for nothing, and this many bytes in every further second. A
+# slower one is refused with 408, because it occupies one of the concurrent requests.
 BODY_SECONDS: Final = 15.0
 BODY_BYTES_PER_SECOND: Final = 64 * 1024
-# A peer that does not take what is sent to it for this long is cut off: it holds memory.
+# A peer that does not read what is sent to it for this long is disconnected: it holds memory.
 WRITE_SECONDS: Final = 60.0
 # An idle connection is kept this long for the next request.
 KEEP_ALIVE_SECONDS: Final = 30
-# How long requests under way may take when the broker stops.
+# How long requests in progress may take when the broker stops.
 STOP_SECONDS: Final = 2
 
 
@@ -62,11 +63,11 @@ class HttpConfiguration:
     """Held by the server's configuration."""
 
     enabled: bool = True
-    hosts: tuple[str, ...] = ()  # empty is the AMQP listeners'
+    hosts: tuple[str, ...] = ()  # empty means the hosts of the AMQP listeners
     port: int = HTTP_PORT
     certificate: Path | None = None
-    key: Path | None = None  # None: in the certificate's file
-    # Who signs the certificates that clients must show; None asks for none.
+    key: Path | None = None  # None: the key is in the certificate's file
+    # The CA of the certificates that clients must show; None requires none.
     client_authorities: Path | None = None
     # Certificates that the authorities have revoked; needs `client_authorities`.
     client_revocations: Path | None = None
@@ -76,7 +77,7 @@ class HttpConfiguration:
     # Pages of these origins may open WebSockets, beside those that come from this server itself.
     origins: tuple[str, ...] = ()
     mechanisms: tuple[str, ...] = ()  # SASL mechanisms over WebSockets; empty is the default
-    # Whether somebody chose the port, so that another AMQP port does not change it.
+    # Whether the port was set explicitly, so that another AMQP port does not change it.
     is_port_named: bool = field(default=False, compare=False)
 
     def files(self) -> ListenerTls:
@@ -89,7 +90,7 @@ class HttpConfiguration:
         )
 
     def port_beside(self, amqp_port: int) -> int:
-        """The port to listen on. One that nobody named is any free one, unless the AMQP port is the
-        default too: a second broker must not stumble over the first one's.
+        """The port to listen on. Without an explicit port it is any free one, unless the AMQP port
+        is the default too: a second broker must not collide with the first.
         """
         return self.port if self.is_port_named or amqp_port == AMQP_PORT else 0

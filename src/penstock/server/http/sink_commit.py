@@ -1,4 +1,4 @@
-"""One commit of a sink's batch: what it asks for, what is looked at before it, what it answers."""
+"""One commit of a sink's batch: its request, the checks before it, and its answer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.server.http.login import Caller
 
-# How often a batch is counted anew because something was declared meanwhile. What the last count
-# does not see is waited for when it is published.
+# How often a batch is counted again because something was declared meanwhile. Queues that the last
+# count misses are waited for when it is published.
 COUNTS_MAX: Final = 3
 _FORM: Final = '{"attempts": [[PARTITION, ATTEMPT, COUNT], ...]}'
 _WHEN_FULL: Final = ("fail", "wait")
@@ -45,7 +45,7 @@ class SinkCommit:
         self._waits = _word_in(read, "when_full", _WHEN_FULL) == "wait"
         self._check: CommitCheck | None = None
         self._counts_left = COUNTS_MAX
-        # What is known of the sink since it was decided.
+        # The state of the sink after the decision.
         self._known: Sink | None = None
         self._repeated = False
 
@@ -53,7 +53,7 @@ class SinkCommit:
         return not any(count for _, _, count in self._attempts)
 
     def count(self, node: Node) -> Generator[None, None, None]:
-        """What it would publish, in steps."""
+        """Count what it would publish, in steps."""
         entered = enter_sink(node, self._caller, self._vhost, self._sink)
         check = check_before_commit(
             entered, self._sink, self._batch, self._attempts, self._mandatory
@@ -66,7 +66,7 @@ class SinkCommit:
         self._counts_left -= 1
 
     def decide(self, node: Node, now: int) -> Sink | None:
-        """None when it must be counted anew."""
+        """None when it must be counted again."""
         entered = enter_sink(node, self._caller, self._vhost, self._sink)
         self._repeated = is_committed(entered, self._sink, self._batch)
         check = self._check
@@ -96,7 +96,7 @@ class SinkCommit:
 
 
 def enter_sink(node: Node, caller: Caller, vhost: str, sink: str) -> VirtualHost:
-    """Raises for who may not change the sink."""
+    """Raises if the user may not change the sink."""
     entered, _ = enter(node, caller.name, vhost)
     if ADMINISTRATOR_TAG not in caller.tags:
         check_owner(entered, sink, caller.name)

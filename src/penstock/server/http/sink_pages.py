@@ -1,7 +1,7 @@
 """The pages about sinks: rows that are staged and then published as one batch, once.
 
-What a sink is stands in `broker.sinks`. Staging is answered when the rows are safe on disk, a
-commit when everything is published and safe.
+Sinks are described in `broker.sinks`. Staging is answered when the rows are durable, a commit when
+everything is published and durable.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.server.http.line import BrokerLine
 
-# A commit that is not published by then is answered with 202; asking again goes on waiting.
+# A commit that is not published by then is answered with 202; repeating it continues to wait.
 COMMIT_SECONDS: Final = 20.0
 
 
@@ -133,7 +133,7 @@ class SinkPages:
 
 
 def _is_checked(request: Request, rows: bytes) -> bool:
-    """Whether the request has a checksum of all rows, and it is right."""
+    """Whether the request has a correct checksum of all rows."""
     if "crc32" not in request.query_params:
         return False
     if zlib.crc32(rows) != asked(request, "crc32", None):
@@ -178,6 +178,6 @@ def _facts_of(sink: Sink, staged: int, now: int) -> Facts:
         "messages": staged,
         "temporary": sink.temporary,
         "idle_ms": max(now - sink.touched_at, 0),
-        # When what is staged is dropped, and the sink forgotten unless it must be remembered.
+        # When staged rows are dropped, and the sink is deleted unless it must be remembered.
         "expires_ms": max(expires_at(sink) - now, 0) if is_watched and not sink.pending else None,
     }

@@ -1,5 +1,5 @@
-"""What is looked at before rows are staged, on the broker's loop: everything that a publisher of
-AMQP would be refused for, so that a commit can only succeed.
+"""The checks before rows are staged, on the broker's loop: everything for which an AMQP publish
+would be refused, so that a commit can only succeed.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Staging:
         self._user = user
         self._vhost = vhost
         self._rows = rows
-        # One that is looked at whether or not a row names it.
+        # An exchange that is checked whether or not a row names it.
         self._exchange = exchange
         # Whether rows that reach no queue are refused.
         self._mandatory = mandatory
-        # Whether each row has one of its own that counts.
+        # Whether each row has its own checksum that is checked.
         self._has_checksums = has_checksums
 
     def checked(self, node: Node) -> Generator[None, None, StagedRows]:
-        """In steps; the rows may be published as far as one can say now."""
+        """Check the rows, in steps; they can be published in the present state of the broker."""
         if node.container.alarm:
             raise Problem(
                 503,
@@ -81,7 +81,7 @@ class Staging:
 
 
 class PublisherJudge(RowJudge):
-    """Says whether a user may publish what rows hold."""
+    """Decides whether a user may publish the rows."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class PublisherJudge(RowJudge):
 
 
 def check_reach(check: CommitCheck) -> None:
-    """Raises when rows reach no queue that should."""
+    """Raises when rows reach no queue and unroutable rows are refused."""
     address = check.unroutable_address
     if address is not None:
         raise Problem(

@@ -1,4 +1,4 @@
-"""What the pages about streams tell, gathered on the broker's loop."""
+"""The facts for the pages about streams, gathered on the broker's loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.storage.stream_facts import SegmentFacts
 
-# Queues that are looked at in one step on the broker's loop: about a millisecond.
+# Queues that are visited in one step on the broker's loop: about a millisecond.
 STEP_COUNT: Final = 500
 # Segments in one answer, about 1.5 MB of JSON; `segments_from` says where the next one begins.
 SEGMENTS_MAX: Final = 10_000
@@ -42,10 +42,10 @@ class SegmentFile:
 
 
 class Identities:
-    """Tells a stream from one of the same name that was deleted before it. Held by the pages.
+    """Distinguishes a stream from an earlier, deleted one of the same name. Held by the pages.
 
     A stream in a data directory has a number there that is never used again. One in memory gets a
-    count of ours; the stream itself is kept beside it, so that no other can take its place unseen.
+    count of ours; the stream object is kept beside it, so that no other can have the same identity.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Identities:
 
 
 class StreamView:
-    """One user's look at the streams of one virtual host. Made for one question."""
+    """One user's view of the streams of one virtual host. Made for one request."""
 
     def __init__(self, node: Node, identities: Identities, user: str, vhost: str) -> None:
         """Raises a `Refusal` or a `Problem`."""
@@ -88,7 +88,9 @@ class StreamView:
         )
 
     def partitions(self, name: str) -> list[Stream] | None:
-        """Of a partitioned stream; None when the name is not one's, or is a stream's too."""
+        """The partitions of a partitioned stream; None when there is none of the name, or a stream
+        has it too.
+        """
         exchange = self.vhost.exchanges.get(name)
         if name in self.vhost.queues or not isinstance(exchange, PartitionedStreamExchange):
             return None
@@ -115,7 +117,9 @@ class StreamView:
         }
 
     def described(self, name: str, from_offset: int) -> Facts:
-        """Everything a bulk reader needs, segments from the one on that holds an offset."""
+        """Everything a bulk reader needs, with the segments from the one that holds an offset
+        on.
+        """
         partitions = self.partitions(name)
         if partitions is not None:
             return self.partitioned(name, partitions)
@@ -142,7 +146,7 @@ class StreamView:
         }
 
     def offsets_at(self, name: str, timestamp: int) -> Facts:
-        """Where messages begin that are not older; the end when all are."""
+        """The offsets of the first messages that are not older; the end when all are."""
         partitions = self.partitions(name)
         if partitions is not None:
             return {
@@ -189,7 +193,7 @@ def no_segment(stream: Stream, identity: str, wanted: int) -> Problem:
 def listed(
     node: Node, identities: Identities, user: str, vhost: str
 ) -> Generator[None, None, list[Facts]]:
-    """All streams of a virtual host; partitions stand under the stream they are part of."""
+    """All streams of a virtual host; partitions are listed under the stream they are part of."""
     view = StreamView(node, identities, user, vhost)
     found: list[Facts] = []
     parts: set[str] = set()
@@ -229,7 +233,7 @@ def _offset_at(stream: Stream, timestamp: int) -> int:
 
 def _segment(facts: SegmentFacts) -> Facts:
     shown: Facts = asdict(facts)
-    # Where its files lie is the server's own business.
+    # The paths of its files are not disclosed.
     del shown["log_name"], shown["index_name"]
     return shown
 

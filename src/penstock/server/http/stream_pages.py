@@ -88,7 +88,7 @@ class StreamPages:
         if self._data is not None:
             file = _opened(self._data / segment.name)
             if file is None:
-                # Retention was quicker: the second answer says how far it has come.
+                # Retention has removed it meanwhile: the second answer says up to where.
                 await self._segment_file(request, caller, name, first_offset, kind)
                 raise Problem(
                     503, "the segment is being removed", "Try again.", headers={"Retry-After": "1"}
@@ -159,7 +159,7 @@ class StreamPages:
 
 
 def _opened(path: Path) -> BinaryIO | None:
-    """None when it is gone. What is open can be read to its end, even if it is removed then.
+    """None when it is gone. An open file can be read to its end, even if it is removed meanwhile.
     Raises a `Problem` with status 503 when there is no descriptor for it.
     """
     try:
@@ -171,7 +171,7 @@ def _opened(path: Path) -> BinaryIO | None:
             raise _no_descriptors() from error
         raise
     if opened.fileno() >= files_below():
-        # What is left is for the journal.
+        # The remaining descriptors are for the journal.
         opened.close()
         raise _no_descriptors()
     return opened

@@ -58,7 +58,7 @@ class Figures:
     uncommitted: int = 0
     acks_uncommitted: int = 0
 
-    # Since the process started; these never fall.
+    # Since the process started; these never decrease.
     received: int = 0
     received_confirm: int = 0
     confirmed: int = 0
@@ -131,14 +131,14 @@ _NEVER_FALL: Final = (
 class Surveyor:
     """Held by the metrics page and used on the broker's loop only.
 
-    A sum is that of the queues there are and of those that are gone, which the broker keeps. It is
-    put together when the last queue was looked at: a queue that went in between is then among those
-    that are gone, with everything it counted, and no longer among the others.
+    A sum covers the existing queues and the deleted ones, which the broker keeps. It is computed
+    after the last queue was visited: a queue that was deleted in between is then among the deleted
+    ones, with all its counts, and no longer among the others.
     """
 
     def __init__(self) -> None:
-        # The highest sums that were told. Two surveys may be under way at once, and the one that
-        # ends first may have looked at a queue later than the other.
+        # The highest sums that were reported. Two surveys may run at once, and the one that ends
+        # first may have visited a queue later than the other.
         self._told: dict[str, int] = dict.fromkeys(_NEVER_FALL, 0)
         self._told_times: list[int] = []
 
@@ -241,7 +241,7 @@ def _counts_of(queue: MessageQueue) -> Counts:
 
 
 def _sum_queues(gone: Totals, seen: list[tuple[MessageQueue, Counts]], figures: Figures) -> None:
-    """In one step, so that no queue goes meanwhile."""
+    """In one step, so that no queue is deleted meanwhile."""
     figures.published, figures.delivered = gone.published, gone.delivered
     figures.acknowledged, figures.redelivered = gone.acknowledged, gone.redelivered
     for queue, counts in seen:

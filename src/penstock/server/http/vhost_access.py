@@ -1,4 +1,4 @@
-"""A user's way into a virtual host, on the broker's loop."""
+"""Opens a virtual host for a user, on the broker's loop."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class WebSocketDoor:
         except BrokerNotResponding as silence:
             await socket.send_denial_response(Problem(503, str(silence)).response())
         except Exception as error:
-            # What is said to a peer that is going has no place to go to.
+            # Nothing can be sent to a peer that is disconnecting.
             if not _is_an_end(error) and not protocol_of(socket.scope).transport.is_closing():
                 log.exception("WebSocket failed")
         finally:
@@ -74,7 +74,7 @@ class WebSocketDoor:
 
 
 async def _carry(socket: WebSocket, bridge: WebSocketBridge) -> None:
-    """Until either side ends."""
+    """Pass bytes on until either side ends."""
     tasks = [
         asyncio.create_task(_carry_in(socket, bridge)),
         asyncio.create_task(_carry_out(socket, bridge)),
@@ -95,7 +95,7 @@ async def _carry(socket: WebSocket, bridge: WebSocketBridge) -> None:
 
 
 def _is_an_end(error: Exception) -> bool:
-    """Whether it only says that one side is gone."""
+    """Whether an exception only means that one side is gone."""
     return isinstance(error, WebSocketDisconnect | BrokerNotResponding | OSError)
 
 

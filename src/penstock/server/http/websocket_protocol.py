@@ -1,7 +1,7 @@
-"""uvicorn's WebSocket protocol with bounds on what a peer may make it hold and do.
+"""uvicorn's WebSocket protocol with limits on the memory and work that a peer can cause.
 
 The library bounds the size of a message, not the number of its fragments, nor the answers to pings
-that a peer does not read, nor how long a read of nothing but empty frames keeps everybody waiting.
+that a peer does not read, nor how long a read of nothing but empty frames occupies the loop.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ log = structlog.get_logger()
 
 # A message in more fragments is refused (1009): empty ones have no size that counts.
 FRAGMENTS_MAX: Final = 4_096
-# Octets that wait for a peer who sends pings and does not read the answers; then it is cut off.
+# Bytes that wait for a peer that sends pings and does not read the answers; then it is
+# disconnected.
 PONG_BYTES_MAX: Final = 1024 * 1024
-# Parsed at once, and for how long before the others have a turn.
+# How much is parsed at once, and for how long before the others have a turn.
 SLICE_BYTES: Final = 8 * 1024
 SLICE_SECONDS: Final = 0.005
 # Reading stops while something is unparsed, but for a peer that we have closed with; one that then
@@ -74,13 +75,13 @@ class CarefulWebSocketProtocol(WebSocketsSansIOProtocol):
                     self._refuse_handshake(error)
                     return
                 if self._unparsed and time.monotonic() - began > SLICE_SECONDS:
-                    # Read on only when this is parsed.
+                    # Reading resumes only when this is parsed.
                     self.read_paused = True
                     self.transport.pause_reading()
                     self.loop.call_soon(self._parse)
                     return
         except Exception:
-            # A defect of ours or of the libraries; only this connection meets it.
+            # An error in Penstock or in the libraries; only this connection is affected.
             log.exception("WebSocket failed", peer=shown_peer(self.client))
             self.transport.abort()
             return
@@ -115,14 +116,14 @@ class CarefulWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.conn.close_sent is not None:
             super().handle_parser_exception()
         elif error is not None and not self.handshake_complete:
-            # Garbage right behind a request that is not answered yet.
+            # Invalid data directly after a request that is not answered yet.
             self._refuse_handshake(error)
         else:
             self.transport.abort()
         self.loop.call_later(LAST_WORDS_SECONDS, self.transport.abort)
 
     def _refuse_handshake(self, error: Exception) -> None:
-        """The library does not take the request that HTTP's parser has taken."""
+        """The library refuses a request that the HTTP parser has accepted."""
         self.handshake_initiated = True
         reason = f"invalid WebSocket request: {error.__cause__ or error}"
         what_to_do = "Send GET without a body, with at most 128 headers of at most 8190 bytes."

@@ -1,1 +1,3 @@
-"""The real world: what the abstract classes of `penstock.world` are on this machine."""
+"""The real world: the implementations of the abstract classes of `penstock.world` on this
+machine.
+"""

@@ -11,8 +11,8 @@ while the rest of the tick writes to sockets, the two would pass the interpreter
 Not every file keeps its descriptor: beyond `files_max` those that were opened longest ago and have
 nothing to flush are closed, and opened again when they are needed.
 
-Invariant: every flush is answered. Whatever goes wrong on the thread is told as a failed flush, or
-to `when_it_fails`; a flush that nobody answers would keep every publisher waiting without a word.
+Invariant: every flush is answered. Any error on the thread is reported as a failed flush, or to
+`when_it_fails`; an unanswered flush would keep every publisher waiting silently.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from penstock.server.world.late_write import LateWrite
 from penstock.world.clock import Clock
 from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
 
-# Less than this is written at once: to have the thread do it costs more than the write.
+# Less than this is written at once: passing it to the thread costs more than the write.
 LATE_BYTES_MIN: Final = 1 << 20
 # Buffers in one call, which is what the kernel takes at most (IOV_MAX).
 PIECES_MAX: Final = 1024
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
-# For who does not say how many descriptors there are: tools that read one data directory.
+# The default for tools that read one data directory.
 FILES_MAX: Final = 256
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -50,8 +50,8 @@ def why(name: str, error: OSError) -> DiskError:
 
 
 class SystemCalls:
-    """Every call that can fail for want of room or by a defect of the disk. Held by a disk; a test
-    that wants a full or a failing disk brings its own.
+    """Every call that can fail on a full or a failing disk. Held by a disk; tests of such disks
+    pass their own.
     """
 
     def write(self, descriptor: int, data: memoryview | bytes) -> int:
@@ -61,7 +61,7 @@ class SystemCalls:
         return os.writev(descriptor, pieces)
 
     def flush_file(self, descriptor: int) -> None:
-        # Size included: fdatasync leaves out only what reading the data back does not need.
+        # This includes the size: fdatasync omits only metadata that reading the data does not need.
         os.fdatasync(descriptor)
 
     def flush_folder(self, descriptor: int) -> None:
@@ -69,22 +69,22 @@ class SystemCalls:
 
 
 class MachineFile(AppendFile):
-    """Held by the disk and by who opened it."""
+    """Held by the disk and by the code that opened it."""
 
     def __init__(self, disk: MachineDisk, name: str, descriptor: int) -> None:
         self._disk = disk
         self.name = name
         self._size = os.fstat(descriptor).st_size
         self._write = disk.calls.write
-        # -1 while the disk has put it away.
+        # -1 while the disk has closed its descriptor.
         self.descriptor = descriptor
-        # Whether something was written that no flush was asked for yet. An error of the disk is
-        # told to the descriptor that was written to, so that one is kept until then.
+        # Whether something was written for which no flush was requested yet. A disk error is
+        # reported on the descriptor that was written to, so that one is kept until then.
         self.is_dirty = False
-        # What the thread has not written yet, in order. What could not be written stays, so that
-        # nothing is written behind it.
+        # What the thread has not written yet, in order. A failed write stays, so that nothing is
+        # written after it.
         self._late: deque[LateWrite] = deque()
-        # Why the thread could not write; set before a flush that comes behind is begun.
+        # Why the thread could not write; set before a later flush is begun.
         self.late_failure = ""
 
     def size(self) -> int:
@@ -130,7 +130,7 @@ class MachineFile(AppendFile):
             data = data[written:]
 
     def read(self, position: int, size: int) -> bytes:
-        # A copy, because the thread may take the first one away.
+        # A copy, because the thread may remove the first one.
         late = list(self._late)
         if late and position + size > late[0].start:
             found = [self._read_written(position, max(late[0].start - position, 0))]
@@ -143,7 +143,7 @@ class MachineFile(AppendFile):
     def _read_written(self, position: int, size: int) -> bytes:
         try:
             data = os.pread(self.opened(), size, position)
-            # Also short: one call reads at most 2 GiB.
+            # A read may be short, too: one call reads at most 2 GiB.
             while len(data) < min(size, self._size - position):
                 more = os.pread(self.descriptor, size - len(data), position + len(data))
                 if not more:
@@ -214,7 +214,7 @@ class MachineDisk(Disk):
     ) -> None:
         # Called after each answer to a flush, when set: the server's tick writes what it led to.
         self.after_answer: Callable[[], None] | None = None
-        # Called on the loop with what was being done and what was raised: a defect of ours.
+        # Called on the loop for an internal error, with what was being done and the exception.
         self.when_it_fails: Callable[[str, Exception], None] | None = None
         # When each flush was asked for that was not answered yet.
         self._asked_at: deque[int] = deque()
@@ -227,10 +227,10 @@ class MachineDisk(Disk):
         self._files_max = files_max
         # Files with a descriptor, the one that was opened longest ago first.
         self._open_files: dict[MachineFile, None] = {}
-        # The journal's next segment must be opened even when sockets have taken all there were.
+        # The journal's next segment must be opened even when sockets use all descriptors.
         self._spare = SpareDescriptor()
         # Folders in which files came or went since they were last flushed. Those of an earlier
-        # process may not be safe either, so each is flushed once at least.
+        # process may not be durable either, so each is flushed at least once.
         self._changed_folders: set[Path] = set()
         self._is_first_flush = True
         # Flushes that the thread has not heard of yet, and what it has, in order; None ends it.
@@ -259,7 +259,7 @@ class MachineDisk(Disk):
     def open_again(self, file: MachineFile) -> None:
         path = self._folder / file.name
         try:
-            # It is not made anew: one that is gone has lost what was in it.
+            # It is not created again: a missing file has lost its content.
             file.descriptor = self._descriptor_of(path, self._flags & ~os.O_CREAT)
         except OSError as error:
             raise why(file.name, error) from error
@@ -275,7 +275,7 @@ class MachineDisk(Disk):
         try:
             return os.open(path, flags | os.O_CLOEXEC, _FILE_MODE)
         finally:
-            # Put away what can be, so that there is a spare one again the next time.
+            # Close what can be closed, so that there is a spare descriptor again the next time.
             self._put_away_some(len(self._open_files) // 2)
 
     def _put_away_some(self, kept_count: int | None = None) -> None:
@@ -329,7 +329,7 @@ class MachineDisk(Disk):
         self._remove_empty(path.parent)
 
     def _remove_empty(self, folder: Path) -> None:
-        """Folders go with their files."""
+        """Remove folders that have no files left."""
         while folder != self._folder:
             try:
                 folder.rmdir()
@@ -349,7 +349,7 @@ class MachineDisk(Disk):
         flushed: list[MachineFile] = []
         for file in files:
             assert isinstance(file, MachineFile), "every disk has its own kind of file"
-            # Or opening the next one could put it away before the thread is asked.
+            # Otherwise opening the next one could close it before the thread is asked.
             file.is_dirty = True
             flushed.append(file)
             descriptors.append((file, file.opened()))
@@ -375,7 +375,7 @@ class MachineDisk(Disk):
         self._flush_all(descriptors, set(self._changed_folders))
 
     def write_late(self, write: Callable[[], None]) -> None:
-        """Before whatever else the thread is asked for from now on."""
+        """The thread writes it before anything else that it is asked for from now on."""
         self._ask(write)
 
     def _ask(self, work: Callable[[], None]) -> None:
@@ -403,7 +403,7 @@ class MachineDisk(Disk):
         return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
-        """Ends the thread after what it was asked for; answers still on their way are lost."""
+        """Ends the thread after its pending work; answers that are still pending are lost."""
         for file in list(self._files.values()):
             file.close()
         self._hand_over()
@@ -422,7 +422,7 @@ class MachineDisk(Disk):
                 try:
                     work()
                 except Exception as error:
-                    # The thread must live on: without it no flush would ever be answered.
+                    # The thread must continue: without it no flush would ever be answered.
                     self._tell(partial(self._failed, "closing a file", error))
 
     def _flush(
@@ -441,7 +441,7 @@ class MachineDisk(Disk):
         except DiskError as error:
             reason = str(error)
         except Exception as error:
-            # No flush that was not seen to succeed has succeeded.
+            # A flush counts as failed unless it was seen to succeed.
             reason = f"flushing failed: {error!r}"
         self._tell(partial(self._answer, token, reason, listener))
 
@@ -449,7 +449,7 @@ class MachineDisk(Disk):
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
-            # The loop is closed: nobody is left to hear of it.
+            # The loop is closed: there is nothing left to notify.
             return
 
     def _flush_all(self, descriptors: list[tuple[MachineFile, int]], folders: set[Path]) -> None:

@@ -1,4 +1,4 @@
-"""Data that were appended to a file and are written by the disk's thread; readable meanwhile."""
+"""Data that was appended to a file and is written by the disk's thread; readable meanwhile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import accumulate
 
 
 class LateWrite:
-    """Data that the thread writes. Held by their file until they are written."""
+    """Data that the thread writes. Held by its file until it is written."""
 
     def __init__(self, start: int, pieces: list[bytes]) -> None:
         self.start = start

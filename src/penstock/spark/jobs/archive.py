@@ -3,9 +3,10 @@
     ROOT/stream=orders/date=2026-11-16/batch=5f3a9c01-00000012/part-....parquet
 
 A micro-batch replaces its own folders and no others. A query that was killed plans the same
-messages for the same number again, so what its first attempt left behind is overwritten, and what
-it did not reach is written: once, whatever happened. The checkpoint belongs to the archive and lies
-in it; its tag is part of the names, so that a second query does not overwrite the first one's.
+messages for the same number again, so what its first attempt left behind is overwritten, and the
+rest is written: each message once, whatever happened. The checkpoint belongs to the archive and is
+stored in it; its tag is part of the names, so that a second query does not overwrite the first
+one's.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 CHECKPOINT: Final = "_checkpoint"
 _TAG: Final = f"{CHECKPOINT}/penstock-tag"
-# About a hundred megabytes of small messages; more makes batches rarer, not quicker.
+# About a hundred megabytes of small messages; a larger number makes batches less frequent, not
+# faster.
 MESSAGES_PER_BATCH: Final = 1_000_000
 
 
 class ArchiveRefused(PipelineError):
-    """What was asked would write messages twice, or there is nothing to read."""
+    """The request would write messages twice, or there is nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class ArchiveFolder:
 
 
 def dated(rows: DataFrame) -> DataFrame:
-    """Rows of the source `penstock` with the column that archives are divided by."""
+    """Rows of the source `penstock` with the column by which archives are partitioned."""
     from pyspark.sql import functions as f
 
     return rows.withColumn("date", f.date_format("timestamp", "yyyy-MM-dd"))
@@ -98,18 +100,18 @@ def archive(
     options: dict[str, str],
     every_seconds: float | None = None,
 ) -> StreamingQuery:
-    """Start to archive what `options`, those of the source, name. Without `every_seconds` the query
-    ends when everything that is there now is archived.
+    """Start to archive the streams that `options`, those of the source, name. Without
+    `every_seconds` the query ends when all present messages are archived.
     """
     files = LakeFiles(spark, root)
     if not is_begun(files):
         _refuse_a_second(files, options)
         files.write(_TAG, secrets.token_hex(4))
     tag = files.read(_TAG)
-    # An archive keeps everything there is.
+    # An archive keeps every column.
     chosen = {"maxMessagesPerTrigger": str(MESSAGES_PER_BATCH), "columns": ALL, **options}
     if "startingTimestamp" not in options:
-        # A query begins with what is new unless told otherwise; an archive with what there is.
+        # A query begins with new messages by default; an archive with the existing ones.
         chosen.setdefault("startingOffsets", "earliest")
     writer = (
         spark.readStream.format("penstock")

@@ -1,8 +1,8 @@
-"""Looking after an archive: many small files into few, and old days away.
+"""Maintenance of an archive: merging small files, and deleting old days.
 
-Compaction writes the new file aside, then notes what it replaces, then moves it in and removes
-the old ones. Killed before the note, it has done nothing; killed after it, the next one finishes.
-Only batches that their query has committed are touched: no other attempt of them can come.
+Compaction writes the new file aside, then notes what it replaces, then moves it in and removes the
+old ones. If it is killed before the note, nothing has changed; after it, the next run finishes.
+Only batches that their query has committed are touched: they are not attempted again.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def _compact_day(
 
 
 def finish(files: LakeFiles) -> None:
-    """Complete what a compaction has noted; forget what it has not."""
+    """Complete a compaction that has written its note; discard one that has not."""
     names = files.names(ASIDE)
     for name in names:
         if not name.endswith(".json"):
             continue
         noted = json.loads(files.read(f"{ASIDE}/{name}"))
-        # Not there: it was moved already, and only removing is left to do.
+        # If it is missing it was moved already, and only the removal is left to do.
         if files.exists(noted["aside"]) and not files.exists(noted["to"]):
             files.rename(noted["aside"], noted["to"])
         for folder in noted["from"]:
@@ -78,7 +78,7 @@ def finish(files: LakeFiles) -> None:
 
 
 def retain(spark: SparkSession, root: str, days: int, today: date) -> int:
-    """Remove days that are older; returns how many folders went."""
+    """Remove days that are older; returns how many folders were removed."""
     files = LakeFiles(spark, root)
     limit = (today - timedelta(days=days)).isoformat()
     gone = [day for day in _days(files) if day.date < limit]

@@ -1,10 +1,10 @@
 """The audit: what became of every message, per queue, from the broker's and the clients' ledgers.
 
-Digests first: most blocks of 4096 positions are seen to be clean by sums alone, made where the
-files are read. Only runs of the other blocks travel, and are looked at position by position. So do
-clean blocks of queues that say why messages are gone, when a client misses messages of that queue.
-A sample of the clean blocks goes the same way, for the times that messages spent in the queue; the
-sample never decides what is found.
+Digests come first: most blocks of 4096 positions are shown to be clean by sums alone, computed
+where the files are read. Only runs of the other blocks are shuffled, and examined position by
+position. The same holds for clean blocks of queues that record why messages are gone, when a client
+misses messages of that queue. A sample of the clean blocks goes the same way, for the times that
+messages spent in the queue; the sample never decides what is found.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 # Enough messages for percentiles of the time in a queue: half a million at most.
 SAMPLED_BLOCKS: Final = 128
-# And not more records than this, where they tell of single messages.
+# The limit of records in the sample, where they describe single messages.
 SAMPLED_RUNS: Final = 250_000
-# What one task sweeps at once; about 400 octets of memory each.
+# Runs that one task sweeps at once; about 400 bytes of memory each.
 RUNS_PER_SWEEP: Final = 1_000_000
-# Enough to look for in a log; more of them have mostly the same cause.
+# Enough to search for in a log; more of them mostly have the same cause.
 EXAMPLES_MAX: Final = 20
 
 Tell = Callable[[str], None]
@@ -72,7 +72,7 @@ def audit(
     tell: Tell | None = None,
     sampled_blocks: int = SAMPLED_BLOCKS,
 ) -> Audit:
-    """Over a whole set of ledgers; `tell` hears what is being done."""
+    """Audit a whole set of ledgers; `tell` is called with the current step."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as f
 
@@ -120,7 +120,7 @@ def audit(
 
 
 def _silent(text: str) -> None:
-    """For those who do not watch."""
+    """For callers without a progress display."""
 
 
 def _judged_blocks(source: RunSource) -> DataFrame:
@@ -165,11 +165,11 @@ def _stride(totals: list[_Total], sampled_blocks: int) -> int:
 
 
 class _Chosen:
-    """Blocks that are looked at a second time, from rows of blocks that may be.
+    """Blocks that are examined a second time, from rows of candidates.
 
     A clean block of a queue may hold the reason why a client misses messages, for instance that all
-    of them were dropped. Such blocks are looked at when a client's block of that queue is not
-    clean; whether they are in the sample has no influence on what is found.
+    of them were dropped. Such blocks are examined when a client's block of that queue is not clean;
+    whether they are in the sample has no influence on what is found.
     """
 
     def __init__(self, rows: pa.Table, catalog: Catalog) -> None:
@@ -202,12 +202,12 @@ def _note_streams(catalog: Catalog, totals: list[_Total]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Second:
-    """The second look, at chosen blocks."""
+    """The second step, on chosen blocks."""
 
     source: RunSource
     runs: int
     examples_max: int
-    # Times in the queue are measured in one of so many blocks.
+    # Times in the queue are measured in one of this many blocks.
     stride: int
 
     def look(self, keys: Keys) -> list[tuple[Any, ...]]:
@@ -219,7 +219,9 @@ class _Second:
         return self._look_twice(keys[~of_clients], keys[of_clients])
 
     def _look_twice(self, of_queues: Keys, of_clients: Keys) -> list[tuple[Any, ...]]:
-        """At queues first: what is found there is told to the clients whose messages they are."""
+        """Queues first: the findings there are passed to the clients that published the
+        messages.
+        """
         from pyspark import StorageLevel
         from pyspark.sql import functions as f
 

@@ -40,7 +40,7 @@ PIECE_SQL: Final = f"{RUN_SQL}, block bigint, begin_at bigint, end_at bigint"
 _PIECE_SCHEMA: Final = pa.schema(
     [*RUN_SCHEMA, ("block", pa.int64()), ("begin_at", pa.int64()), ("end_at", pa.int64())]
 )
-# `pair` and `sequence` say whose message it is, as far as that is known.
+# `pair` and `sequence` identify the publisher and its message, as far as they are known.
 FINDING_SQL: Final = (
     "queue_id int, start int, finding int, is_total boolean, first bigint, count bigint, "
     "time_ms bigint, pair int, sequence bigint"
@@ -58,7 +58,7 @@ _FINDING_SCHEMA: Final = pa.schema(
         ("sequence", pa.int64()),
     ]
 )
-# What is found of a client's messages, for the sweep of what clients say; no finding of its own.
+# Findings about a client's messages, for the sweep of clients' ledgers; not a finding of its own.
 EXPLAINED_ROW: Final = -1
 PIECES_PER_BATCH: Final = 1 << 16
 
@@ -95,7 +95,7 @@ class PickBlocks:
 
 @dataclass(frozen=True, slots=True)
 class PickExplained:
-    """What was found of queues, as runs of the clients' messages. `keys` as above."""
+    """The findings about queues, as runs of the clients' messages. `keys` as above."""
 
     keys: npt.NDArray[np.int64]
 
@@ -130,7 +130,7 @@ class SweepBlocks:
 
     known: Circumstances
     examples_max: int
-    # Times in the queue are measured in one of so many blocks, so that blocks which are looked at
+    # Times in the queue are measured in one of this many blocks, so that blocks which are examined
     # for another reason do not count more than others.
     stride: int = 1
 

@@ -1,12 +1,12 @@
-"""How far a cluster goes: seed 000's figures as a formula, with measured costs, over a grid.
+"""The capacity of a cluster: seed 000's figures as a formula, with measured costs, over a grid.
 
 A faucet publishes into a root, which fans out to B brokers, each of which switches into Q queues,
-each with one client. With more levels every broker feeds B more. What is asked: how many publishes
-per second the whole keeps up with, what comes out of it, and what stops it there.
+each with one client. With more levels every broker feeds B more. The results: how many publishes
+per second the cluster sustains, its output, and its bottleneck.
 
     limit            per publish
     offered          the faucet's rate, "broker capacity" in the seed
-    cpu root, cpu    what a broker computes: receiving once, and sending to B brokers or Q clients
+    cpu root, cpu    the CPU time of a broker: receiving once, and sending to B brokers or Q clients
     network in       one message
     network out      B messages from a broker to brokers, Q to clients
 
@@ -46,7 +46,7 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is given: one broker's machine and network, and the messages."""
+    """The input: one broker's machine and network, and the messages."""
 
     message_bytes: int = 1000
     # Publishes per second; the seed's "broker capacity".
@@ -82,12 +82,12 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a shape does at a site. Rates are messages per second."""
+    """The performance of a shape at a site. Rates are messages per second."""
 
     publishes: float
     isr: float
     xsr: float
-    # What stops it from doing more.
+    # The bottleneck.
     binding: str
     nodes: int
     receivers: int
@@ -155,7 +155,7 @@ def _root_of(count: int, power: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Every combination of these; what is not named stays as in the site."""
+    """Every combination of these; other values stay as in the site."""
 
     brokers: tuple[int, ...] = (1, 3, 6, 12, 30, 100)
     queues: tuple[int, ...] = (1, 4, 12, 16, 64, 256, 1000, 10_000)
@@ -163,7 +163,7 @@ class Grid:
     message_bytes: tuple[int, ...] = (100, 250, 1000, 10_000)
 
     def including(self, shape: Shape, message_bytes: int) -> Grid:
-        """With the values of a cluster that somebody asks for, so that it is among them."""
+        """With the values of the requested cluster, so that it is in the grid."""
 
         def with_one(values: tuple[int, ...], value: int) -> tuple[int, ...]:
             return tuple(sorted({*values, value}))
@@ -177,7 +177,7 @@ class Grid:
 
     def combinations(self) -> list[tuple[int, int, int, int]]:
         every = product(self.brokers, self.queues, self.levels, self.message_bytes)
-        # Without relays the number of brokers means nothing.
+        # Without relays the number of brokers has no effect.
         return [row for row in every if row[2] or row[0] == min(self.brokers)]
 
 

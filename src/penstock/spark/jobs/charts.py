@@ -1,4 +1,4 @@
-"""Plots as PNG or as an HTML file that needs nothing else.
+"""Plots as PNG or as a self-contained HTML file.
 
 Both are drawn by matplotlib: a page is its text as a table and the drawing within it.
 """
@@ -32,7 +32,7 @@ _STYLE: Final = (
 
 
 class CannotDraw(PipelineError):
-    """A plot was asked for that cannot be made. Says why and what to do."""
+    """The requested plot cannot be made. Says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Chart:
     spot: Spot | None = None
     # The name of a bar, or of a line, that matters most.
     emphasized: str = ""
-    # What stands behind the number of a bar.
+    # The unit after the number of a bar.
     unit: str = ""
 
 
@@ -70,7 +70,7 @@ FEW_POINTS: Final = 4
 
 
 def check_plot(path: Path) -> None:
-    """Before a job runs: whether its plot can be written."""
+    """Checked before a job runs: whether its plot can be written."""
     if path.suffix not in SUFFIXES:
         raise CannotDraw(f"{path}: a plot must be a .png or an .html file. Change the name.")
     if not path.resolve().parent.is_dir():
@@ -116,7 +116,7 @@ def _fill(axes: Axes, chart: Chart) -> None:
     axes.set_ylabel(chart.ylabel)
     axes.set_xlabel(chart.xlabel)
     for name, values in chart.lines.items():
-        # A line through one point is not seen.
+        # A line through one point is not visible.
         marker = "o" if len(values) < FEW_POINTS else None
         width = 3.0 if name == chart.emphasized else 1.5
         axes.plot(
@@ -177,7 +177,7 @@ def _mark_spot(axes: Axes, spot: Spot) -> None:
 
 
 def _fill_bars(axes: Axes, chart: Chart) -> None:
-    """Lying down, so that names can be read, the first one on top, with their numbers."""
+    """Horizontal bars, so that names can be read, the first one on top, with their numbers."""
     colours = [EMPHASIS if name == chart.emphasized else "tab:blue" for name in chart.bars]
     bars = axes.barh(list(chart.bars), list(chart.bars.values()), height=0.6, color=colours)
     axes.bar_label(bars, fmt=f"{{:,.0f}}{chart.unit}", padding=3, fontsize=8)
@@ -193,7 +193,8 @@ def _fill_bars(axes: Axes, chart: Chart) -> None:
         return
     axes.xaxis.set_major_formatter("{x:,.0f}")
     if not any(chart.bars.values()):
-        # Else the axis would go from below nothing to above it, with ticks that are all called 0.
+        # Otherwise the axis would go from below zero to above it, with ticks that are all labelled
+        # 0.
         axes.set_xlim(0, 1)
         axes.set_xticks([0, 1])
 

@@ -1,4 +1,4 @@
-"""Digests of blocks: enough to see that nothing is wrong with 4096 positions, at no cost.
+"""Digests of blocks: enough to see that nothing is wrong with 4096 positions, at little cost.
 
 For each block and each kind: how many messages, and the sum of a random number per position. Both
 add up over runs, files and servers. Two sets of positions with the same sums are the same set, but
@@ -32,7 +32,7 @@ _MARKS: Final = np.random.Generator(np.random.PCG64(20261115)).integers(
 )
 PREFIX: Final = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(_MARKS)])
 
-# Kinds that are counted, those below; routes have no positions, and origins are no events.
+# Kinds that are counted, those below; routes have no positions, and origins are not events.
 COUNTED: Final = k.ROUTED
 COUNTS: Final = tuple(f"n{kind}" for kind in range(COUNTED))
 # Sums of marks of several kinds together.
@@ -68,7 +68,7 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The first step of an audit, where files are read. Travels to executors."""
+    """The first step of an audit, where files are read. Sent to executors."""
 
     def __call__(self, runs: Iterator[Runs]) -> Iterator[pa.RecordBatch]:
         for part in runs:
@@ -78,19 +78,19 @@ class Digest:
 
 
 def audited(runs: Runs) -> Runs:
-    """Without what has no positions, and what is no event."""
+    """Without runs that have no positions or are not events."""
     is_event = runs.kind < COUNTED
     return runs if is_event.all() else runs.where(is_event)
 
 
 def positioned(runs: Runs) -> Runs:
-    """Without what has no positions."""
+    """Without runs that have no positions."""
     is_routed = runs.kind == k.ROUTED
     return runs.where(~is_routed) if is_routed.any() else runs
 
 
 def with_survivors(runs: Runs) -> Runs:
-    """What was there at a start has survived the one before: told to both."""
+    """Messages that were there at a start have survived the one before: recorded for both."""
     restored = (runs.kind == k.RESTORED) & (runs.start > 0)
     if not restored.any():
         return runs
@@ -155,7 +155,7 @@ def _groups(
 
 
 def is_clean(blocks: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which blocks need no second look; of digests that are added up over everything."""
+    """Which blocks need no second step; of digests that are added up over everything."""
     names = {name: blocks.column(name).to_numpy() for name in (*SUMS, "low", "high")}
 
     def counted(*chosen: int) -> npt.NDArray[np.int64]:

@@ -32,23 +32,23 @@ class Finding(IntEnum):
     # Of the broker's ledger.
     READY = 0  # still in the queue
     UNACKNOWLEDGED = 1  # still out with a consumer
-    MISSING_AFTER_RESTART = 2  # persistent, in a queue that came back, and not there
+    MISSING_AFTER_RESTART = 2  # persistent, in a queue that was recovered, and missing
     GONE_WITH_PROCESS = 3  # transient, or of a queue that was not kept
     CAME_BACK = 4  # settled before a restart and there after it; flagged as redelivered
-    RETURNED_BY_RESTART = 5  # out with a consumer at the restart, and in the queue after it
+    RETURNED_BY_RESTART = 5  # unacknowledged at the restart, and in the queue after it
     SETTLED_TWICE = 6
     ENTERED_TWICE = 7
-    PHANTOM = 8  # left, or was delivered, or restored, and never entered
-    EARLIER = 9  # entered before the ledger begins: not judged
+    PHANTOM = 8  # dequeued, delivered or restored, and never enqueued
+    EARLIER = 9  # enqueued before the ledger begins: not judged
     REDELIVERED_FLAGGED = 10
-    REDELIVERED_UNFLAGGED = 11  # delivered again without having been given back
+    REDELIVERED_UNFLAGGED = 11  # delivered again without having been requeued
     # Of clients' ledgers.
     LOST = 12  # confirmed, never received, and the broker's ledger does not say why
     UNCONFIRMED = 13  # published, never answered
-    UNPROMISED_MISSING = 14  # not confirmed, and not received: nothing was promised
+    UNPROMISED_MISSING = 14  # not confirmed, and not received: not a loss
     DUPLICATE_FLAGGED = 15
     DUPLICATE_UNFLAGGED = 16
-    NEVER_PUBLISHED = 17  # received, and its publisher knows nothing of it
+    NEVER_PUBLISHED = 17  # received, and its publisher has no record of it
     REFUSED_YET_RECEIVED = 18
     # Milliseconds in the queue, as a histogram.
     TIME_IN_QUEUE = 19
@@ -77,17 +77,17 @@ NAMED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a ledger's records alone do not say; arrays by queue. Travels to executors."""
+    """What a ledger's records alone do not contain; arrays by queue. Sent to executors."""
 
     # The last start of the queue's broker.
     last_start: npt.NDArray[np.int32]
     # By queue and start: whether the queue was there when the next start began.
     kept: npt.NDArray[np.bool_]
-    # The first start of the broker is known only from its middle on.
+    # The ledger of the broker's first start is incomplete.
     truncated: npt.NDArray[np.bool_]
     stream: npt.NDArray[np.bool_]
     client: npt.NDArray[np.bool_]
-    # What a client sent to a stream: it stays there.
+    # Whether a client's messages went to a stream, where they stay.
     kept_by_stream: npt.NDArray[np.bool_]
     # Of what a client sent: the time in milliseconds from which on the broker's ledger is there;
     # 0 when it is whole.
@@ -115,7 +115,7 @@ def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     is_known = entered > 0
     is_earlier = ~is_known & known.truncated[found.queue] & (found.start == 0)
     # The journal is written before the ledger; a kill between the two leaves messages that are
-    # there after the restart and of which the ledger knows nothing else.
+    # there after the restart and that are missing in the ledger otherwise.
     is_earlier |= ~is_known & (survived > 0) & (left == 0) & (given == 0)
     yield Finding.EARLIER, _flag(is_earlier)
     never_given = is_known & (found.counts[:, k.ACKNOWLEDGED] > found.counts[:, k.DELIVERED])
@@ -141,7 +141,7 @@ def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
 
 
 def explained(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
-    """Which positions of queues are still there, or are gone for a reason that is no loss."""
+    """Which positions of queues are still there, or are gone for a reason that is not a loss."""
     is_known = found.total(*k.ENTERED) > 0
     is_there = is_known & (found.total(*k.LEFT) < found.total(*k.ENTERED))
     is_last = found.start >= known.last_start[found.queue]
@@ -191,7 +191,7 @@ def _flag(which: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 
 def times_in_queue(found: Stretches) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Milliseconds from entering to leaving, and for which stretches they are known."""
+    """Milliseconds from enqueueing to dequeueing, and for which stretches they are known."""
     is_known = (
         (found.total(*ENTERED) == 1)
         & (found.counts[:, k.RESTORED] == 0)

@@ -1,7 +1,7 @@
 """Flow: how many messages went through each exchange and queue, when, and how long queues grew.
 
-Rates come from ledgers, per bucket of time. ISR, the internal switching rate, is what was switched
-into queues; XSR, the external one, what left to consumers: the seed's two figures.
+Rates come from ledgers, per bucket of time. ISR, the internal switching rate, counts messages
+enqueued; XSR, the external one, messages delivered: the seed's two figures.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CountBuckets:
     """Counts by queue, start, bucket and kind where the files are read. Travels to executors."""
 
     bucket_ms: int
-    # What was before this bucket counts as the one before it: only the lag comes from there.
+    # Everything before this bucket counts as one earlier bucket: only the lag needs it.
     first_bucket: int = 0
 
     def __call__(self, runs: Iterator[Runs]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +133,7 @@ class Flow:
     bucket_count: int
     queues: list[QueueFlow]
     routes: list[RouteFlow]
-    # By server and start of its broker, the first bucket in which something was heard of it.
+    # By server and start of its broker, the first bucket with a record of it.
     starts: dict[str, dict[int, int]] = field(default_factory=dict)
 
     @property
@@ -173,7 +173,7 @@ class Flow:
                 steps = np.zeros(self.bucket_count, dtype=np.int64)
                 for bucket, count in growth.items():
                     steps[max(0, bucket - self.first_bucket)] += count
-                # The next start begins anew with what it found.
+                # The next start begins again with what it recovered.
                 later = [begin for other, begin in begins.items() if other > start]
                 until = min(later, default=self.first_bucket + self.bucket_count)
                 end = max(0, until - self.first_bucket)
@@ -247,7 +247,7 @@ def gathered(catalog: Catalog, rows: list[Any], bucket_ms: int, first_bucket: in
             known = queues.setdefault(key, QueueFlow(*key))
             _enter(known, row, is_counted, catalog.start_counts.get(queue.server, 1) - 1)
             if queue.is_stream:
-                # It keeps its messages, and its readers are no consumers that empty it.
+                # A stream keeps its messages, so its readers do not reduce its length.
                 known.lag = 0
                 known.growth.clear()
         elif is_counted:

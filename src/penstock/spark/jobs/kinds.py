@@ -1,4 +1,4 @@
-"""What can happen to a message: an event and its detail as one small number.
+"""The kinds of events of a message: an event and its detail as one small number.
 
 The audit counts per kind, so kinds are columns of its arrays. Names are what people see in the
 columns `event` and `detail` of a ledger's rows.
@@ -21,7 +21,7 @@ TAKEN: Final = 6
 DROPPED_FIRST: Final = 7
 # Moved out of the queue into a lease, to be read by a Spark query.
 LEASED: Final = 12
-# Of the next start of the broker: what of this start's messages was there then.
+# The messages of this start that were there at the next start of the broker.
 SURVIVED: Final = 13
 PUBLISHED: Final = 14
 CONFIRMED: Final = 15

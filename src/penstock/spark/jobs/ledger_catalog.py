@@ -1,11 +1,11 @@
-"""All ledgers of an audit together: which queue a number in a file means, and which start.
+"""The catalog of all ledgers of an audit: which queue a number in a file means, and which start.
 
 A queue is known by its server, its name and its *life*: deleted and declared again, it begins
 another one, with positions from the beginning. A *start* is one run of the broker's process;
 within one, a position of a queue's life is never used twice.
 
-Limits of what a ledger tells: a queue that was deleted and declared again just as its broker began
-another file is taken for the old one.
+A limitation: a queue that was deleted and declared again just when its broker began another file is
+taken for the old one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SLICE_RECORDS: Final = 1 << 20
 
 
 class NoLedger(PipelineError):
-    """A place that was named holds no ledger."""
+    """A given path holds no ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory that somebody named, and its files."""
+    """A given directory, and its files."""
 
     server: str
     paths: tuple[str, ...]
@@ -52,7 +52,7 @@ class Role(Enum):
     CLIENT = auto()
     ROUTE = auto()
     # A queue that the broker makes for itself, for a lease or for rows staged by a Spark query. It
-    # is no part of any report: its messages are reported with the queues they come from or go to.
+    # is not part of any report: its messages are reported with the queues they come from or go to.
     INTERNAL = auto()
 
 
@@ -86,7 +86,7 @@ class KnownQueue:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """What one task reads. Travels to executors."""
+    """What one task reads. Sent to executors."""
 
     server: str
     path: str
@@ -100,7 +100,7 @@ class FileSlice:
     texts: tuple[tuple[int, int], ...]
     # How many records the whole file has.
     records: int
-    # Who published what, as far as clients' ledgers were given; None for nobody.
+    # The publishers of messages, as far as clients' ledgers were given; None without any.
     origins: FileOrigins | None = None
 
 
@@ -166,7 +166,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.catalog = Catalog()
-        # The living queue of a name, and what clients speak of.
+        # The present queue of a name, and the queues in clients' ledgers.
         self._living: dict[tuple[str, str, str], KnownQueue] = {}
         self._pairs: dict[tuple[str, str, str, str], KnownQueue] = {}
         self._reached: dict[str, list[int]] = defaultdict(list)
@@ -282,7 +282,7 @@ class _Builder:
             )
 
     def finish(self) -> Catalog:
-        """When all is known: which publisher in a broker's file is which client."""
+        """At the end: match publishers in the brokers' files with clients."""
         catalog = self.catalog
         identified = self._sessions.publishers()
         pairs: dict[tuple[str, int], int] = {}

@@ -1,8 +1,8 @@
-"""Which message of a client's lies at which position of a queue.
+"""Which message of a client is at which position of a queue.
 
 The broker's ledger says of a run that was enqueued in which session it was published and under
-which tags; the client's says which of its messages those were. So what happened to a position is
-known of a publisher and a sequence, and the other way round.
+which tags; the client's says which of its messages those were. So events of a position can be
+attributed to a publisher and a sequence, and the other way round.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Of a run of the kind ORIGIN, `time` is the client's number in the catalog and the sequence of the
 # first message; so many bits for the latter are a million messages a second for twelve days.
 SEQUENCE_BITS: Final = 40
-# Where the fifteen numbers of a record of sequences lie among its sixteen halves of words.
+# Where the fifteen numbers of a record of sequences are among its sixteen 16-bit words.
 _HALVES: Final = np.array([place for place in range(16) if place != 4])
 _TAG_LOW_BITS: Final = 32
 # Below the number of any client.
@@ -31,7 +31,7 @@ _NO_PAIR: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a client says of one: from each tag on, which sequences its messages have."""
+    """A session in a client's ledger: from each tag on, which sequences its messages have."""
 
     publisher: str
     tags: tuple[int, ...]
@@ -41,7 +41,7 @@ class Session:
 @dataclass(frozen=True, slots=True)
 class FileOrigins:
     """Sessions by the publisher's number in a broker's file, with the high bits of its tags; and
-    clients' numbers in the catalog by publisher and queue. Travels to executors.
+    clients' numbers in the catalog by publisher and queue. Sent to executors.
     """
 
     sessions: dict[int, tuple[int, Session]]
@@ -94,9 +94,9 @@ def origin_runs(
 
 
 def _listed(records: npt.NDArray[np.void], at: npt.NDArray[np.int64], told: _Told) -> _Told:
-    """Each message by itself, as the records behind say."""
+    """Each message by itself, from the following records."""
     rows = -(-told.count // form.SEQUENCES_PER_RECORD)
-    # A tail that was torn off took sequences with it.
+    # Sequences may be missing with a torn tail.
     is_whole = at + rows < len(records)
     at, told = at[is_whole], told.where(is_whole)
     halves = np.ascontiguousarray(records).view("<u2").reshape(-1, form.RECORD_SIZE // 2)

@@ -3,8 +3,8 @@
     ledgers = open_ledgers(spark, ["/var/lib/penstock/a", "/var/lib/penstock/b"])
     ledgers.frame().groupBy("queue", "event").sum("count").show()
 
-The files lie where every executor sees them under the same path, as with any `file:` path in Spark.
-Jobs of ours do their first step where a file is read, so that its rows need not travel.
+Every executor must see the files under the same path, as with any `file:` path in Spark. Penstock's
+jobs do their first step where a file is read, so that its rows need not be shuffled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyspark.sql import DataFrame, SparkSession
 
-# From runs to whatever a job makes of them, in the task that has them.
+# The first step of a job: from runs to its result, in the task that reads them.
 Step = Callable[[Iterator[Runs]], Iterator[pa.RecordBatch]]
 
 _TIME: Final = pa.timestamp("us", "UTC")
@@ -102,7 +102,7 @@ class Ledgers:
 
 
 def open_ledgers(spark: SparkSession, paths: Sequence[str | Path]) -> Ledgers:
-    """Look at every file, in tasks; raises `NoLedger` and `LedgerDamaged`."""
+    """Survey every file, in tasks; raises `NoLedger` and `LedgerDamaged`."""
     places = find_places(paths)
     return Ledgers(spark, build_catalog(places, _survey_all(spark, places)))
 
@@ -163,7 +163,7 @@ def _numbers(batch: pa.RecordBatch) -> list[int]:
 
 def read_slice(known: FileSlice) -> Runs:
     """The runs of a part of a file."""
-    # What was enqueued may have its sequences behind the part's end.
+    # The sequences of an enqueued run may be after the part's end.
     behind = min(known.end + form.SEQUENCE_RECORDS_MAX, known.records)
     whole = map_records(known.path, max(known.end, behind))[known.begin :]
     records = whole[: known.end - known.begin]
@@ -211,7 +211,7 @@ def _for_each_owner(
     offsets: npt.NDArray[np.int64],
     owners: npt.NDArray[np.int32],
 ) -> Runs:
-    """What a publisher says holds for every queue that it reaches."""
+    """A publisher's record applies to every queue that it reaches."""
     each = np.diff(offsets)[names]
     source = np.repeat(np.arange(len(names)), each)
     into = np.arange(len(source)) - np.repeat(np.cumsum(each) - each, each)
@@ -243,7 +243,7 @@ def rows_of(runs: Runs, known: FileSlice, queues: list[KnownQueue]) -> pa.Record
         pa.array([known.server]).take(pa.array(np.zeros(length, dtype=np.int32))),
         pa.array([known.path]).take(pa.array(np.zeros(length, dtype=np.int32))),
         pa.array(runs.start),
-        # An origin has no time: there is something else in its place.
+        # An origin has no time: the field holds something else.
         pa.array(runs.time * 1000, mask=runs.kind == ORIGIN).cast(_TIME),
         per_kind(0),
         per_kind(1),

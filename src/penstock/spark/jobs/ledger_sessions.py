@@ -1,7 +1,7 @@
-"""Sessions: what brokers and clients call by the same name, so that their books can be compared.
+"""Sessions: names that brokers and clients share, so that their ledgers can be compared.
 
-A session that two channels have had, or two publishers, tells nothing: who published in it is then
-compared by counts, as everybody is whose connection has no name.
+A session of two channels, or of two publishers, cannot be used: its publishers are then compared by
+counts, like those whose connections have no name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sessions:
             self._tags[keys[number]].append((tag, sequence))
 
     def publishers(self) -> set[str]:
-        """Those whose messages brokers know as theirs; ends the collecting."""
+        """The publishers whose messages brokers can identify; ends the collecting."""
         doubtful: set[str] = set()
         for key, names in self._publishers.items():
             channels = self._channels.get(key, set())

@@ -1,7 +1,7 @@
-"""One look at a ledger's file: whose it is, what it names, whether it is whole.
+"""A survey of a ledger's file: its owner, its names, and whether it is intact.
 
 A file that a broker is writing, or that a machine lost power on, ends in the middle of something:
-that tail is left out. Anything else that does not fit makes the file damaged, and it is named.
+that tail is left out. Any other inconsistency makes the file damaged, and it is reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ASIDE_TABLE: Final = np.isin(np.arange(256), _ASIDE)
 
 
 class LedgerDamaged(PipelineError):
-    """A file that is no ledger, or not a whole one. Says which, where, and what to do."""
+    """A file that is not a ledger, or a damaged one. Says which, where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a file tells about itself; made by a task, sent to the driver as JSON."""
+    """The facts of a file; made by a task, sent to the driver as JSON."""
 
     path: str
     is_client: bool
-    # Of the STARTED record it begins with; -1 when it goes on from the file before.
+    # Of the STARTED record it begins with; -1 when it continues the file before.
     started_at: int
     # Records that are whole, the head among them.
     records: int
@@ -73,7 +73,7 @@ class FileFacts:
     names: tuple[Named, ...] = ()
     # Numbers of names that REACHES records speak of.
     reaches: tuple[int, ...] = ()
-    # What TAGGED records say: number of the session's name, tag, sequence.
+    # From TAGGED records: number of the session's name, tag, sequence.
     tags: tuple[tuple[int, int, int], ...] = ()
     damage: str = ""
     # The time of its first record, in milliseconds.
@@ -105,12 +105,12 @@ def map_records(path: Path | str, count: int) -> npt.NDArray[np.void]:
 
 
 def survey(path: Path) -> FileFacts:
-    """Never raises for what is in the file: that is told in `damage`."""
+    """Never raises because of the file's content: that is reported in `damage`."""
     size = path.stat().st_size
     with path.open("rb") as file:
         begin = file.read(form.RECORD_SIZE)
     if len(begin) < form.RECORD_SIZE and form.BROKER_MAGIC[: len(begin)] == begin[:8]:
-        # Killed in the very moment in which it was begun.
+        # The process was killed just when the file was begun.
         return FileFacts(str(path), False, -1, 0, len(begin))
     if begin[:8] not in {form.BROKER_MAGIC, form.CLIENT_MAGIC}:
         return _damaged(path, "it does not have the header of a ledger")
@@ -157,7 +157,7 @@ def _damaged(path: Path, damage: str) -> FileFacts:
 
 
 def _walk(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], is_client: bool) -> _Walk:
-    """Follow the name records: what lies in a name's text is no record."""
+    """Follow the name records: the text of a name is not a record."""
     walk = _Walk(end=len(records))
     free = 1
     # The first record that tells of something new.

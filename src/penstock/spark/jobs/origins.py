@@ -1,7 +1,6 @@
 """Findings about positions of a queue, told as publishers and sequences.
 
-What was restored at a start of the broker is what it was before: its origin goes on with it, from
-one start to the next.
+A message that was restored at a start of the broker keeps its origin, from one start to the next.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _START_BITS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Positions of queues, and whose messages they are."""
+    """Positions of queues, and the publishers of their messages."""
 
     queue: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
@@ -90,7 +89,7 @@ def origins_of(pieces: Pieces, found: Stretches, places: PositionKeys) -> Origin
 def within(
     origins: Origins, found: Stretches, chosen: npt.NDArray[np.bool_], places: PositionKeys
 ) -> Origins:
-    """The parts of origins that lie in the chosen stretches."""
+    """The parts of origins within the chosen stretches."""
     begins = places.key(found.queue[chosen], found.start[chosen], found.first[chosen])
     ends = begins + found.length[chosen]
     from_key = places.key(origins.queue, origins.start, origins.first)

@@ -23,7 +23,7 @@ from penstock.spark.write_options import DEFAULT_EXCHANGE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Messages that go out at once, and how often a second a rate is kept to.
+# Messages that are sent at once, and how often per second the rate is checked.
 STEP_ROWS: Final = 1000
 STEPS_PER_SECOND: Final = 20
 WINDOW: Final = 10_000
@@ -32,13 +32,13 @@ _COLUMNS: Final = ("exchange", "routing_key", "headers", "header_types", "proper
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publishes every batch it is given, in one task. Travels to an executor."""
+    """Publishes every batch it is given, in one task. Sent to an executor."""
 
     uri: str
-    # None: where each message came from.
+    # None: the exchange to which each message was published.
     exchange: str | None
     routing_key: str | None
-    # Messages per second; 0 for as fast as it goes.
+    # Messages per second; 0 for no limit.
     rate: float
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -79,7 +79,7 @@ def replay(
 ) -> int:
     """Publish rows of an archive in the order of their times; returns how many were confirmed."""
     if "header_types" not in rows.columns:
-        # An archive of texts only.
+        # An archive without header types.
         rows = rows.selectExpr("*", "cast(null AS map<string, string>) AS header_types")
     ordered = rows.orderBy("timestamp", "stream", "partition", "offset").select(*_COLUMNS)
     exchange = "" if exchange == DEFAULT_EXCHANGE else exchange

@@ -1,4 +1,4 @@
-"""Runs of messages as numpy arrays: what a ledger says, a record each, and its blocks.
+"""Runs of messages as numpy arrays: one for each record of a ledger, and their blocks.
 
 A block is 4096 neighbouring positions of a queue. Runs are cut where blocks end, so that a block
 can be judged by itself.

@@ -1,6 +1,6 @@
-"""The second look: what happened to every single position of the blocks that were not clean.
+"""The second step: what happened to every single position of the blocks that were not clean.
 
-Runs are intervals, so positions are not looked at one by one: between two neighbouring ends of
+Runs are intervals, so positions are not examined one by one: between two neighbouring ends of
 runs all positions of a block have the same history, and the number of times each kind of thing
 happened to them is a running sum. One pass of numpy does this for all blocks of a task.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Room for a block's places 0 to 4096, both ends included.
 _STRIDE: Final = 2 * BLOCK
-# Between which times are measured; a client's message enters and leaves with the client.
+# The kinds between which times are measured; of a client's message both are the client's events.
 ENTERED: Final = (*k.ENTERED, k.PUBLISHED)
 LEFT: Final = (*k.LEFT, k.RECEIVED, k.RECEIVED_AGAIN)
 

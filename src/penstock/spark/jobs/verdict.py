@@ -1,11 +1,11 @@
-"""The outcome of an audit: a line per queue, and the messages that something is wrong with.
+"""The outcome of an audit: a line per queue, and the messages with a problem.
 
 Broker and clients number messages differently: by position in the queue, and by publisher and
 sequence. Where both have named their sessions a message is followed from one to the other, and one
-that clients miss is lost unless the broker's ledger says that this very message is still there, was
-dropped, or was never promised to outlive a restart. Other publishers are compared by counts: as many
-are explained as there are such messages that belong to nobody else. Without the broker's ledger
-everything confirmed and not received is lost.
+that clients miss is lost unless the broker's ledger says that this message is still there, was
+dropped, or was not durable. Other publishers are compared by counts: as many are explained as there
+are such messages without a known publisher. Without the broker's ledger everything confirmed and
+not received is lost.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Example:
     first: int
     count: int
     time_ms: int
-    # Whose message it is, in the broker's ledger; -1 when that is not known.
+    # The publisher in the broker's ledger; -1 when it is not known.
     pair: int = -1
     sequence: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Offence:
-    """Messages that something is wrong with, for people: ids from `first` on."""
+    """Messages with a problem, for people: ids from `first` on."""
 
     finding: str
     server: str
@@ -77,7 +77,7 @@ def _numbers(first: int, count: int) -> str:
 
 @dataclass(slots=True)
 class QueueVerdict:
-    """One queue on one server, with what clients say of it."""
+    """One queue on one server, with the clients' records of it."""
 
     server: str
     vhost: str
@@ -105,7 +105,7 @@ class QueueVerdict:
     received: int = 0
     unconfirmed: int = 0
     refused: int = 0
-    # Received from a queue that its publisher says nothing of: dead letters, for instance.
+    # Received from a queue that its publisher does not name: dead letters, for instance.
     received_by_detour: int = 0
     # Confirmed and not received: of publishers whose messages the broker knows as theirs, whether
     # or not it says where they are; and of others.
@@ -113,7 +113,7 @@ class QueueVerdict:
     lost_identified: int = 0
     lost_unidentified: int = 0
     explained_identified: int = 0
-    # Confirmed, not received, and older than the broker's ledger: nobody knows.
+    # Confirmed, not received, and older than the broker's ledger: unknown.
     confirmed_not_judged: int = 0
     # Both.
     lost: int = 0
@@ -144,7 +144,7 @@ class Audit:
 
     verdicts: list[QueueVerdict]
     offences: list[Offence]
-    # Moments of messages that the ledgers tell of.
+    # The number of events in the ledgers.
     events: int
     records: int
     blocks: int
@@ -157,7 +157,7 @@ class Audit:
         return sum(int(getattr(verdict, name)) for verdict in self.verdicts)
 
     def failures(self, wanted: Iterable[str]) -> dict[str, int]:
-        """How many messages there are of each kind that must not be."""
+        """How many messages there are of each kind of failure."""
         columns = {
             "lost": "lost",
             "duplicated": "duplicated",
@@ -183,7 +183,7 @@ def conclude(
 ) -> Audit:
     verdicts: dict[tuple[str, str, str], QueueVerdict] = {}
     owners: list[tuple[KnownQueue, QueueVerdict]] = []
-    # What clients say of a queue belongs to the first server that has it.
+    # The clients' records of a queue belong to the first server that has it.
     servers: dict[tuple[str, str], str] = {}
     for role in (Role.QUEUE, Role.CLIENT):
         for queue in catalog.queues:
@@ -212,7 +212,7 @@ def conclude(
                 if row.is_total:
                     _enter(verdict, Finding(row.finding), row.count, queue.is_identified)
             elif queue.role is Role.QUEUE or not verdict.has_broker:
-                # What the broker measured stands above what clients did.
+                # The broker's measurement takes precedence over the clients'.
                 times[id(verdict)][row.first] += row.count
     for verdict in verdicts.values():
         verdict.time_in_queue_ms = percentiles(times[id(verdict)])
@@ -293,7 +293,7 @@ _COLUMNS: Final = {
     Finding.DUPLICATE_FLAGGED: "duplicated_flagged",
     Finding.DUPLICATE_UNFLAGGED: "duplicated_unflagged",
 }
-# What the broker says of redeliveries counts where no client says what it received.
+# The broker's record of redeliveries counts where there is no client's record of receiving.
 _BROKER_DUPLICATES: Final = {
     Finding.REDELIVERED_FLAGGED: "duplicated_flagged",
     Finding.REDELIVERED_UNFLAGGED: "duplicated_unflagged",

@@ -1,5 +1,5 @@
 """AMQP 0-9-1 with RabbitMQ's extensions, sans-IO, both roles.
 
-`connection` is the machine, `listener` what it tells, `methods_generated` its words,
-`field_table` and `content` what is inside them, `errors` what may go wrong.
+`connection` is the state machine, `listener` its callbacks, `methods_generated` its methods,
+`field_table` and `content` their values, `errors` the faults.
 """

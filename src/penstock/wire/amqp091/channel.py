@@ -7,15 +7,15 @@ from penstock.wire.amqp091.states import ChannelState
 class Channel:
     """Held by its connection from channel.open to the end of the close handshake.
 
-    A content that does not lie whole in one read is assembled here.
+    A content that is not complete in one read is assembled here.
     """
 
     def __init__(self, number: int, state: ChannelState) -> None:
         self.number: int = number
         self.state: ChannelState = state
-        # The frame loop's one question: open, and no content half received.
+        # Checked by the frame loop: open, and no content partly received.
         self.expects_method: bool = state is ChannelState.OPEN
-        # An orderly close of ours has been sent; the listener hears of its end with close-ok.
+        # We have sent an orderly close; the listener is told of its end with close-ok.
         self.tell_when_closed: bool = False
 
         # The content in the making.
@@ -26,8 +26,8 @@ class Channel:
         self.body_received: int = 0
         # What it holds of the connection's allowance for unfinished contents.
         self.held: int = 0
-        # Octets, not a list of fragments: a peer that sends one-octet fragments must not cost us
-        # forty octets for each.
+        # A buffer, not a list of fragments: a peer that sends fragments of one byte must not cost
+        # forty bytes for each.
         self.body: bytearray = bytearray()
 
     def opened(self) -> None:
@@ -39,7 +39,7 @@ class Channel:
         self.silence()
 
     def silence(self) -> None:
-        """Leave the fast path and forget the content in the making."""
+        """Leave the fast path and drop the partly received content."""
         self.content_done()
         self.expects_method = False
 

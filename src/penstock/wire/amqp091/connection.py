@@ -2,7 +2,7 @@
 
 The same class plays both roles. It checks everything that can be checked without knowing what a
 method means: the protocol header, frames, the order of the handshake, which channels are open, how
-contents are put together. What the words mean is the listener's business.
+contents are assembled. The listener gives methods their meaning.
 
 Invariants
 - `receive` takes any split of the byte stream and never raises for a mistake of the peer: it
@@ -10,7 +10,7 @@ Invariants
 - No more than one incomplete frame is kept between reads, unless the listener has said `must_stop`;
   contents in the making are bounded by `Limits`.
 - After connection.close is sent or answered everything but close and close-ok is discarded; after a
-  fault in the framing itself everything is, for nobody knows where the next frame begins.
+  fault in the framing itself everything is, because the start of the next frame is unknown.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ _ACK_PAYLOAD_SIZE: Final = 13
 
 
 class Connection(Hearer):
-    """Held by whoever owns the transport (server or client), who feeds it bytes and time."""
+    """Held by the owner of the transport (server or client), which feeds it bytes and time."""
 
     def __init__(
         self, role: Role, listener: ConnectionListener, outgoing: Outgoing, limits: Limits
@@ -99,22 +99,22 @@ class Connection(Hearer):
         self._scan(data, position)
 
     def buffered(self) -> int:
-        """Octets kept between reads: the incomplete frame and the contents in the making."""
+        """Bytes kept between reads: the incomplete frame and the partly received contents."""
         return len(self._pending) + self._assembling
 
     def assembling(self) -> int:
-        """Octets of the contents in the making alone."""
+        """Bytes of the partly received contents alone."""
         return self._assembling
 
     def content_head(self, header: bytes) -> bytes:
-        """Of the content that the listener is hearing of: the octets between its method and its
-        body, both frame-ends included, so that a delivery on a channel of the same number can pass
-        them on as they are. Empty when they did not come in one piece.
+        """For the content that is being passed to the listener: the octets between its method and
+        its body, both frame-ends included, so that a delivery on a channel of the same number can
+        pass them on as they are. Empty when they did not come in one piece.
         """
         return self._head if header is self._header and self._rest_size else b""
 
     def refuse(self, number: int, error: Fault, identity: int) -> None:
-        """Answer a method that was heard earlier and cannot be done."""
+        """Answer a method that was received earlier and cannot be done."""
         self._fail(number, error, identity)
 
     def _scan(self, data: bytes, position: int) -> None:
@@ -201,7 +201,7 @@ class Connection(Hearer):
         if self._repeats:
             self._prelude = data[position:body]
             self._prelude_size = body - position
-            # The first of them is the object that the listener may know.
+            # The first of them is the object that the listener may have cached.
             method = self._method
         self._method = method
         try:
@@ -225,8 +225,8 @@ class Connection(Hearer):
         )
 
     def _read_head(self, data: bytes, header: int, channel: Channel) -> bool:
-        """Check and keep all that lies between method frame and body. False when it is not there
-        as a whole or not as it should be.
+        """Check and keep all that lies between method frame and body. False when it is incomplete
+        or invalid.
         """
         end = len(data)
         if (
@@ -285,7 +285,9 @@ class Connection(Hearer):
             self._fail(number, error, BASIC_ACK)
 
     def _begin(self, data: bytes) -> int:
-        """Before the first frame: where it begins in `data`, or -1 when it is not there yet."""
+        """Handle the protocol header: returns where the first frame begins, or -1 when it has not
+        arrived.
+        """
         announced = sniff(data)
         if self.role is Role.CLIENT:
             if data[:1] != PROTOCOL_HEADER[:1]:
@@ -312,8 +314,8 @@ class Connection(Hearer):
         return HEADER_SIZE
 
     def _keep(self, data: bytes, position: int) -> None:
-        """An incomplete frame, or one whose size is wrong, which is seen before it is kept; or all
-        that was not heard because the listener said to stop.
+        """Keep an incomplete frame, after a check of its size; or all input that was not handled
+        because the listener said to stop.
         """
         if self.must_stop:
             self._keep_octets(data[position:], 0)

@@ -190,7 +190,7 @@ def _decode_identities(header: bytes, at: int, flags: int, properties: BasicProp
 def scan_properties(header: bytes, must_be_utf8: bool = True) -> ScannedProperties:
     """Walks over all properties, so that a malformed header is refused, and reads five of them.
 
-    Texts are checked to be UTF-8, unless the header was let in by somebody who did not check. The
+    Texts are checked to be UTF-8, unless the header was stored by a version that did not check. The
     headers table is checked for its size only.
     """
     flags = _flags_of(header)
@@ -240,8 +240,8 @@ def scan_properties(header: bytes, must_be_utf8: bool = True) -> ScannedProperti
 
 
 def _is_ascii(header: bytes, timestamp: int) -> bool:
-    """Whether all properties are, but for a timestamp at this place: then every text is UTF-8, and
-    mostly nothing has to be looked at one by one.
+    """Whether all properties, except for a timestamp at this place, are ASCII: then every text is
+    UTF-8, and mostly no text has to be checked by itself.
     """
     if timestamp == 0:
         return header[CONTENT_HEADER_SIZE_MIN:].isascii()

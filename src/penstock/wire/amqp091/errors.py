@@ -1,6 +1,6 @@
 """Faults: what went wrong, with the specification's reply code and the level it ends.
 
-Raised by this room and by whoever listens to a connection; `Connection.receive` catches both and
+Raised by this room and by listeners; `Connection.receive` catches both and
 answers with channel.close or connection.close.
 """
 
@@ -22,7 +22,7 @@ class Fault(Exception):
         # The method that was at fault; the connection fills them in when both are 0.
         self.class_id: int = class_id
         self.method_id: int = method_id
-        # True when the peer closed with this reason rather than we.
+        # True when the peer closed with this reason, False when we did.
         self.from_peer: bool = False
 
     def reply_text(self) -> str:

@@ -8,9 +8,9 @@ RabbitMQ's reading of the type letters is used where the specification contradic
 
 In Python they are bool, int, float, `decimal.Decimal`, str, bytes (only x), `Timestamp`, list,
 dict and None. A long string or key that is not UTF-8 keeps its octets as lone surrogates (PEP 383),
-so that decoding and encoding again gives the same type and the same octets. Written are, for every
-Python type, the letters that all clients read: t, I (l when 32 bits are too few), d, D, S, x, T, A,
-F, V.
+so that decoding and encoding again gives the same type and the same octets. Every Python type is
+written with a letter that all clients read: t, I (l when 32 bits are too few), d, D, S, x, T, A, F,
+V.
 
 Invariants: nothing is read beyond a table's own size; nesting deeper than `DEPTH_MAX` is refused,
 so that no peer can exhaust our stack; size is bounded by the frame a table came in.
@@ -45,8 +45,8 @@ from penstock.formats.octets import (
 DEPTH_MAX: Final = 32
 
 _DECIMAL_SCALE_MAX: Final = 255
-# Octets of a value by its type letter: those of the values of one size, and two that stand for the
-# others.
+# Octets of a value by its type letter: those of the values of fixed size, and two that stand for
+# the others.
 _VARIABLE_SIZE: Final = 0xFE
 _UNKNOWN_LETTER: Final = 0xFF
 _SIZES_BY_LETTERS: Final = {
@@ -84,7 +84,7 @@ class Timestamp:
 
 
 class Long:
-    """An integer to be written in 64 bits however small it is: some clients cast without asking
+    """An integer to be written in 64 bits however small it is: some clients cast without a check
     (the count in `x-death`). Read back it is a plain int.
     """
 
@@ -98,12 +98,12 @@ def decode_table(data: bytes, at: int) -> dict[str, object]:
 
 
 def check_table(data: bytes, at: int) -> None:
-    """Raises `Malformed` where `decode_table` would, and makes nothing of the values."""
+    """Raises `Malformed` where `decode_table` would, without creating the values."""
     _check_table(data, at, len(data), 1)
 
 
 def encode_table(table: dict[str, object]) -> bytes:
-    """With its size octets. Raises ValueError for what no field type can hold."""
+    """With its size octets. Raises ValueError for a value that no field type can hold."""
     pieces: list[bytes] = []
     _write_table(pieces, table, 1)
     return b"".join(pieces)
@@ -335,7 +335,7 @@ def _unscaled(value: Decimal) -> int | None:
     for digit in digits:
         unscaled = unscaled * 10 + digit
     if exponent > 0:
-        # Ten digits are more than 32 bits hold; do not raise ten to a peer's or caller's power.
+        # Ten digits are more than 32 bits hold; the exponent is bounded before ten is raised to it.
         unscaled *= 10 ** min(exponent, 10)
     return -unscaled if sign else unscaled
 

@@ -1,14 +1,14 @@
-"""The hearing half of a connection, frame by frame: the general path.
+"""The receiving half of a connection, frame by frame: the general path.
 
 One whole frame comes in; it is a heartbeat, a method on channel 0, a method on a channel, or part
-of a content that is put together here. `connection.Connection` finds the frames in the octets and
-takes a shorter path where it can; nobody else uses this class.
+of a content that is assembled here. `connection.Connection` finds the frames in the octets and
+takes a shorter path where it can; it is the only user of this class.
 
 Invariants
 - Faults and `Malformed`, whether raised here or by the listener, end in `_fail` and nowhere else.
-- A closing connection hears only close and close-ok, and so does a closing channel.
-- A server that has answered a close goes on hearing and discarding until the client closes the
-  socket: what the client had sent before it read the answer must not be met by a reset.
+- A closing connection handles only close and close-ok, and so does a closing channel.
+- A server that has answered a close goes on reading and discarding until the client closes the
+  socket: what the client had sent before it read the answer must not cause a reset.
 """
 
 from typing import Final
@@ -80,18 +80,18 @@ _CLASS_CONNECTION: Final = 10
 
 
 class Hearer(Speaker):
-    """What one connection makes of whole frames."""
+    """Handles the whole frames of one connection."""
 
     def __init__(
         self, role: Role, listener: ConnectionListener, outgoing: Outgoing, limits: Limits
     ) -> None:
         super().__init__(role, listener, outgoing, limits)
         self._peer_says: frozenset[int] = SENT_BY_CLIENT if role is Role.SERVER else SENT_BY_SERVER
-        # Set when nobody knows any more where the next frame begins.
+        # Set when the start of the next frame is unknown.
         self._deaf: bool = False
-        # Octets of contents in the making, all channels together.
+        # Bytes of partly received contents, all channels together.
         self._assembling: int = 0
-        # How often a content that was held came to its end.
+        # How many assembled contents were completed or given up.
         self.released_count: int = 0
 
     def _frame(self, kind: int, number: int, payload: bytes) -> None:
@@ -195,7 +195,7 @@ class Hearer(Speaker):
             raise ConnectionFault(COMMAND_INVALID, text)
 
     def _check_channel_count(self) -> None:
-        """As RabbitMQ reads channel-max: so many may be open, whatever their numbers."""
+        """As RabbitMQ reads channel-max: this many may be open, whatever their numbers."""
         count = len(self._channels)
         if count >= self.channel_max:
             text = (
@@ -212,7 +212,7 @@ class Hearer(Speaker):
             if channel.tell_when_closed:
                 self.listener.channel_ended(number, None)
         elif identity == CHANNEL_CLOSE:
-            # Both sides closed at once; the peer still owes us its close-ok.
+            # Both sides closed at once; the peer has still to send its close-ok.
             self._answer_close(number)
 
     def _answer_close(self, number: int) -> None:
@@ -350,7 +350,7 @@ class Hearer(Speaker):
         self._fail(0, ConnectionFault(FRAME_ERROR, text), 0)
 
     def _fail(self, number: int, error: Exception, identity: int) -> None:
-        """Answer what was raised while `identity` on channel `number` was looked at."""
+        """Answer an exception that was raised while `identity` on channel `number` was handled."""
         fault = _as_fault(error)
         if fault.class_id == 0 and fault.method_id == 0:
             fault.class_id = identity >> 16

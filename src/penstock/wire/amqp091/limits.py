@@ -1,4 +1,4 @@
-"""What one connection may ask of us before it is told to stop."""
+"""The limits of one connection."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ FRAME_MAX_FLOOR: Final = 4096
 # Before tuning no frame is larger in practice: a start-ok with a long client-properties table is
 # about 1 kB. RabbitMQ uses the same number.
 FRAME_MAX_BEFORE_TUNING: Final = 8192
-# A peer may open this many channels at least.
+# The smallest channel-max: a peer may always open this many channels.
 CHANNEL_MAX_FLOOR: Final = 1
 
 
@@ -27,6 +27,6 @@ class Limits:
     closing_ms: int = 5_000
     # One message's body; above it the channel is closed with 406. RabbitMQ's default since 3.8.
     message_bytes_max: int = 134_217_728
-    # Contents in the making on all channels of one connection together; above it the connection
-    # is closed with 506. Four of the largest messages at once are more than a sane client sends.
+    # Partly received contents on all channels of one connection together; above it the connection
+    # is closed with 506. No reasonable client sends more than four of the largest messages at once.
     assembly_bytes_max: int = 4 * 134_217_728

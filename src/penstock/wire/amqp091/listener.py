@@ -1,4 +1,4 @@
-"""What a connection tells: the seam between the wire and whoever gives its words a meaning."""
+"""The callbacks of a connection: the interface between the wire and the dialect or client."""
 
 from mypy_extensions import mypyc_attr
 
@@ -11,12 +11,12 @@ class ConnectionListener:
     """Implemented by the server's dialect and by the client's conversation.
 
     The first four may raise `ChannelFault` or `ConnectionFault`, and `Malformed` for what the wire
-    passed on undecoded; the connection answers the peer. What they raise otherwise is a defect and
-    leaves `Connection.receive`.
+    passed on undecoded; the connection answers the peer. Any other exception is a defect and leaves
+    `Connection.receive`.
     """
 
     def protocol_agreed(self) -> None:
-        """Server only: the peer's protocol header is ours; say connection.start."""
+        """Server only: the peer's protocol header is right; send connection.start."""
 
     def method_received(self, channel: int, method: Method) -> None:
         """Every method without content but basic.ack, after the wire's own checks.
@@ -37,9 +37,9 @@ class ConnectionListener:
         """Once per opened channel, unless the connection ends first; drop the channel's state.
 
         After a fault of ours it comes when channel.close is sent, after an orderly close of ours
-        (reply code 200) when the peer has answered. `fault.from_peer` tells whose reason it is;
-        None stands for an orderly close by either side. The channel's number is free again when
-        the close handshake is over, see `Connection.channel_known`.
+        (reply code 200) when the peer has answered. `fault.from_peer` says which side gave the
+        reason; None stands for an orderly close by either side. The channel's number is free again
+        when the close handshake is over, see `Connection.channel_known`.
         """
         raise NotImplementedError
 

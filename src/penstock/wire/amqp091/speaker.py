@@ -1,10 +1,11 @@
-"""The saying half of a connection: methods and contents out, tuning, heartbeats, both closings.
+"""The sending half of a connection: methods and contents, tuning, heartbeats, both closings.
 
-`hearer.Hearer` adds the hearing half; nobody else uses this class.
+`hearer.Hearer` adds the receiving half; it is the only user of this class.
 
 Invariants
-- What may be said now is decided by `states.SENT`; what comes too late, after a close, is dropped.
-- The listener hears `channel_ended` and `connection_ended` at most once each, and nothing of a
+- What may be sent now is decided by `states.SENT`; a method that comes too late, after a close, is
+  dropped.
+- The listener gets `channel_ended` and `connection_ended` at most once each, and no call about a
   channel after its connection ended.
 """
 
@@ -47,7 +48,7 @@ from penstock.wire.pausable import PausableInput
 # When the handshake or the closing began is taken from the first tick after it.
 UNSET: Final = -1
 # The specification ends a connection after two silent intervals; RabbitMQ waits for about three,
-# and clients whose beat comes late have grown used to it.
+# and clients with late heartbeats rely on that.
 MISSED_INTERVALS: Final = 3
 
 
@@ -68,7 +69,7 @@ class Speaker(PausableInput):
         self._told: bool = False
         self._tell_when_closed: bool = False
 
-        # What tuning agreed on; before it, what was offered is unknown to one of the sides.
+        # The negotiated values; before tuning one of the sides does not know the offer.
         self.frame_max: int = FRAME_MAX_BEFORE_TUNING
         self.channel_max: int = limits.channel_max
         self.heartbeat_seconds: int = 0
@@ -81,7 +82,7 @@ class Speaker(PausableInput):
         self._phase_began: int = UNSET
 
     def start(self) -> None:
-        """Client: say the protocol header; the server answers with connection.start."""
+        """Client: send the protocol header; the server answers with connection.start."""
         assert self.state is ConnectionState.NOT_STARTED
         self.outgoing.push(PROTOCOL_HEADER)
         self.state = ConnectionState.AWAITING_START
@@ -118,7 +119,7 @@ class Speaker(PausableInput):
         return number in self._channels
 
     def open_channel(self, number: int) -> None:
-        """Client: the listener hears channel.open-ok as a method."""
+        """Client: the listener gets channel.open-ok as a method."""
         assert self.role is Role.CLIENT
         assert self.state is ConnectionState.OPEN
         assert 0 < number <= self.channel_max
@@ -133,7 +134,7 @@ class Speaker(PausableInput):
         """
         _check_tuning("frame_max", frame_max, self._offered_frame_max, FRAME_MAX_FLOOR)
         _check_tuning("channel_max", channel_max, self._offered_channel_max, CHANNEL_MAX_FLOOR)
-        # Where neither side has a limit, our own buffers still have one.
+        # If neither side has a limit, our own buffers still have one.
         self.frame_max = frame_max or self.limits.frame_max or FRAME_MAX_BEFORE_TUNING
         self.channel_max = channel_max or 0xFFFF
         self.heartbeat_seconds = heartbeat_seconds
@@ -166,13 +167,13 @@ class Speaker(PausableInput):
             # The peer is gone: what is pending would never leave.
             self.outgoing.transport.abort()
         elif now >= self._heartbeat_due:
-            # Also while other frames flow: consumers write past us, and eight octets per half
+            # Also while other frames are sent: consumers write directly, and eight bytes per half
             # interval are cheaper than watching every write.
             self._heartbeat_due = now + interval // 2
             self.outgoing.push(HEARTBEAT)
 
     def close(self, fault: ConnectionFault) -> None:
-        """Say connection.close with this reason; reply code 200 is an orderly close."""
+        """Send connection.close with this reason; reply code 200 is an orderly close."""
         if self.state is ConnectionState.CLOSING or self.state is ConnectionState.ENDED:
             return
         close = ConnectionClose(fault.code, fault.reply_text(), fault.class_id, fault.method_id)
@@ -186,7 +187,7 @@ class Speaker(PausableInput):
             self._tell(fault)
 
     def close_channel(self, number: int, fault: ChannelFault) -> None:
-        """Say channel.close with this reason; reply code 200 is an orderly close."""
+        """Send channel.close with this reason; reply code 200 is an orderly close."""
         channel = self._channels.get(number)
         if channel is None or channel.state is ChannelState.CLOSING:
             return
@@ -208,7 +209,7 @@ class Speaker(PausableInput):
             self._end(ConnectionFault(CONNECTION_FORCED, text))
 
     def _end(self, fault: ConnectionFault | None) -> None:
-        """Nothing more is said or heard. The transport closes when what is pending has left."""
+        """Nothing more is sent or handled. The transport closes when the pending output is sent."""
         if self.state is ConnectionState.ENDED:
             return
         self.state = ConnectionState.ENDED
@@ -229,7 +230,7 @@ class Speaker(PausableInput):
         self._channels.clear()
 
     def _release(self, channel: Channel) -> None:
-        """A content in the making is given up or done."""
+        """A partly received content is given up or complete."""
 
     def _forget_input(self) -> None:
         """Drop what was kept of an incomplete frame."""

@@ -1,9 +1,9 @@
 """The states of a connection and what moves it from one to the next.
 
-Two rules for this file: everything that decides whether a connection method may be said now is in
-these tables; they do not know which role we play, because no method is sent by both sides in the
-same state. connection.close and close-ok are not in the tables: they may come in every state after
-the protocol header.
+Two rules for this file: everything that decides whether a connection method may be sent now is in
+these tables; they do not depend on our role, because no method is sent by both sides in the same
+state. connection.close and close-ok are not in the tables: they may come in every state after the
+protocol header.
 
 A state called AWAITING_X waits for the peer; the others of the handshake wait for our listener.
 """
@@ -82,7 +82,7 @@ RECEIVED: Final[dict[tuple[ConnectionState, int], ConnectionState]] = {
     (S.OPEN, CONNECTION_UPDATE_SECRET_OK): S.OPEN,
 }
 
-# What we may send when; anything else is our own mistake.
+# What we may send when; anything else is a defect of ours.
 SENT: Final[dict[tuple[ConnectionState, int], ConnectionState]] = {
     (S.HEADER_AGREED, CONNECTION_START): S.AWAITING_START_OK,
     (S.AUTHENTICATING, CONNECTION_SECURE): S.AWAITING_SECURE_OK,
@@ -100,6 +100,6 @@ SENT: Final[dict[tuple[ConnectionState, int], ConnectionState]] = {
 
 
 def expected_in(state: ConnectionState) -> str:
-    """The methods a peer may say in this state, for the text of a refusal."""
+    """The methods that a peer may send in this state, for the text of a refusal."""
     names = [NAMES[identity] for source, identity in RECEIVED if source is state]
     return " or ".join(names) if names and state is not S.OPEN else "nothing of the handshake"

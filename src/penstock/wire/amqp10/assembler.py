@@ -1,10 +1,10 @@
-"""Deliveries that come in several frames, or are resumed or aborted: transfers are put together.
+"""Assembles the transfers of deliveries that come in several frames, or are resumed or aborted.
 
-A delivery of one frame that has nothing special does not pass here; see `connection`.
+A plain delivery of one frame takes a shorter path; see `connection`.
 
 Invariants
 - A peer that overruns the link's credit or the link's largest message ends its link.
-- Deliveries in the making hold no more octets than `Limits.assembly_bytes_max`, all links of a
+- Partly received deliveries hold no more bytes than `Limits.assembly_bytes_max`, all links of a
   connection together.
 """
 
@@ -25,13 +25,13 @@ from penstock.wire.amqp10.values import Composite
 
 
 class Assembler:
-    """Held by one connection. What has come of a delivery lies in its link."""
+    """Held by one connection. The received part of a delivery is in its link."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max: int = bytes_max
-        # Octets of deliveries in the making, all links together.
+        # Bytes of partly received deliveries, all links together.
         self.octets: int = 0
-        # How often a delivery that was held came to its end.
+        # How many assembled deliveries were completed or given up.
         self.released_count: int = 0
 
     def add(
@@ -121,7 +121,7 @@ class Assembler:
         self.octets += size
 
     def release(self, link: Link) -> None:
-        """A delivery in the making is complete or given up."""
+        """A partly received delivery is complete or given up."""
         if isinstance(link, ReceivingLink) and link.assembly:
             self.octets -= len(link.assembly)
             link.assembly = bytearray()

@@ -2,16 +2,16 @@
 
 The same class plays both roles. It checks everything that can be checked without knowing what a
 message means: protocol headers, frames, the order of the handshake, channels, handles, windows and
-credit. What the words mean is the listeners' business.
+credit. The listeners give performatives their meaning.
 
 Invariants
 - `receive` takes any split of the byte stream and never raises for a mistake of the peer: it
   answers with detach, end or close and tells the listener once.
 - No more than one incomplete frame is kept between reads, or `Limits.ahead_bytes_max` while our
-  listener owes an answer, or what came in a read after the listener has said `must_stop`;
-  deliveries in the making are bounded by `Limits`.
+  listener has not answered yet, or the rest of a read after the listener has set `must_stop`;
+  partly received deliveries are bounded by `Limits`.
 - After close is sent everything but open and close is discarded; after a fault in the framing
-  itself everything is, for nobody knows where the next frame begins.
+  itself everything is, because the start of the next frame is unknown.
 """
 
 from itertools import product
@@ -56,7 +56,7 @@ _ACCEPTED_ENDS: Final = frozenset(
 
 
 def _plain_tails() -> frozenset[bytes]:
-    """All ways to say that there is nothing special in the fields behind settled."""
+    """All encodings of the fields after settled in which each has its default."""
     # more, rcv-settle-mode, state, resume, aborted, batchable
     choices = [b"\x40\x42", b"\x40", b"\x40", b"\x40\x42", b"\x40\x42", b"\x40\x41\x42"]
     return frozenset(
@@ -68,7 +68,7 @@ _PLAIN_TAILS: Final = _plain_tails()
 
 
 class Connection(Hearer):
-    """Held by whoever owns the transport (server or client), who feeds it bytes and time."""
+    """Held by the owner of the transport (server or client), which feeds it bytes and time."""
 
     def __init__(
         self,
@@ -104,11 +104,11 @@ class Connection(Hearer):
         self._scan(data)
 
     def buffered(self) -> int:
-        """Octets kept between reads: the incomplete frame and the deliveries in the making."""
+        """Bytes kept between reads: the incomplete frame and the partly received deliveries."""
         return len(self._pending) + self.assembler.octets
 
     def _is_held(self) -> bool:
-        """Our listener owes the answer that what comes next depends on."""
+        """Whether input waits for an answer of our listener on which it depends."""
         if self.sasl is SaslState.NONE:
             return self.state is ConnectionState.OPEN_RECEIVED
         return self.sasl in SASL_HELD
@@ -120,7 +120,7 @@ class Connection(Hearer):
             self._scan(data)
 
     def _scan(self, data: bytes) -> None:
-        """Headers and frames by turns, until everything is heard or kept."""
+        """Headers and frames in turn, until everything is handled or kept."""
         self._is_scanning = True
         position = 0
         try:
@@ -133,7 +133,7 @@ class Connection(Hearer):
             self._is_scanning = False
 
     def _header(self, data: bytes, position: int) -> int:
-        """Where the first frame begins, or -1 when there is no more to do."""
+        """Returns where the first frame begins, or -1 when there is no more to do."""
         if position >= len(data):
             return -1
         announced = sniff(data[position : position + HEADER_SIZE])
@@ -239,7 +239,7 @@ class Connection(Hearer):
         return -1
 
     def _transfer(self, data: bytes, position: int, after: int, session: Session) -> bool:
-        """The fast path: pass on a delivery of one frame that has nothing special.
+        """The fast path: pass on a plain delivery of one frame.
 
         False when the general path must look at it, with nothing changed.
         """
@@ -377,7 +377,7 @@ class Connection(Hearer):
             self._framing_fault(text)
 
     def _keep_frame(self, data: bytes, position: int) -> None:
-        """An incomplete frame, or what the peer said ahead."""
+        """Keep an incomplete frame, or what the peer sent ahead."""
         wanted = FRAME_HEAD_SIZE
         if len(data) - position >= FRAME_HEAD_SIZE and not self._is_held():
             wanted = read_u32(data, position)

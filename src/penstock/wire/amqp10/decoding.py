@@ -5,11 +5,11 @@ nibble of a constructor says how wide the rest is:
 
     0x4 nothing   0x5 1   0x6 2   0x7 4   0x8 8   0x9 16 octets
     0xA 1 length octet, then octets     0xB 4 length octets, then octets
-    0xC 1 size and 1 count octet        0xD 4 and 4, then so many values
+    0xC 1 size and 1 count octet        0xD 4 and 4, then count values
     0xE, 0xF as 0xC, 0xD, then one constructor for all elements of an array
 
 Invariants
-- Nothing is read beyond the end that was given, nor beyond the end of the compound it lies in.
+- Nothing is read beyond the end that was given, nor beyond the end of the compound it is in.
 - Values nest no deeper than `DEPTH_MAX`, descriptors included.
 - A reader makes no more values than it has octets (and `ZERO_WIDTH_MAX` besides): elements of an
   array may be 0 octets wide, and 13 octets could ask for four thousand million of them.
@@ -54,10 +54,10 @@ from penstock.wire.amqp10.values import (
 # The deepest that the specification itself makes is about 8 (an error's info in a rejected state
 # of an unsettled map). Each level costs a few stack frames, thousands would end the process.
 DEPTH_MAX: Final = 32
-# Arrays of nulls or of empty lists are no use to anybody; this many are decoded all the same.
+# Arrays of nulls or of empty lists have no use; this many elements are decoded all the same.
 ZERO_WIDTH_MAX: Final = 256
 
-# Octets behind the constructor by its high nibble; -1 where a length follows.
+# Octets after the constructor by its high nibble; -1 where a length follows.
 FIXED_WIDTHS: Final = (-1, -1, -1, -1, 0, 1, 2, 4, 8, 16, -1, -1, -1, -1, -1, -1)
 
 # Several constructors make the same type; arrays remember the widest.
@@ -105,7 +105,7 @@ WIDEST: Final = {
 
 
 def decode_value(data: bytes) -> object:
-    """The one value that `data` holds, and nothing behind it."""
+    """The one value in `data`; anything after it is an error."""
     reader = Reader(data, 0, len(data))
     value = reader.value()
     if reader.at != len(data):
@@ -114,7 +114,7 @@ def decode_value(data: bytes) -> object:
 
 
 def skip_value(data: bytes, at: int, end: int) -> int:
-    """Where the value at `at` ends; what is inside a compound is not looked at."""
+    """Where the value at `at` ends; the content of a compound is not checked."""
     # Values still to be skipped: a descriptor puts one more in front.
     wanted = 1
     while wanted:
@@ -311,7 +311,7 @@ class Reader:
             descriptor = self.described_as()
             code = self.octet()
         if code not in WIDEST:
-            # Also 0x00: a described value of a described type; nobody has seen one in an array.
+            # Also 0x00: a described value of a described type; not known to occur in an array.
             raise unknown(code, self.at - 1)
         items: list[object] = []
         while count:

@@ -1,7 +1,7 @@
 """AMQP 1.0 values into octets, each in its most compact form (specification 1.6).
 
-Which Python type is written as what stands in `values`. Raises ValueError for what AMQP cannot
-hold: that is a mistake of ours, never of a peer.
+`values` lists which Python type is written as which AMQP type. Raises ValueError for a value that
+AMQP cannot hold: that is a defect of ours, never a fault of a peer.
 """
 
 from struct import Struct

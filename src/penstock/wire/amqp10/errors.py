@@ -1,6 +1,6 @@
 """Faults: what went wrong, with the specification's condition and the endpoint it ends.
 
-Raised by this room and by whoever listens to a connection; `Connection.receive` catches both and
+Raised by this room and by listeners; `Connection.receive` catches both and
 answers with detach, end or close.
 """
 
@@ -17,7 +17,7 @@ class Fault(Exception):
         self.condition: str = condition
         self.description: str = description
         self.info: dict[str, object] | None = info
-        # True when the peer said it rather than we.
+        # True when the peer sent it, False when we did.
         self.from_peer: bool = False
 
     def error(self) -> Error:

@@ -1,8 +1,8 @@
 """Fields of composites: typed reading and writing, null for what is absent (specification 1.4).
 
-A composite is a described list. Fields at its end that are null may be left out; fields behind
-those that we know are skipped, so that a peer may have more of them. A field of the wrong type is
-`Malformed`, which ends the connection with amqp:decode-error.
+A composite is a described list. Fields at its end that are null may be left out; unknown fields at
+the end are skipped, so that a peer may send more of them. A field of the wrong type is `Malformed`,
+which ends the connection with amqp:decode-error.
 """
 
 from typing import Final
@@ -168,7 +168,7 @@ class Fields(Reader):
         raise Malformed(f"map expected, got {type(value).__name__}")
 
     def named(self) -> dict[str, object] | None:
-        """A map whose keys are symbols; strings are taken for them."""
+        """A map whose keys are symbols; strings are accepted as well."""
         value = self.map()
         if value is None:
             return None

@@ -1,4 +1,4 @@
-"""Frames: the envelope of everything said after a protocol header (specification 2.3).
+"""Frames: the envelope of everything sent after a protocol header (specification 2.3).
 
 0          4      5      6         8             4*doff          size
 +----------+------+------+---------+---------------+---------------+

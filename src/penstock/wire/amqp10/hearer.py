@@ -1,13 +1,13 @@
-"""The hearing half of a connection, frame by frame: the general path of the control plane.
+"""The receiving half of a connection, frame by frame: the general path of the control plane.
 
 One whole frame comes in: a heartbeat, a SASL frame, or a performative with its payload. Transfers
-are put together by the connection's `Assembler`; `connection.Connection` finds the frames in the
-octets and takes a shorter path where it can; nobody else uses this class.
+are assembled by the connection's `Assembler`; `connection.Connection` finds the frames in the
+octets and takes a shorter path where it can; it is the only user of this class.
 
 Invariants
 - Faults and `Malformed`, whether raised here or by a listener, end in `_fail` and nowhere else.
 - A peer that overruns the session's window ends its session.
-- A closing connection hears only open and close, an ended session only end, a detached link only
+- A closing connection handles only open and close, an ended session only end, a detached link only
   detach.
 """
 
@@ -78,7 +78,7 @@ from penstock.wire.amqp10.values import Composite
 
 
 class Hearer(Speaker):
-    """What one connection makes of whole frames."""
+    """Handles the whole frames of one connection."""
 
     def _frame(self, data: bytes, position: int, after: int) -> None:
         """The general path, for one whole frame."""
@@ -289,7 +289,7 @@ class Hearer(Speaker):
                 link.tell_when_ended = False
                 self.listener.link_ended(session, link, fault, link.was_closed or detach.closed)
         if session.is_stalled and session.outgoing_window > 0:
-            # What the link had unsettled was in the way of others.
+            # The link's unsettled deliveries occupied the window of others.
             self._wake(session)
 
     def _link(self, session: Session, handle: int, code: int) -> Link:
@@ -341,7 +341,7 @@ class Hearer(Speaker):
         untaken = session.untaken
         self._transfer_to(session, transfer, payload)
         if session.untaken == untaken:
-            # The owner heard nothing of this frame, so nobody but us opens the window again.
+            # The owner was not told of this frame, so the window must be opened again here.
             session.flow_if_needed()
 
     def _transfer_to(self, session: Session, transfer: Transfer, payload: bytes) -> None:
@@ -373,7 +373,7 @@ class Hearer(Speaker):
     def _update_sent(
         self, session: Session, first: int, last: int, state: Composite | None, settled: bool
     ) -> None:
-        """The receiver's word on deliveries of ours."""
+        """A disposition of the receiver for our deliveries."""
         for link in list(session.senders.values()):
             if link.unsettled:
                 try:
@@ -393,14 +393,14 @@ class Hearer(Speaker):
             self._fail(session, link, error)
 
     def _wake(self, session: Session) -> None:
-        """There is room in the session again: finish what is half sent, then ask for more."""
+        """There is room in the session again: finish what is partly sent, then ask for more."""
         session.is_stalled = False
         for link in list(session.senders.values()):
             if not link.is_attached:
                 continue
             try:
                 link.continue_sending()
-                # One that drains has to say that it has, even when it has used up its credit.
+                # A draining link has to confirm the drain, even when it has used up its credit.
                 if (link.credit > 0 or link.is_draining) and not link.is_waiting():
                     link.listener.credit_changed(link)
             except (Fault, Malformed) as error:
@@ -412,7 +412,7 @@ class Hearer(Speaker):
         self._fail(None, None, ConnectionFault(CONNECTION_FRAMING_ERROR, text))
 
     def _fail(self, session: Session | None, link: Link | None, error: Exception) -> None:
-        """Answer what was raised while this link of this session was looked at."""
+        """Answer an exception that was raised while this link of this session was handled."""
         if isinstance(error, LinkFault) and session is not None and link is not None:
             self.detach(session, link, error, True)
         elif isinstance(error, SessionFault) and session is not None:
@@ -428,7 +428,7 @@ class Hearer(Speaker):
 
 
 def _awaiting(session: Session, attach: Attach) -> Link | None:
-    """The link of ours that this attach answers."""
+    """Our link that this attach answers."""
     for link in session.links.values():
         if link.name == attach.name and link.is_receiver != attach.role and link.remote is None:
             return link

@@ -1,9 +1,9 @@
 """What both kinds of link share: names, handles, state and credit (specification 2.6).
 
 Invariants
-- `credit` counts deliveries that may still be sent by what this side knows; `delivery_count` is
+- `credit` counts deliveries that may still be sent, as far as this side knows; `delivery_count` is
   the sender's count, as both know it. Their sum is the delivery limit.
-- `is_attached` is the data plane's one question; only `connection` changes `state`.
+- `is_attached` is all that the data plane checks; only `connection` changes `state`.
 """
 
 from typing import Final
@@ -39,15 +39,15 @@ class Link:
         self.handle: int = -1
         self.remote_handle: int = -1
 
-        # What the two attaches agreed on: the sender says how it settles and what the source is,
-        # the receiver how it settles and what the target is.
+        # What the two attaches agreed on: the sender defines how it settles and the source, the
+        # receiver how it settles and the target.
         self.source: Source | None = None
         self.target: Composite | None = None
         self.snd_settle_mode: int = SND_MIXED
         self.rcv_settle_mode: int = RCV_FIRST
         # The largest message the peer takes; 0 is any.
         self.message_bytes_max: int = 0
-        # The peer's attach: unsettled map, properties and capabilities are the owner's business.
+        # The peer's attach: its unsettled map, properties and capabilities are for the owner.
         self.remote: Attach | None = None
 
         self.credit: int = 0
@@ -55,7 +55,7 @@ class Link:
         self.is_draining: bool = False
         # Deliveries waiting at the sender, as it says.
         self.available: int = 0
-        # An orderly detach of ours has been sent; the listener hears of its end with the answer.
+        # We have sent an orderly detach; the listener is told of its end with the answer.
         self.tell_when_ended: bool = False
         self.was_closed: bool = False
 
@@ -83,7 +83,7 @@ class Link:
                 self.target = attach.target
 
     def silence(self) -> None:
-        """Detached or its session gone: nothing is sent or heard any more."""
+        """Detached or its session gone: nothing is sent or handled any more."""
         self.is_attached = False
         self.credit = 0
 

@@ -1,4 +1,4 @@
-"""What a connection tells: the seam between the wire and whoever gives its words a meaning.
+"""The callbacks of a connection: the interface between the wire and the dialect or client.
 
 Deliveries do not pass here: every link has a listener of its own, `receiving.DeliveryListener` or
 `sending.SettlementListener`.
@@ -18,17 +18,17 @@ class ConnectionListener:
     """Implemented by the server's dialect and by the client's conversation.
 
     All but the three endings may raise faults, and `Malformed` for what the wire passed on
-    undecoded; the connection answers the peer. What they raise otherwise is a defect and leaves
+    undecoded; the connection answers the peer. Any other exception is a defect and leaves
     `Connection.receive`.
     """
 
     def sasl_began(self) -> None:
-        """Server only: the peer wants a SASL layer; say sasl-mechanisms with `send_sasl`."""
+        """Server only: the peer wants a SASL layer; send sasl-mechanisms with `send_sasl`."""
         raise NotImplementedError
 
     def sasl_received(self, frame: Composite) -> None:
         """Every SASL frame, in the order that the states allow. Answer with `send_sasl`, now or
-        later; what the peer says ahead is held back. A sasl-outcome wants no answer.
+        later; what the peer sends ahead is held back. A sasl-outcome needs no answer.
         """
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class ConnectionListener:
         it is suspended: `link.unsettled` is what was not settled.
 
         After a fault of ours it comes when detach is sent, after an orderly detach of ours when
-        the peer has answered. `fault.from_peer` tells whose reason it is.
+        the peer has answered. `fault.from_peer` says which side gave the reason.
         """
         raise NotImplementedError
 

@@ -1,11 +1,11 @@
-"""The receiving end of a link: credit given, deliveries put together (specification 2.6.7, 2.6.14).
+"""The receiving end of a link: grants credit, assembles deliveries (specification 2.6.7, 2.6.14).
 
 Invariants
-- No delivery is heard beyond the credit that was given. When credit is lowered, what the sender
-  may have sent before it heard of that is tolerated: `credit` goes below 0, down to `-overdraft`.
-- A delivery in the making holds at most the link's largest message; `expects_whole` is false
+- No delivery is accepted beyond the credit that was given. When credit is lowered, what the sender
+  may have sent before it knew of that is tolerated: `credit` goes below 0, down to `-overdraft`.
+- A partly received delivery holds at most the link's largest message; `expects_whole` is false
   while there is one.
-- Flows are coalesced: `offer` only says what is wanted, `flow_if_needed` says it to the peer when
+- Flows are coalesced: `offer` only notes what is wanted, `flow_if_needed` sends it to the peer when
   half of it has been used up.
 """
 
@@ -23,7 +23,7 @@ from penstock.wire.amqp10.window import SessionWindow
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DeliveryListener:
-    """Who takes the deliveries of one link. May raise faults of all three levels."""
+    """The receiver of the deliveries of one link. May raise faults of all three levels."""
 
     def delivery_received(
         self,
@@ -44,16 +44,16 @@ class DeliveryListener:
     def sender_settled(
         self, link: "ReceivingLink", delivery_id: int, tag: bytes, state: Composite | None
     ) -> None:
-        """The peer, who sent it, has settled a delivery that we have not: it is over."""
+        """The sender has settled a delivery that we have not: it is over."""
         raise NotImplementedError
 
     def drained(self, link: "ReceivingLink") -> None:
-        """The sender has no more: what credit was left is gone."""
+        """The sender has no more: the remaining credit is used up."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RequestListener(DeliveryListener):
-    """Who does what a delivery asks for as it comes, and settles it then: one that is resumed is
+    """A listener that handles each delivery when it arrives, and settles it then: a resumed one is
     like any other, and nothing is left for its sender to settle.
     """
 
@@ -89,20 +89,20 @@ class ReceivingLink(Link):
     ) -> None:
         super().__init__(session, name, RECEIVER)
         self.listener: DeliveryListener = listener
-        # Ours, as said in our attach.
+        # Our value, from our attach.
         self.own_message_bytes_max: int = message_bytes_max
-        # The frame loop's one question: attached, and no delivery half received.
+        # Checked by the frame loop: attached, and no delivery partly received.
         self.expects_whole: bool = False
         # Delivery tags of what the peer sent unsettled and we have not settled, by delivery id.
         self.unsettled: dict[int, bytes] = {}
 
-        # What the owner would like to have given, and whether that is news to the peer.
+        # The credit that the owner wants to give, and whether the peer does not know it yet.
         self.wanted: int = 0
         self._is_lower: bool = False
         # Deliveries beyond `credit` that had been allowed once.
         self.overdraft: int = 0
 
-        # rcv-settle-mode of the delivery that is being told; None when it says none of its own.
+        # rcv-settle-mode of the delivery that is being passed on; None when it has none of its own.
         self.delivery_settle_mode: int | None = None
         # Whether that delivery began on an earlier attachment of the link.
         self.delivery_is_resumed: bool = False
@@ -130,7 +130,7 @@ class ReceivingLink(Link):
             self.assembly = bytearray()
 
     def offer(self, credit: int) -> None:
-        """So many deliveries are wanted from now on; said by the next `flow_if_needed`."""
+        """This many deliveries are wanted from now on; sent by the next `flow_if_needed`."""
         if credit < self.wanted and credit < self.credit:
             self._is_lower = True
         self.wanted = credit
@@ -165,7 +165,7 @@ class ReceivingLink(Link):
         self.session.send_flow(flow)
 
     def flow_from_sender(self, flow: Flow) -> bool:
-        """Whether draining has come to its end."""
+        """Whether draining has ended."""
         if flow.available is not None:
             self.available = flow.available
         if flow.delivery_count is not None:
@@ -195,7 +195,7 @@ class ReceivingLink(Link):
 
 
 def ids_between(first: int, last: int, known: dict[int, bytes]) -> list[int]:
-    """The ids of a range that are worth a look: never more than are known."""
+    """The ids of a range that may be known: never more than there are."""
     span = (last - first) & 0xFFFF_FFFF
     if span < len(known):
         return [(first + step) & 0xFFFF_FFFF for step in range(span + 1)]

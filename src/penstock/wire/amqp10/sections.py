@@ -1,11 +1,11 @@
-"""Where the sections of a message lie (specification 3.2), without decoding them.
+"""Where the sections of a message are (specification 3.2), without decoding them.
 
     header? delivery-annotations? message-annotations?          may change on the way
     properties? application-properties? body                    the bare message, never changed
     footer?                                                     may change on the way
 
 The body is data sections, amqp-sequence sections or one amqp-value. A broker passes the bare
-message on as octets; a section is decoded only by who needs it.
+message on as octets; a section is decoded only when it is needed.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ _ABSENT: Final = -1
 
 
 class Sections:
-    """Positions in one message. Made when a message's insides are looked at."""
+    """Positions in one message. Made when a section of the message is needed."""
 
     def __init__(self, message: bytes) -> None:
         self.message: bytes = message

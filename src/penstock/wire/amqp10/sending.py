@@ -14,8 +14,8 @@ for its life.
 
 Invariants
 - Nothing is sent without credit, and no frame without room in the session's window.
-- What is left of a delivery that found the window full waits in `_rest`, and goes out before
-  anything else of this link.
+- The rest of a delivery for which the window was full waits in `_rest`, and is sent before anything
+  else of this link.
 """
 
 from struct import Struct
@@ -45,7 +45,7 @@ _FIXED_SIZE: Final = 4 + 4 + 6 + 4 + 1 + 5 + 1 + 2
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SentDelivery:
-    """A delivery that we sent unsettled. The owner's own class adds what it was."""
+    """A delivery that we sent unsettled. The owner's subclass adds what was sent."""
 
     def __init__(self) -> None:
         self.delivery_id: int = -1
@@ -60,7 +60,7 @@ class SentDelivery:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SettlementListener:
-    """Whose deliveries they are. May raise faults of all three levels."""
+    """The owner of the deliveries. May raise faults of all three levels."""
 
     def credit_changed(self, link: "SendingLink") -> None:
         """There may be something to send now, by credit or by window; see `SendingLink.capacity`.
@@ -71,8 +71,8 @@ class SettlementListener:
     def delivery_updated(
         self, link: "SendingLink", sent: SentDelivery, state: Composite | None, settled: bool
     ) -> None:
-        """The receiver's word on a delivery. One that it settled is forgotten already; for one
-        that it did not, answer with `Session.settle_sent` once the state is a final one.
+        """A disposition of the receiver for a delivery. One that it settled is forgotten already;
+        for one that it did not, answer with `Session.settle_sent` once the state is a final one.
         """
         raise NotImplementedError
 
@@ -140,8 +140,8 @@ class SendingLink(Link):
         self._rest_first = None
 
     def capacity(self) -> int:
-        """Deliveries of one frame that may be sent now. A 'none' for want of a window is
-        remembered, and the listener called when there is room.
+        """Deliveries of one frame that may be sent now. If the window allows none, that is
+        remembered, and the listener is called when there is room.
         """
         if self.credit <= 0 or not self.is_attached or self._rest_id >= 0:
             return 0
@@ -174,7 +174,7 @@ class SendingLink(Link):
         return (self.first_tag + self.delivery_count) & MASK
 
     def send_settled(self, head: bytes, body: bytes) -> None:
-        """One delivery, settled when sent: the peer's word on it is not wanted."""
+        """One delivery, settled when sent: the peer sends no outcome for it."""
         self._send(head, body, _SETTLED)
 
     def _send(self, head: bytes, body: bytes, flags: bytes) -> None:
@@ -260,7 +260,7 @@ class SendingLink(Link):
         self.send_as(transfer, payload)
 
     def is_waiting(self) -> bool:
-        """Whether a delivery is half sent."""
+        """Whether a delivery is partly sent."""
         return self._rest_id >= 0
 
     def abort(self) -> None:
@@ -317,7 +317,7 @@ class SendingLink(Link):
         self.drained_count += max(self.credit, 0)
         self.delivery_count = advance(self.delivery_count, max(self.credit, 0))
         self.credit = 0
-        # It says `drain`: some clients know the answer by that alone.
+        # It sets `drain`: some clients recognise the answer by that alone.
         self.send_flow(False)
         self.is_draining = False
 
@@ -339,7 +339,7 @@ class SendingLink(Link):
             return
         count = flow.delivery_count
         if count is None:
-            # Sent before the receiver had heard our attach.
+            # Sent before the receiver got our attach.
             count = self.initial_delivery_count
         under_way = difference(self.delivery_count, count)
         if under_way < 0:
@@ -349,8 +349,8 @@ class SendingLink(Link):
         self.is_draining = flow.drain
 
     def take_unsettled(self) -> list[SentDelivery]:
-        """The link has ended: its owner takes what the receiver has not settled, in order. Whatever
-        the receiver says about it later finds nothing here.
+        """The link has ended: its owner takes what the receiver has not settled, in order. A later
+        disposition of the receiver has no effect.
         """
         taken = list(self.unsettled.values())
         self.unsettled.clear()

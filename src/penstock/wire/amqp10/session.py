@@ -1,6 +1,6 @@
 """A session: links by their handles, and dispositions over all of them (specification 2.5).
 
-Its windows are in `window`, what may be said when in `states`; `connection` does the saying.
+Its windows are in `window`, what may be sent when in `states`; `connection` sends.
 
 Invariant: a link is in `links` from attach to the end of the detach handshake, by our handle, and
 in `receivers` or `senders` by the peer's for as long as the peer may mention it.
@@ -90,13 +90,13 @@ class Session(SessionWindow):
         return found
 
     def silence(self) -> None:
-        """Ended, or its connection gone: nothing is sent or heard any more."""
+        """Ended, or its connection gone: nothing is sent or handled any more."""
         self.is_open = False
         for link in self.all_links():
             link.silence()
 
     def settle(self, first: int, last: int, state: Composite | None) -> None:
-        """We settle deliveries that we received, with this outcome, and say so."""
+        """We settle deliveries that we received, with this outcome, and send the disposition."""
         for link in self.receivers.values():
             if link.unsettled:
                 link.forget_range(first, last)
@@ -127,7 +127,7 @@ class Session(SessionWindow):
             self._say(Disposition(RECEIVER, first, last, settled=False, state=state))
 
     def settle_sent(self, first: int, last: int, state: Composite | None) -> None:
-        """We settle deliveries that we sent, after the receiver has told its outcome."""
+        """We settle deliveries that we sent, after the receiver has sent its outcome."""
         for link in self.senders.values():
             unsettled = link.unsettled
             span = (last - first) & 0xFFFF_FFFF

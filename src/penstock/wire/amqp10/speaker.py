@@ -1,12 +1,13 @@
-"""The saying half of a connection: headers, open, begin, attach, all endings, heartbeats.
+"""The sending half of a connection: headers, open, begin, attach, all endings, heartbeats.
 
-`hearer.Hearer` adds the hearing half; nobody else uses this class. Transfers, flows and
-dispositions are said by links and sessions themselves.
+`hearer.Hearer` adds the receiving half; it is the only user of this class. Transfers, flows and
+dispositions are sent by links and sessions themselves.
 
 Invariants
-- What may be said now is decided by the SENT tables of `states`; what comes too late is dropped.
-- The listener hears of every ending at most once, and nothing of an endpoint after that around it
-  has ended.
+- What may be sent now is decided by the SENT tables of `states`; a frame that comes too late is
+  dropped.
+- The listener is told of every ending at most once, and gets no call about an endpoint after the
+  enclosing one has ended.
 """
 
 from typing import Final
@@ -102,7 +103,7 @@ class Speaker(PausableInput):
         self._outgoing_channels: dict[int, Session] = {}
         self._incoming_channels: dict[int, Session] = {}
 
-        # What the two opens say: how large a frame may be that comes in, and that goes out.
+        # From the two opens: how large an incoming and an outgoing frame may be.
         self.incoming_frame_max: int = limits.frame_max_before_open
         self.outgoing_frame_max: int = FRAME_MAX_FLOOR
         self.outgoing_channel_max: int = 0xFFFF
@@ -110,7 +111,7 @@ class Speaker(PausableInput):
 
         # Deliveries that come in several frames.
         self.assembler: Assembler = Assembler(limits.assembly_bytes_max)
-        # Set when nobody knows any more where the next frame begins.
+        # Set when the start of the next frame is unknown.
         self._deaf: bool = False
 
         # Time, in milliseconds.
@@ -120,7 +121,7 @@ class Speaker(PausableInput):
         self._phase_began: int = _UNSET
 
     def start(self, sasl: bool) -> None:
-        """Client: say the first protocol header, that of the SASL layer or AMQP's own."""
+        """Client: send the first protocol header, that of the SASL layer or AMQP's own."""
         assert self.role is Role.CLIENT
         assert self.state is ConnectionState.START
         if sasl:
@@ -183,7 +184,7 @@ class Speaker(PausableInput):
         self._resume()
 
     def begin(self, properties: dict[str, object] | None = None) -> Session:
-        """A session of our own; the listener hears `session_begun` with the peer's answer."""
+        """Begin a session; the listener gets `session_begun` with the peer's answer."""
         assert self.state in SPEAKING
         session = Session(self._free_channel(), self.outgoing, self.limits, self.outgoing_frame_max)
         self._say_begin(session, properties)
@@ -274,7 +275,7 @@ class Speaker(PausableInput):
         self.detach(session, link, fault, True)
 
     def detach(self, session: Session, link: Link, fault: LinkFault | None, closed: bool) -> None:
-        """End the link (`closed`) or suspend it. With a fault the listener hears of it at once."""
+        """End the link (`closed`) or suspend it. With a fault the listener is told at once."""
         if link.state is LinkState.ATTACH_RECEIVED and fault is not None:
             self.refuse(session, link, fault)
             return
@@ -298,7 +299,7 @@ class Speaker(PausableInput):
         self._say(session.channel, Detach(link.handle, closed, error))
 
     def end_session(self, session: Session, fault: SessionFault | None) -> None:
-        """End a session and all its links. With a fault the listener hears of it at once."""
+        """End a session and all its links. With a fault the listener is told at once."""
         after = SESSION_SENT.get((session.state, END))
         if after is None or self.state in CLOSING:
             return
@@ -319,8 +320,8 @@ class Speaker(PausableInput):
         self._say(session.channel, End(None if fault is None else fault.error()))
 
     def close(self, fault: ConnectionFault | None) -> None:
-        """Say close, with the reason if there is one. Before an open there is nothing to close but
-        the transport; a server that has heard one says its own first.
+        """Send close, with the reason if there is one. Before an open there is nothing to close but
+        the transport; a server that has received one sends its own first.
         """
         if self.state in CLOSING:
             return
@@ -343,7 +344,7 @@ class Speaker(PausableInput):
             self._tell(fault)
 
     def negotiate(self, remote: Open) -> None:
-        """What the peer's open asks of us; raises a fault for what we cannot do."""
+        """Apply the peer's open; raises a fault for values that are not supported."""
         self.remote = remote
         if remote.max_frame_size < FRAME_MAX_FLOOR:
             text = f"max-frame-size {remote.max_frame_size} is below {FRAME_MAX_FLOOR}"
@@ -352,12 +353,12 @@ class Speaker(PausableInput):
         if 0 < idle < self.limits.idle_ms_floor:
             text = f"idle-time-out {idle} ms is below {self.limits.idle_ms_floor} ms"
             raise ConnectionFault(INVALID_FIELD, text)
-        # Our own frames are no larger than those we take: the peer's limit may be absurd.
+        # Our own frames are no larger than those we accept: the peer's limit may be absurd.
         self.outgoing_frame_max = min(remote.max_frame_size, self.limits.frame_max)
         self.outgoing_channel_max = min(remote.channel_max, self.limits.channel_max)
         self._beat_interval = idle // 2
         for session in self._outgoing_channels.values():
-            # Begun before the peer's open was here.
+            # Begun before the peer's open had arrived.
             session.frame_max = self.outgoing_frame_max
 
     def tick(self, now: int) -> None:
@@ -379,16 +380,16 @@ class Speaker(PausableInput):
     def _beat(self, now: int) -> None:
         idle = self.limits.idle_ms
         if idle and now - self.last_received > 2 * idle:
-            # The specification asks to tell why, should the peer be able to hear.
+            # The specification asks to send the reason, should the peer still read.
             fault = ConnectionFault(RESOURCE_LIMIT_EXCEEDED, f"nothing received for {2 * idle} ms")
             self._say(0, Close(fault.error()))
             self._end(fault)
-            # ... but not wait for it: what does not leave now would never leave.
+            # ... but not to wait for it: output that is not sent now would never be sent.
             self.outgoing.flush()
             self.outgoing.transport.abort()
         elif self._beat_interval and now >= self._beat_due:
-            # Also while other frames flow: links write past us, and eight octets per half interval
-            # are cheaper than watching every write.
+            # Also while other frames are sent: links write directly, and eight bytes per half
+            # interval are cheaper than watching every write.
             self._beat_due = now + self._beat_interval
             self.outgoing.push(HEARTBEAT)
 
@@ -400,7 +401,7 @@ class Speaker(PausableInput):
             self._end(ConnectionFault(CONNECTION_FORCED, "the peer went away without close"))
 
     def _end(self, fault: ConnectionFault | None) -> None:
-        """Nothing more is said or heard. The transport closes when what is pending has left."""
+        """Nothing more is sent or handled. The transport closes when the pending output is sent."""
         if self.state is ConnectionState.ENDED:
             return
         self.state = ConnectionState.ENDED
@@ -424,7 +425,7 @@ class Speaker(PausableInput):
         self.assembler.forget()
 
     def _resume(self) -> None:
-        """The listener has decided: look at what the peer said ahead."""
+        """The listener has decided: handle what the peer sent ahead."""
 
     def _forget_input(self) -> None:
         """Drop what was kept of an incomplete frame."""

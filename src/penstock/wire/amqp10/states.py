@@ -1,9 +1,9 @@
 """The states of a connection, its SASL layer, a session and a link, and what moves them.
 
 Two rules for this file: everything that decides whether a performative of the control plane may be
-said now is in these tables; they do not know which role we play, because both sides of AMQP 1.0
-have the same states (specification 2.4.6, 2.5.5, 2.6.3). The SASL layer has a side for each role,
-and no frame of it is sent by both.
+sent now is in these tables; they do not depend on our role, because both sides of AMQP 1.0 have the
+same states (specification 2.4.6, 2.5.5, 2.6.3). The SASL layer has a side for each role, and no
+frame of it is sent by both.
 
 Sent and received differ: a pair that is missing in a RECEIVED table is the peer's mistake, one
 that is missing in a SENT table is ours.
@@ -69,8 +69,8 @@ SASL_SENT: Final[dict[tuple[SaslState, int], SaslState]] = {
     (A.CHOOSING, SASL_INIT): A.AWAITING_OUTCOME,
     (A.CHALLENGED, SASL_RESPONSE): A.AWAITING_OUTCOME,
 }
-# What the peer says is held back meanwhile: our listener owes an answer, and what comes next
-# depends on it.
+# The peer's input is held back meanwhile: our listener has not answered yet, and the next input
+# depends on that.
 SASL_HELD: Final = frozenset({A.AUTHENTICATING, A.CHOOSING, A.CHALLENGED})
 
 
@@ -113,9 +113,9 @@ CONNECTION_SENT: Final[dict[tuple[ConnectionState, int], ConnectionState]] = {
     (C.OPENED, CLOSE): C.CLOSE_SENT,
     (C.CLOSE_RECEIVED, CLOSE): C.ENDED,
 }
-# In these we may say begin and everything behind it: the peer need not have answered.
+# In these we may send begin and everything after it: the peer need not have answered.
 SPEAKING: Final = frozenset({C.OPEN_PIPED, C.OPEN_SENT, C.OPENED})
-# An open has been said, so a close may be; before, there is nothing but the transport to close.
+# An open has been sent, so a close may be; before, there is nothing but the transport to close.
 CLOSING: Final = frozenset({C.CLOSE_PIPED, C.CLOSE_SENT, C.ENDED})
 
 

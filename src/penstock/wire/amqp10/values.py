@@ -3,9 +3,9 @@
     null None           boolean bool        long int            double float
     binary bytes        string str          list list           map dict
 
-are Python's own; every other type has a class here, so that what was read is written again as the
-same type. Numbers and symbols are subclasses of Python's: a symbol equals a string with the same
-characters and an ubyte can be added to a long. Ranges are checked when a value is written.
+are Python's own; every other type has a class here, so that a value is written again with the type
+that it was read with. Numbers and symbols are subclasses of Python's: a symbol equals a string with
+the same characters and an ubyte can be added to a long. Ranges are checked when a value is written.
 """
 
 from mypy_extensions import mypyc_attr
@@ -89,7 +89,7 @@ class Float(float):
 
 
 class Raw:
-    """Octets whose meaning we pass on untouched. The width tells the three decimals apart."""
+    """Bytes that are passed on without decoding. The width distinguishes the three decimals."""
 
     def __init__(self, octets: bytes) -> None:
         self.octets: bytes = octets

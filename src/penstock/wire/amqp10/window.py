@@ -1,11 +1,11 @@
 """Session windows: how many transfers may cross a session, each way (specification 2.5.6).
 
-The rules, with their reasons, are told in docs/design/amqp10.md. In short:
+docs/design/amqp10.md gives the rules and their reasons. In short:
 
 - A window counts transfer frames. A frame that does not complete its delivery is taken at once,
   into the link's assembly; the one that completes it holds its place until the owner says
   `taken`. So a delivery of many frames never waits for itself.
-- `incoming_window` is what the peer may still send by what it knows; it shrinks with every frame
+- `incoming_window` is what the peer may still send, as far as it knows; it shrinks with every frame
   and is opened again by a flow, to the limit less what is not taken, when half of the limit has
   come free or none was left.
 - `remote_incoming_window` is the same of the other side, as its last flow gives it.
@@ -28,7 +28,7 @@ class SessionWindow:
     """The part of a session that its links need: where they write, and how much they may."""
 
     def __init__(self, channel: int, outgoing: Outgoing, limits: Limits, frame_max: int) -> None:
-        # The number we say things on; the peer has its own for the same session.
+        # The channel number that we send on; the peer has its own for the same session.
         self.channel: int = channel
         self.outgoing: Outgoing = outgoing
         # The largest frame the peer takes.
@@ -49,13 +49,13 @@ class SessionWindow:
         self.outgoing_window: int = limits.outgoing_window
         self.remote_incoming_window: int = 0
         self.next_delivery_id: int = 0
-        # Somebody found no room to send; the links must be asked again once there is some.
+        # A link found no room to send; the links must be asked again once there is some.
         self.is_stalled: bool = False
 
     def begun_by_peer(self, begin: Begin) -> None:
         self.next_incoming_id = begin.next_outgoing_id
         self.remote_outgoing_window = begin.outgoing_window
-        # What was sent before this came is not known to it.
+        # The peer did not yet know what was sent before this arrived.
         sent = difference(self.next_outgoing_id, self.initial_outgoing_id)
         self.remote_incoming_window = begin.incoming_window - sent
 
@@ -65,7 +65,7 @@ class SessionWindow:
         """
         seen = flow.next_incoming_id
         if seen is None:
-            # Sent before the peer had heard our begin.
+            # Sent before the peer got our begin.
             seen = self.initial_outgoing_id
         under_way = difference(self.next_outgoing_id, seen)
         if under_way < 0:
@@ -76,7 +76,9 @@ class SessionWindow:
         self.remote_incoming_window = flow.incoming_window - under_way
 
     def room(self) -> int:
-        """Transfers that may be sent now. A 'none' is remembered until there is room."""
+        """Transfers that may be sent now. If there is none, that is remembered until there is
+        room.
+        """
         room = min(self.remote_incoming_window, self.outgoing_window)
         if room <= 0 or not self.is_open:
             self.is_stalled = True
@@ -93,7 +95,7 @@ class SessionWindow:
         self.incoming_window -= 1
 
     def taken(self, count: int) -> None:
-        """The owner is done with so many deliveries: settled, stored or handed on."""
+        """The owner has handled this many deliveries: settled, stored or passed on."""
         self.untaken -= count
         assert self.untaken >= 0, "more deliveries taken than received"
 
@@ -107,7 +109,7 @@ class SessionWindow:
             self.send_flow(Flow())
 
     def send_flow(self, flow: Flow) -> None:
-        """Fills in the session's part; the link's part, if any, is the caller's."""
+        """Fills in the session's part; the caller fills in the link's part, if any."""
         self.incoming_window = self.window_max - self.untaken
         flow.next_incoming_id = self.next_incoming_id
         flow.incoming_window = self.incoming_window

@@ -1,8 +1,8 @@
 """Browsing: distribution-mode copy on a queue shows messages and leaves them where they are.
 
-A browser is no consumer of its queue: it keeps nobody from taking what it looks at, and an
-auto-delete queue does not wait for it. It sees each message once, in the queue's order, as far as
-nobody has taken it before.
+A browser is not a consumer of its queue: others may take what it looks at, and an auto-delete queue
+does not wait for it. It sees each message once, in the queue's order, unless a consumer has taken
+it before.
 """
 
 from penstock.broker.entry import QueueEntry
@@ -61,7 +61,7 @@ class BrowsingEnd(LinkEnd):
 
 
 class Browsing(EndOfTickAnswer):
-    """Sends copies when a tick ends: what the tick's dispatch gave away is not shown."""
+    """Sends copies when a tick ends: messages that the tick's dispatch delivered are not shown."""
 
     def __init__(
         self, context: ConnectionContext, link: SendingLink, node: SourceNode, settles: bool
@@ -140,7 +140,7 @@ class Arrivals(QueueObserver):
 
 
 class BrowserSettlement(SettlementListener):
-    """Whatever a browser decides about a copy, the message stays as it is."""
+    """Whatever outcome a browser gives a copy, the message stays as it is."""
 
     def __init__(self, session: Session, browsing: Browsing) -> None:
         self._session: Session = session

@@ -1,10 +1,10 @@
 """The coordinator: the node to which clients declare and discharge transactions.
 
-    the client says             it hears
+    the client sends            the answer
     declare                     declared, with the id of a new transaction
-    discharge                   accepted when everything is done and safe in the journal
+    discharge                   accepted when everything is done and durable
     discharge, fail             accepted when everything is rolled back
-    what cannot be done         rejected with the reason
+    an invalid request          rejected with the reason
 
 A discharge that is rejected has rolled back. A transaction may be used in all sessions of its
 connection and is discharged where it was declared; it ends with its link to the coordinator.
@@ -54,7 +54,7 @@ CAPABILITIES: Final = (
     "amqp:multi-txns-per-ssn",
     "amqp:multi-ssns-per-txn",
 )
-# Declares and discharges that a client may send ahead. Each is done when it comes.
+# Declares and discharges that a client may send ahead. Each is handled when it arrives.
 REQUEST_CREDIT: Final = 64
 _REJECTED: Final = "amqp:rejected:list"
 
@@ -135,7 +135,7 @@ class CoordinatorLink(RequestListener):
         except Refusal as refusal:
             transaction.rollback(context.now)
             return rollback_error(refusal)
-        # Nothing more is said before what was written in this tick is safe.
+        # Nothing more is sent before what was written in this tick is durable.
         context.container.hold_until_durable(context.outgoing)
         return None
 
@@ -156,7 +156,7 @@ class CoordinatorLink(RequestListener):
         self._session.settle(delivery_id, delivery_id, Rejected(error))
 
     def refused_late(self, delivery_id: int, error: Error) -> None:
-        """As `_reject`, when nothing of the client's is being heard."""
+        """Like `_reject`, outside of the handling of the client's input."""
         if self._rejects:
             self._session.settle(delivery_id, delivery_id, Rejected(error))
         else:
@@ -164,7 +164,7 @@ class CoordinatorLink(RequestListener):
             self._context.wire.detach(self._session, self._link, fault, True)
 
     def ended(self, now: int) -> None:
-        """The link has gone: what is not discharged is rolled back."""
+        """The link has ended: transactions that are not discharged are rolled back."""
         transactions = list(self._transactions.values())
         self._transactions.clear()
         for transaction in transactions:

@@ -4,7 +4,8 @@ What comes before the body is composed once for a message and its repeats; then 
 delivery costs what the wire needs for its frame. A receiver with credit gets as many messages as
 fit into the session's window and one write.
 
-Invariant: what a queue gave is on the wire and in `link.unsettled`, or in `_waiting`, or settled.
+Invariant: an entry that a queue delivered is on the wire and in `link.unsettled`, or in `_waiting`,
+or settled.
 """
 
 from collections import deque
@@ -48,7 +49,7 @@ class Acquirer:
         raise NotImplementedError
 
     def state(self) -> Composite:
-        """What the transfer says."""
+        """The delivery state of the transfer."""
         raise NotImplementedError
 
     def acquired(self, sent: SentEntry) -> None:
@@ -56,11 +57,11 @@ class Acquirer:
 
 
 class Resumption:
-    """A delivery of an earlier attachment that the receiver has to hear of again."""
+    """A delivery of an earlier attachment that must be sent to the receiver again."""
 
     def __init__(self, tag: bytes, entry: QueueEntry | None, known: bool) -> None:
         self.tag: bytes = tag
-        # None when it is settled and only has to be said to be.
+        # None when it is settled and only its settlement has to be sent.
         self.entry: QueueEntry | None = entry
         # Whether the receiver has it unsettled itself.
         self.known: bool = known
@@ -101,11 +102,12 @@ class LinkConsumer(Consumer):
         self.selective = selection.is_selective or self._bytes_max > 0
         self.is_open: bool = True
         self.acquirer: Acquirer | None = None
-        # The receiver's map of unsettled deliveries was not complete: nothing new before it
-        # attaches once more, and nothing of this, which it did not mention.
+        # The receiver's map of unsettled deliveries was not complete: nothing new is sent before it
+        # attaches once more, and none of these, which it did not mention.
         self.only_resumes: bool = False
         self._unasked: list[Resumption] = []
-        # Deliveries to resume go first; then entries for which the window had become too small.
+        # Deliveries to resume are sent first; then entries for which the window had become too
+        # small.
         self._resumptions: deque[Resumption] = deque()
         self._waiting: deque[QueueEntry] = deque()
         self._address: Address | None = None
@@ -131,7 +133,7 @@ class LinkConsumer(Consumer):
         return self._selection.wants(entry)
 
     def _head_size(self, entry: QueueEntry) -> int:
-        """About; a few annotations more or less do not matter to anybody's memory."""
+        """An estimate; a few annotations more or less do not matter for the memory."""
         return len(entry.message.properties.encoded())
 
     def take(self, entry: QueueEntry) -> None:
@@ -170,7 +172,7 @@ class LinkConsumer(Consumer):
 
     def _send_in_transaction(self, acquirer: Acquirer, sent: SentEntry, payload: bytes) -> None:
         if not acquirer.is_open():
-            # The transaction is over, and with it what the link was told.
+            # The transaction is over, and with it the acquisition that the link was asked for.
             self.acquirer = None
             self.link.send(sent, payload, b"")
             return
@@ -180,7 +182,7 @@ class LinkConsumer(Consumer):
         acquirer.acquired(sent)
 
     def send_late(self, entry: QueueEntry) -> None:
-        """An entry for which there was no window when the queue gave it."""
+        """Send an entry for which there was no window when the queue delivered it."""
         self.send(entry)
 
     def compose(self, entry: QueueEntry, message: Message) -> bytes:
@@ -191,14 +193,14 @@ class LinkConsumer(Consumer):
             return composed_head(properties, message.address, count, False)
         head = composed_head(properties, message.address, count, True)
         if message is entry.message:
-            # Kept for messages of this dialect alone: of others the body is translated, too.
+            # Kept only for messages of this dialect: for others the body is translated, too.
             self._properties = properties
             self._address = message.address
             self._head = head
         return head
 
     def pump(self) -> None:
-        """Credit, window or socket have changed: what waits here goes first."""
+        """Credit, window or socket have changed: send what waits here first."""
         while self._resumptions and self.link.capacity() > 0:
             self._resume(self._resumptions.popleft())
         while self._waiting and self.link.capacity() > 0 and not self._resumptions:
@@ -224,7 +226,7 @@ class LinkConsumer(Consumer):
         message = self.message_again(entry)
         if message is None:
             if resumption.known:
-                # The receiver keeps it for ever unless it hears that there is nothing to settle.
+                # The receiver keeps it for ever unless it is told that there is nothing to settle.
                 transfer.settled = True
                 transfer.state = _RELEASED
                 self.link.send_as(transfer, b"")
@@ -238,7 +240,7 @@ class LinkConsumer(Consumer):
         self.link.send_again(sent, transfer, head + message.body)
 
     def message_again(self, entry: QueueEntry) -> Message | None:
-        """What was sent for an entry; None when that is gone, and the entry with it."""
+        """The message that was sent for an entry; None when both are gone."""
         return entry.message
 
     def unresumed(self) -> list[Resumption]:
@@ -246,7 +248,7 @@ class LinkConsumer(Consumer):
         return list(self._resumptions) + self._unasked
 
     def waiting(self) -> list[QueueEntry]:
-        """Entries that the queue gave, and wants to hear of, and that never left."""
+        """Entries that the queue delivered, that need a settlement, and that were never sent."""
         return [] if self.settles else list(self._waiting)
 
     def close(self) -> None:
@@ -254,7 +256,7 @@ class LinkConsumer(Consumer):
         self.is_open = False
 
     def is_blocked(self) -> bool:
-        """Whether there may be more to send than could be."""
+        """Whether there may be more to send than credit, window and socket allow."""
         return (
             bool(self._waiting)
             or bool(self._resumptions)

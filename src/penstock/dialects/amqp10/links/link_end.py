@@ -1,7 +1,7 @@
 """Our end of one attached link, as its session and `ResumableLinks` see it.
 
-What goes in or out over a link is its listener's business (`TargetLink`, `Settlement`); here is
-what happens to the link as a whole.
+The transfers of a link are handled by its listener (`TargetLink`, `Settlement`); this module
+handles the link as a whole.
 """
 
 from enum import Enum
@@ -17,14 +17,14 @@ from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import Link
 from penstock.wire.amqp10.session import Session
 
-# What a link is known by beyond its connection: virtual host, user, container, name, and whether we
+# The key of a link beyond its connection: virtual host, user, container, name, and whether we
 # receive. Two containers have one link of a name in each direction; containers name themselves, so
 # the user and the virtual host belong to it.
 LinkKey = tuple[str, str, str, str, bool]
 
 
 class Parting(Enum):
-    """How an attachment came to its end."""
+    """How an attachment ended."""
 
     CLOSED = "closed"
     DETACHED = "detached, but not closed"
@@ -53,11 +53,11 @@ class LinkEnd:
         self.is_stolen: bool = False
 
     def ended(self, parting: Parting, now: int) -> None:
-        """Nothing comes or goes over this attachment any more."""
+        """Nothing is sent or received over this attachment any more."""
         raise NotImplementedError
 
     def has_room(self) -> None:
-        """The socket takes more again."""
+        """The socket buffer has room again."""
 
     def alarm_changed(self) -> None:
         """Memory or disk ran low, or is fine again."""
@@ -85,7 +85,9 @@ class LinkEnd:
         return None
 
     def steal(self, now: int) -> None:
-        """The same link attaches elsewhere: this attachment ends, and leaves what is unsettled."""
+        """The same link attaches elsewhere: this attachment ends, and hands over what is
+        unsettled.
+        """
         self.is_stolen = True
         self.context.now = now
         fault = LinkFault(LINK_STOLEN, "the link was attached again elsewhere")

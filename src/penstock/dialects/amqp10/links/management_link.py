@@ -2,7 +2,7 @@
 other, which has the same name (Link Pair 1.0).
 
 A response waits for credit, and for the journal where the request changed something that outlives
-a restart. Requests that nobody can be answered are not carried out.
+a restart. Requests that cannot be answered are not carried out.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ from penstock.wire.amqp10.values import Composite
 
 # Requests that a client may send ahead; RabbitMQ gives 8. They are answered at once.
 REQUEST_CREDIT: Final = 64
-# Responses for which the client gives no credit. Beyond it the client does not listen.
+# Responses that may wait for the client's credit. A client with more does not read them.
 RESPONSES_MAX: Final = 1_024
 
 
@@ -42,7 +42,7 @@ class ManagementPair:
         self._responses: deque[tuple[bytes, bytes]] = deque()
 
     def answer(self, payload: bytes) -> None:
-        """Raises a `LinkFault`, and has done nothing then."""
+        """Raises a `LinkFault` before anything was done."""
         context = self._context
         if self.sender is None:
             raise LinkFault(

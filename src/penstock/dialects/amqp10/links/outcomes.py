@@ -1,4 +1,4 @@
-"""What becomes of a delivery when its receiver has decided.
+"""How the outcome of a receiver is applied to its delivery.
 
     outcome                             the queue
     accepted                            forgets it
@@ -46,8 +46,8 @@ def give_back(
     default_outcome: Composite | None,
     now: int,
 ) -> None:
-    """Nobody will settle these. Without a default outcome each counts as a failed delivery, so that
-    a message which kills its receivers does not go round for ever.
+    """Give back entries that will not be settled. Without a default outcome each counts as a failed
+    delivery, so that a message which kills its receivers does not go round for ever.
     """
     if default_outcome is None:
         if entries:
@@ -63,8 +63,8 @@ def is_final(state: Composite | None) -> bool:
 
 
 def _annotated(message: Message, annotations: dict[object, object]) -> Message:
-    """The same message with more annotations. They are not written down again: after a restart it
-    has those that it came with.
+    """The same message with more annotations. They are not journalled: after a restart the message
+    has its original annotations.
     """
     headers = dict(message.properties.headers())
     for key, value in annotations.items():

@@ -3,10 +3,10 @@
 Both sides name their unsettled deliveries in their attaches (specification 2.6.13). For a link on
 which we send, the receiver's map says what to do with each delivery that the suspended link kept:
 
-    the receiver says          we
+    the receiver has           we
     an outcome                 apply it, and say that it is settled
     nothing final              send it again, with its tag, as the same delivery
-    nothing at all             send it again, with its tag: it never came, or its settlement was lost
+    no entry in its map        send it again, with its tag: it never came, or its settlement is lost
 
 What the receiver has and we have not is settled: it learns so from our map. For a link on which we
 receive, our map tells the producer the outcomes that it has not heard.
@@ -65,7 +65,7 @@ def resume_deliveries(
 
 
 class _ComparedMaps:
-    """What came of comparing two maps of unsettled deliveries."""
+    """The result of comparing two maps of unsettled deliveries."""
 
     def __init__(self) -> None:
         self.ours: dict[bytes, Composite | None] = {}

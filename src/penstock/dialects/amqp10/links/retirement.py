@@ -23,11 +23,11 @@ _RELEASED: Final = Released()
 
 
 class Retirement(Work):
-    """What is to become of one delivery.
+    """The outcome that one delivery is to get.
 
-    While its receiver has not settled it, the delivery is the link's as well, and a rollback leaves
-    it there, unless it was acquired in the transaction. Afterwards, or when the link has gone, the
-    transaction alone has it.
+    While its receiver has not settled it, the delivery belongs to the link as well, and a rollback
+    leaves it there, unless it was acquired in the transaction. Afterwards, or when the link has
+    ended, the transaction alone holds it.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Retirement(Work):
         super().__init__(0)
         self._enlisted: Enlisted = enlisted
         self.transaction: Transaction = transaction
-        # None when its receiver has not said any.
+        # None when its receiver has not given any.
         self.outcome: Composite | None = outcome
         self._delivery_id: int = sent.delivery_id
         self._entry: QueueEntry = sent.entry
@@ -128,7 +128,7 @@ class Enlisted:
             self.settled(sent.delivery_id)
 
     def acquired(self, transaction: Transaction, sent: SentEntry, now: int) -> None:
-        """Sent in a transaction; the receiver has not said anything yet."""
+        """A delivery was sent in a transaction; the receiver has given no outcome yet."""
         retirement = Retirement(self, transaction, sent, None)
         retirement.is_acquired = True
         self._retirements[sent.delivery_id] = retirement
@@ -146,13 +146,13 @@ class Enlisted:
         return True
 
     def withdraw(self, delivery_id: int) -> None:
-        """The receiver said something else outside of the transaction."""
+        """The receiver gave another outcome outside of the transaction."""
         retirement = self._retirements.pop(delivery_id, None)
         if retirement is not None:
             retirement.transaction.withdraw(retirement)
 
     def leave(self) -> None:
-        """The link has gone. Its transactions go on with what they have."""
+        """The link has ended. Its transactions keep the deliveries that they have."""
         for retirement in self._retirements.values():
             retirement.is_alone = True
         self._retirements.clear()

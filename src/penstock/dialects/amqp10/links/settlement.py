@@ -1,6 +1,6 @@
-"""What receivers say about deliveries, and how they are answered.
+"""The dispositions of receivers, and their answers.
 
-An outcome is applied when it comes, or enlisted when it is part of a transaction. A delivery that
+An outcome is applied when it arrives, or enlisted when it is part of a transaction. A delivery that
 is settled without one has the source's default outcome; released where it has none.
 """
 
@@ -88,8 +88,7 @@ class Settlement(SettlementListener):
         self._apply(sent.entry, state)
         if settled:
             return
-        # The receiver settles second: it waits for us to forget the delivery first, and that
-        # must be true also after a power loss.
+        # The receiver settles second: it waits for our settlement first, which must be durable.
         if self._queue.journal is not None and sent.entry.message.properties.persistent:
             self._context.container.hold_until_durable(self._context.outgoing)
         self._session.settle_sent(sent.delivery_id, sent.delivery_id, state)
@@ -122,7 +121,7 @@ class Settlement(SettlementListener):
         known.transaction.fail(TRANSACTION_ROLLBACK, text, now)
         transaction.fail(TRANSACTION_ROLLBACK, text, now)
         if settled and not known.is_acquired:
-            # Otherwise its rollback has given it back.
+            # Otherwise the rollback has requeued it.
             self._give_back(sent, now)
 
     def _give_back(self, sent: SentEntry, now: int) -> None:

@@ -1,4 +1,4 @@
-"""The attach of a receiver: a new link, or one that comes back."""
+"""The attach of a receiver: a new link, or one that is resumed."""
 
 from typing import Final
 
@@ -141,7 +141,7 @@ def _consume(
         reading = Reading(selection.start, selection.cursor, selection.stream_filter)
         queue.subscribe(consumer, reading, context.now)
         if selection.cursor:
-            # Said to be there only when it would survive a power loss, whoever made it.
+            # It is confirmed only when its definition is durable, whoever made it.
             context.container.hold_until_durable(context.outgoing)
     default_outcome = None if attach.source is None else attach.source.default_outcome
     answer = _answer(attach, node)

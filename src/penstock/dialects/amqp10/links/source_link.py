@@ -3,9 +3,9 @@
 A suspended link has no consumer at its queue, but what it had sent unsettled stays out with it until
 the link is resumed (`resumption.py`) or expires.
 
-Invariant: when an attachment ends, everything that it had sent unsettled is the suspended link's, or
-a transaction's, or the queue's again, and the attachment has nothing: what its receiver says after
-that, because our detach was still under way, is about nothing.
+Invariant: when an attachment ends, everything that it had sent unsettled belongs to the suspended
+link, to a transaction, or to the queue again, and the attachment has nothing: a disposition that
+its receiver sends after that, because our detach was still under way, has no effect.
 """
 
 from typing import Final
@@ -30,13 +30,13 @@ from penstock.wire.amqp10.sending import SendingLink
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
 
-# Deliveries that a suspended link keeps; the queue has the others back. A receiver with more credit
+# Deliveries that a suspended link keeps; the others are requeued. A receiver with more credit
 # than this at once is rare, and both maps of this size fit into frames.
 KEPT_MAX: Final = 4_096
 
 
 class KeptDelivery:
-    """What a suspended link has sent and nobody has settled."""
+    """An unsettled delivery of a suspended link."""
 
     def __init__(self, tag: bytes, entry: QueueEntry) -> None:
         self.tag: bytes = tag
@@ -62,7 +62,7 @@ class SourceEnd(LinkEnd):
         self._node: SourceNode = node
         self._queue: MessageQueue = node.queue
         self.consumer: LinkConsumer = consumer
-        # What the receiver asked for; None leaves it to us.
+        # What the receiver asked for; None for our default.
         self._default_outcome: Composite | None = default_outcome
         self.listener: Settlement = Settlement(context, session, consumer, default_outcome)
 
@@ -111,7 +111,7 @@ class SourceEnd(LinkEnd):
     def ended(self, parting: Parting, now: int) -> None:
         self._links.detached(self)
         queue = self._queue
-        # First of all, or the consumer would get again what it gives back.
+        # This comes first, or the consumer would get the requeued messages again.
         self.consumer.close()
         holder = self.consumer.holder
         waiting = self.consumer.waiting()
@@ -158,7 +158,7 @@ class SourceEnd(LinkEnd):
 
 
 class SuspendedSource(SuspendedLink):
-    """A receiver that is away, with what it may have."""
+    """A receiver that is detached, with the deliveries that it may have."""
 
     def __init__(
         self,
@@ -172,9 +172,9 @@ class SuspendedSource(SuspendedLink):
         super().__init__(key, node, session, connection_number)
         self.node: SourceNode = node
         self.kept: list[KeptDelivery] = kept
-        # How far it has come, where messages stay.
+        # Its read position in a stream.
         self.position: ReadPosition | None = position
-        # Tags are numbered onwards when it comes back.
+        # Numbering of tags continues here when it is resumed.
         self.next_tag: int = 0
         # What is kept is out with this one, and with the attachment that resumes the link.
         self.holder: int = NO_HOLDER

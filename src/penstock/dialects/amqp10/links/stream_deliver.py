@@ -26,7 +26,7 @@ _MARKED: Final = ULong(int.from_bytes(_MARK, "big"))
 
 
 class StreamLinkConsumer(LinkConsumer):
-    """The consumer behind an outgoing link from a stream. Filters are the stream's business."""
+    """The consumer behind an outgoing link from a stream. The stream applies the filters."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class StreamLinkConsumer(LinkConsumer):
     def take_many(self, entries: list[QueueEntry]) -> None:
         super().take_many(entries)
         if self.settles:
-            # A stream gives nothing away: what it gave is done with when it is acknowledged.
+            # A stream keeps its messages: a delivery is finished when it is acknowledged.
             self._stream.acknowledge_many(entries, self.holder)
 
     def send(self, entry: QueueEntry) -> None:
@@ -63,7 +63,7 @@ class StreamLinkConsumer(LinkConsumer):
             self.link.send(SentEntry(entry), head, message.body)
 
     def send_late(self, entry: QueueEntry) -> None:
-        # The stream keeps no message in what it has given.
+        # Delivered entries of a stream do not hold their message.
         message = self.message_again(entry)
         if message is not None:
             entry.message = message
@@ -89,6 +89,6 @@ class StreamLinkConsumer(LinkConsumer):
     def message_again(self, entry: QueueEntry) -> Message | None:
         message = self._stream.message_of(entry)
         if message is None and not self.settles:
-            # Retention was faster.
+            # Retention has removed it meanwhile.
             self._stream.acknowledge(entry, self.holder)
         return message

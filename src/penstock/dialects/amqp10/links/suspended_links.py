@@ -24,7 +24,7 @@ from penstock.wire.amqp10.session import Session
 # Above it the one that was suspended first expires. With all that a link may keep it is a few
 # gigabytes in the worst case, with what links keep in practice a few megabytes.
 SUSPENDED_MAX: Final = 10_000
-# A peer that is away for longer than a day begins anew, whatever it asked for.
+# A peer that is away for longer than a day must attach anew, whatever time-out it asked for.
 TIMEOUT_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 
@@ -47,7 +47,7 @@ class SuspendedLink(Timer):
             self.links.expire(self, now)
 
     def expired(self, now: int) -> None:
-        """Nobody can resume it any more: what it kept is given back."""
+        """It can no longer be resumed: what it kept is given back."""
         raise NotImplementedError
 
     def held_bytes(self, message_bytes: int) -> int:
@@ -68,7 +68,9 @@ class ResumableLinks:
         self._suspended: dict[LinkKey, SuspendedLink] = {}
 
     def find(self, key: LinkKey, now: int) -> SuspendedLink | None:
-        """What an attach of this link comes back to. Where it is attached, that attachment ends."""
+        """The suspended link that an attach resumes. If it is still attached, that attachment
+        ends.
+        """
         attached = self._attached.get(key)
         if attached is not None:
             attached.steal(now)
@@ -144,7 +146,7 @@ def may_suspend(node: Node, parting: Parting) -> bool:
 
 
 def _begins_timeout(policy: str, parting: Parting) -> bool:
-    """Whether the event that a policy names has come."""
+    """Whether the event that a policy names has happened."""
     if policy == NEVER:
         return False
     if parting is Parting.CONNECTION_ENDED or policy == LINK_DETACH:

@@ -62,5 +62,5 @@ def attach_target(
 
 
 def _remembers(node: TargetNode) -> bool:
-    """Whether a connection that is lost must not make the producer send anything twice."""
+    """Whether outcomes are kept, so that a lost connection causes no duplicates."""
     return node.timeout_ms > 0 or node.expiry_policy == NEVER

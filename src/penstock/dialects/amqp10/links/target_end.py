@@ -74,7 +74,7 @@ class TargetEnd(LinkEnd):
 
 
 class SuspendedTarget(SuspendedLink):
-    """A producer that is away. Its messages are in their queues; their outcomes are here."""
+    """A producer that is detached. Its messages are in their queues; their outcomes are here."""
 
     def __init__(
         self,

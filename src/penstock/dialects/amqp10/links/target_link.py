@@ -6,12 +6,12 @@ a comparison, a slice for the body and an enqueue.
 Everything unusual takes `_take_carefully`.
 
     outcome     when
-    accepted    it is in all its queues and, where it was written down, safe
+    accepted    it is in all its queues and, where it was journalled, durable
     released    no queue is bound there
-    rejected    a queue is full and refuses, an interceptor does, or `to` leads nowhere; or somebody
-                who held it has given it up
+    rejected    a queue is full and refuses, an interceptor does, or `to` is not a valid address; or
+                a holder has refused it
 
-In a transaction the outcome is provisional and said at once; see `_enlist`.
+In a transaction the outcome is provisional and sent at once; see `_enlist`.
 """
 
 from typing import Final
@@ -154,7 +154,7 @@ class TargetLink(DeliveryListener):
             answers.repeat(delivery_id, tag, settled)
             return
         if link.delivery_is_resumed and not payload:
-            # Nothing of it is here, and nothing of it came.
+            # Nothing of it is stored here, and nothing of it was received.
             if not settled:
                 answers.decided(answers.next(delivery_id, tag), _RELEASED)
             return
@@ -192,8 +192,8 @@ class TargetLink(DeliveryListener):
     def _enlist(
         self, link: ReceivingLink, delivery_id: int, payload: bytes, settled: bool, txn_id: bytes
     ) -> None:
-        """The message is published when its transaction commits. A settled one that cannot be
-        keeps the transaction from being committed.
+        """The message is published when its transaction commits. If a settled one cannot be
+        published, the transaction cannot be committed.
         """
         transaction = self._context.transactions.find(txn_id)
         if transaction is None:

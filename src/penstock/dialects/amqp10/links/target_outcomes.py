@@ -1,12 +1,13 @@
 """Answers to what one link received unsettled, by ranges of deliveries.
 
 Deliveries are numbered as they come. Most are complete at once and accepted together at the end of
-the tick with one disposition; one that is held, or whose journal record is not safe yet, keeps back
-itself and all later ones. Where rcv-settle-mode is second the outcome is only said, and the
+the tick with one disposition; one that is held, or whose journal record is not durable yet, delays
+its own answer and all later ones. Where rcv-settle-mode is second the outcome is only sent, and the
 delivery stays until the sender has settled it.
 
-A link that outlives its connection also remembers outcomes by delivery tag: when its producer comes
-back and still has a delivery unsettled, it hears the same outcome, and nothing is enqueued twice.
+A link that outlives its connection also remembers outcomes by delivery tag: when its producer
+attaches again and still has a delivery unsettled, it gets the same outcome, and nothing is enqueued
+twice.
 
 Invariants: every number is answered once, in order; `_ids[i]` (and `_tags[i]`, where tags are kept)
 belongs to number `_answered + 1 + i`.
@@ -27,15 +28,15 @@ from penstock.wire.outgoing import Outgoing
 # What a producer may send ahead. Twice the window of a thousand that clients often use; a flow
 # is due when half of it is used, so flows are rare and the sender never waits for one.
 CREDIT: Final = 2_000
-# While a queue refuses: enough to go on being told so, and to notice when it does not any more.
+# While a queue refuses: enough to notice when it no longer does.
 CREDIT_WHEN_REFUSED: Final = 16
 # Outcomes that a link remembers for a producer that comes back: more than it can have under way.
 # 64 kB to 256 kB for a link that asks for it.
 REMEMBERED_MAX: Final = 4_096
-# Stands for the id of a delivery whose producer is away.
+# Stands for the id of a delivery whose producer is detached.
 _NO_ID: Final = -1
 _MASK: Final = 0xFFFF_FFFF
-# Said of a message that a queue did not take, at once or later.
+# The reason for a message that a queue refused, at once or later.
 _REFUSED: Final = Rejected(Error(RESOURCE_LIMIT_EXCEEDED, "a queue does not take more messages"))
 
 
@@ -60,7 +61,7 @@ class TargetOutcomes(OrderedAnswers):
         self._outcomes: dict[int, Composite] = {}
         self.was_refused: bool = False
 
-        # Outcomes that were said and await the sender's settlement, by delivery id.
+        # Outcomes that were sent and await the sender's settlement, by delivery id.
         self._said: dict[int, Composite] = {}
         # Ids that asked to be settled at once on a link where the sender settles first.
         self._settled_first: set[int] = set()
@@ -103,7 +104,7 @@ class TargetOutcomes(OrderedAnswers):
         """Answer everything up to the first held one, then look after credit and window."""
         self._is_listed = False
         if self.closed:
-            # Nobody is left to answer, so nothing is waited for either.
+            # There is no client left to answer, so there is nothing to wait for either.
             self._waits.clear()
             return
         count = self.answerable() - self._answered
@@ -175,7 +176,7 @@ class TargetOutcomes(OrderedAnswers):
         self._say(first, last, said, first_settles)
 
     def _settles(self, delivery_id: int) -> bool:
-        """Whether we settle it, rather than say the outcome and wait."""
+        """Whether we settle it, rather than send the outcome and wait."""
         if self._link.rcv_settle_mode == RCV_FIRST:
             return True
         if delivery_id in self._settled_first:
@@ -212,7 +213,7 @@ class TargetOutcomes(OrderedAnswers):
     # Suspension.
 
     def suspend(self) -> None:
-        """The attachment is gone. What is not answered yet will be remembered."""
+        """The attachment is gone. Outcomes that are not sent yet will be remembered."""
         unsettled = self._link.unsettled
         if not self._remembers:
             self._remembers = True

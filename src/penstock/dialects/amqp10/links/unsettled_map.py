@@ -15,8 +15,8 @@ _TAG_MASK: Final = 0xFFFF_FFFF
 
 def first_free_tag(theirs: dict[bytes, Composite | None]) -> int:
     """Where a new link begins to number its deliveries when its receiver still has some of an
-    earlier one, which we have forgotten: beyond all of these. Otherwise its map would later be taken
-    to speak of deliveries that only have the same tags.
+    earlier one, which we have forgotten: beyond all of these. Otherwise its map would later be
+    taken to mean other deliveries that only have the same tags.
     """
     first = 0
     for tag in theirs:
@@ -26,8 +26,8 @@ def first_free_tag(theirs: dict[bytes, Composite | None]) -> int:
 
 
 def put_unsettled(answer: Attach, unsettled: dict[bytes, Composite | None], frame_max: int) -> None:
-    """As much of it as a frame takes; an attach is never split. Half of a frame is left for the
-    rest of the attach.
+    """Put as many entries into the attach as a frame can hold; an attach is never split. Half of a
+    frame is left for the rest of the attach.
     """
     room = frame_max // 2
     fitting: dict[bytes, Composite | None] = {}

@@ -46,7 +46,7 @@ def answer(
     noting: Noting | None,
     now: int,
 ) -> ManagementResponse:
-    """Do it, or say why not. A response may only be sent once what was declared is safe on disk."""
+    """Do it, or say why not. A response may only be sent once what was declared is durable."""
     try:
         if request.fault:
             raise bad_request(request.fault)
@@ -103,7 +103,9 @@ def _at_exchange(request: ManagementRequest, caller: Caller, name: str) -> Manag
 
 
 def _no_tokens(request: ManagementRequest) -> RequestRefusal:
-    """OAuth clients renew their token here. Nobody has logged in with one, so there is none."""
+    """OAuth clients renew their token here. This server has no login with tokens, so there is none
+    to renew.
+    """
     if request.method != PUT:
         return _not_allowed(request, PUT)
     if not isinstance(request.body, bytes):

@@ -67,7 +67,7 @@ def _neutral_table(table: dict[object, object], path: str, depth: int) -> dict[s
 
 
 def _neutral(value: object, path: str, depth: int) -> object:
-    """`path` tells which argument it is where there is something wrong with it."""
+    """`path` names the argument in errors."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Timestamp):  # before int
@@ -75,7 +75,7 @@ def _neutral(value: object, path: str, depth: int) -> object:
     if isinstance(value, int):
         if value > INTEGER_MAX:
             raise bad_request(f"unsupported argument '{path}': needs more than 63 bits")
-        # Of class int, also where a compiler takes `int(value)` for nothing to do.
+        # Exactly of class int, even where a compiler would omit `int(value)`.
         return index(value)
     if isinstance(value, float):
         return float(value)
@@ -97,8 +97,8 @@ def _neutral(value: object, path: str, depth: int) -> object:
 
 
 def _plain_text(value: object) -> str:
-    """Of class str, whatever it was. Asked for as an object, because a compiler that knows it for
-    a string would not convert it.
+    """Exactly a `str`, also for a subclass. The parameter is an object, because a compiler that
+    knows it as a string would not convert it.
     """
     return str(value)
 
@@ -136,7 +136,7 @@ def _wire(value: object, depth: int) -> object:
 
 
 def _wire_text(text: str) -> object:
-    """A string; binary when it came over AMQP 0-9-1 with octets that are no UTF-8."""
+    """A string; binary when it came over AMQP 0-9-1 with octets that are not UTF-8."""
     octets = text.encode(errors="surrogateescape")
     try:
         octets.decode()

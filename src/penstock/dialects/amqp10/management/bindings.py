@@ -59,7 +59,7 @@ def post_binding(caller: Caller, body: object) -> ManagementResponse:
 
 
 def delete_binding(caller: Caller, segment: str) -> ManagementResponse:
-    """One that is not there is deleted already; permissions are asked for all the same."""
+    """Deleting a missing binding succeeds; permissions are checked all the same."""
     location = read_binding_location(segment)
     source = location.source
     destination = location.destination
@@ -75,7 +75,7 @@ def delete_binding(caller: Caller, segment: str) -> ManagementResponse:
 
 
 def get_bindings(caller: Caller, query: dict[str, str]) -> ManagementResponse:
-    """Takes no permission. Keys are compared as texts, patterns of topics too."""
+    """Needs no permission. Keys are compared as texts, also patterns of topics."""
     for name in ("src", "key"):
         if name not in query:
             raise bad_request(f"missing '{name}' in query")
@@ -126,7 +126,7 @@ def _found(
         if queue is None:
             return []
         if source == DEFAULT_EXCHANGE:
-            # The binding that every queue has, and nobody made.
+            # The implicit binding of every queue to the default exchange.
             default = vhost.exchanges[DEFAULT_EXCHANGE]
             return [Binding(default, queue, None, key, {})] if key == queue.name else []
         arriving = vhost.bindings.to_destination(queue)

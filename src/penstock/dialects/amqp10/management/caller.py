@@ -33,7 +33,7 @@ class Caller:
         self.principal.check(command)
 
     def apply(self, command: VhostCommand) -> Result:
-        """Checked and done, or a `Refusal` and nothing changed."""
+        """Check permissions and apply the command; on a `Refusal` nothing was changed."""
         self.principal.check(command)
         changes = is_change(self.vhost, command)
         result = self.vhost.apply(command, self.now)

@@ -38,7 +38,7 @@ def put_exchange(caller: Caller, name: str, body: object) -> ManagementResponse:
 
 
 def delete_exchange(caller: Caller, name: str) -> ManagementResponse:
-    """One that is not there is deleted already."""
+    """Deleting a missing exchange succeeds."""
     check_not_default(name)
     check_name("exchange", name)
     check_not_reserved("exchange", name, caller.vhost.name)

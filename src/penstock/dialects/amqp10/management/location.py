@@ -1,6 +1,6 @@
 """Where a request goes: percent-encoded segments of a path, and a query.
 
-Letters outside ASCII are taken as they are too: some clients leave them unencoded.
+Letters outside ASCII are accepted as well: some clients leave them unencoded.
 """
 
 import re

@@ -13,7 +13,7 @@ from penstock.wire.amqp10.sections import Sections
 
 # "Answer over the link that is paired with this one."
 REPLY_TO: Final = "$me"
-# A refusal quotes names and locations, which are as long as the peer likes; nobody reads more.
+# A refusal quotes names and locations, which may be of any length; nobody reads more.
 TEXT_MAX: Final = 4096
 
 # RabbitMQ's Python client writes this over the header of a request that has no body, and so in front
@@ -47,7 +47,7 @@ class ManagementResponse:
 
 
 def read_request(payload: bytes) -> ManagementRequest:
-    """Raises `Malformed` for octets that are no message; all other faults can be answered."""
+    """Raises `Malformed` for octets that are not a message; all other faults can be answered."""
     sections = Sections(payload.removeprefix(_NULL_BODY))
     properties = sections.decode(PROPERTIES)
     if not isinstance(properties, Properties):
@@ -88,5 +88,5 @@ def encode_response(
 
 
 def _sayable(text: str) -> str:
-    """Names that came over AMQP 0-9-1 can hold octets that are no UTF-8."""
+    """Names that came over AMQP 0-9-1 can hold octets that are not UTF-8."""
     return text[:TEXT_MAX].encode(errors="replace").decode()

@@ -29,7 +29,7 @@ _STRINGS: Final = 0xB1  # the constructor of an array of strings
 
 
 def get_queue(caller: Caller, name: str) -> ManagementResponse:
-    """Takes no permission, as a passive declaration takes none."""
+    """Needs no permission, like a passive declaration."""
     queue = caller.vhost.queues.get(name)
     if queue is None:
         what = described("queue", name, caller.vhost.name)
@@ -59,7 +59,7 @@ def put_queue(caller: Caller, name: str, body: object) -> ManagementResponse:
 
 
 def delete_queue(caller: Caller, name: str) -> ManagementResponse:
-    """One that is not there is deleted already."""
+    """Deleting a missing exchange succeeds."""
     check_name("queue", name)
     result = caller.apply(DeleteQueue(name, False, False, caller.connection_number))
     assert isinstance(result, Deleted), "that is what deleting a queue results in"
@@ -79,7 +79,7 @@ def purge_queue(caller: Caller, name: str) -> ManagementResponse:
 
 
 def _told(caller: Caller, queue: MessageQueue) -> dict[object, object]:
-    """Clients cast without asking: the types of the counts and of `replicas` matter."""
+    """Clients cast without a check: the types of the counts and of `replicas` matter."""
     return {
         "leader": caller.node_name,
         "replicas": Array(_STRINGS, [caller.node_name]),

@@ -30,7 +30,8 @@ def bad_request(text: str) -> RequestRefusal:
 
 def status_of(refusal: Refusal, declares: bool) -> int:
     """`declares`: the request was a PUT, where a failed precondition is a conflict with what is
-    there. Elsewhere RabbitMQ says 400 for all that its channel would refuse, a missing queue too.
+    there. Elsewhere RabbitMQ answers 400 for everything that its channel would refuse, even a
+    missing queue.
     """
     if isinstance(refusal, RequestRefusal):
         return refusal.status

@@ -1,4 +1,4 @@
-"""The story of a dead-lettered message in AMQP 1.0: the annotation `x-opt-deaths`, as RabbitMQ 4
+"""The deaths of a dead-lettered message in AMQP 1.0: the annotation `x-opt-deaths`, as RabbitMQ 4
 writes it, and the `x-death` header that the broker keeps.
 
     x-opt-deaths   array of maps: ttl? queue reason count first-time last-time exchange routing-keys
@@ -49,7 +49,7 @@ def _written(death: dict[object, object]) -> dict[object, object] | None:
         return None
     written: dict[object, object] = {}
     if isinstance(expiration, str) and expiration.isdecimal() and expiration.isascii():
-        # More digits than 32 bits have are no time to live that AMQP 1.0 could say.
+        # AMQP 1.0 cannot express a time to live with more digits than 32 bits have.
         if len(expiration) > 10 or int(expiration) > _UINT_MAX:
             return None
         written[Symbol("ttl")] = UInt(int(expiration))

@@ -7,8 +7,8 @@ The broker keeps both as octets. Delivery annotations are for the next hop, whic
 they are cut out.
 
 Invariants
-- A body that was let in is complete and well formed all through: nobody looks at it again. A message
-  without any section of a body is let in with null as its body.
+- A body that was accepted is complete and well formed: it is not checked again. A message without
+  any section of a body is accepted with null as its body.
 - Nothing is built to check it, so that a check costs no memory, and no more stack than `DEPTH_MAX`
   levels, whatever a peer sends.
 """
@@ -38,8 +38,8 @@ from penstock.wire.amqp10.performatives_generated import (
     code_of,
 )
 
-# What comes before the body. AMQP 0-9-1 puts as much into one frame, mostly 128 KiB; several times
-# that is for attributes nobody has. Decoded values take many times the memory of their octets.
+# What comes before the body. AMQP 0-9-1 puts as much into one frame, mostly 128 KiB; no application
+# needs several times that. Decoded values take many times the memory of their octets.
 HEAD_BYTES_MAX: Final = 1 << 20
 
 # The section that a message without a body gets: an amqp-value that is null.
@@ -252,7 +252,7 @@ def _check_array(data: bytes, at: int, end: int, count: int, depth: int) -> int:
     if code not in WIDEST:
         raise unknown(code, at - 1)
     if code >> 4 == 4:
-        # Elements of no octets: there may be thousands of millions, and nothing to see in any.
+        # Elements without octets: there may be billions, and there is nothing to check in them.
         return at
     while count:
         at = _check_content(data, at, end, code, depth + 1)

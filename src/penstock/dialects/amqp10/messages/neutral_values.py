@@ -39,14 +39,16 @@ _BITS_128: Final = 113
 
 
 def to_neutral(value: object) -> object:
-    """An AMQP 1.0 value for the broker. What it has no type for is text or octets."""
+    """An AMQP 1.0 value for the broker. Types that the broker does not have become text or
+    octets.
+    """
     if value is None or isinstance(value, (bool, bytes)):
         return value
     if isinstance(value, str):
         return plain_text(value)
     if isinstance(value, Timestamp):
         milliseconds = int(value)
-        # Between two seconds there is nothing that a field table's timestamp could equal.
+        # A field table's timestamp has whole seconds, so a fraction equals none.
         return milliseconds if milliseconds % 1000 else Moment(milliseconds // 1000)
     if isinstance(value, int):
         return int(value)
@@ -152,7 +154,7 @@ def text_of_identifier(value: object) -> str:
 
 
 def number_of(value: Raw) -> Decimal | None:
-    """None for what is no finite number, and for no decimal at all."""
+    """None for a value that is not a finite decimal number."""
     if isinstance(value, Decimal32):
         bias, bits = _BIAS_32, _BITS_32
     elif isinstance(value, Decimal64):
@@ -172,7 +174,7 @@ def number_of(value: Raw) -> Decimal | None:
 
 
 def decimal64_of(value: Decimal) -> Decimal64 | None:
-    """None when it has more digits than 53 bits or is no number."""
+    """None when it has more digits than 53 bits or is not a number."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or not -_BIAS_64 <= exponent <= _BIAS_64 - 29:
         return None

@@ -1,11 +1,11 @@
 """The head of a message as the broker needs it: the facts it acts on, and the octets it passes on.
 
 A head is header, message-annotations, properties and application-properties as the publisher wrote
-them. It is read through once when it is first seen, and what is wrong with it is `Malformed`; from
-then on nothing in it can surprise anybody. Identical heads share one object.
+them. It is decoded once when it is first seen, and a fault in it raises `Malformed`; from then on
+all of it is known to be valid. Identical heads share one object.
 
 The bare message (properties, application-properties, body) is never written anew. What the broker
-has to tell goes into message annotations.
+adds goes into message annotations.
 """
 
 from typing import Final
@@ -96,7 +96,7 @@ class TransferProperties(Properties):
 
     def headers(self) -> dict[str, object]:
         """Application properties, and annotations whose name begins with `x-`. An annotation hides
-        an application property of its name: only the former the broker can change.
+        an application property of its name: the broker can change only the former.
         """
         headers: dict[str, object] = {}
         for key, value in self.application().items():
@@ -180,7 +180,7 @@ class TransferProperties(Properties):
         return value
 
     def read_section(self, start: int) -> None:
-        """The properties section lies here."""
+        """The properties section begins here."""
         self.properties_start = start
         section = self.section()
         self._user_id = section.user_id
@@ -332,7 +332,7 @@ def header_octets(
     first_acquirer: bool,
     delivery_count: int,
 ) -> bytes:
-    """The header section; nothing when it would say nothing."""
+    """The header section; empty when every field has its default."""
     says_lifetime = lifetime != NO_EXPIRATION
     if (
         durable is None

@@ -58,8 +58,8 @@ class TargetAddress:
 def parse_target(
     address: str | None, vhost: VirtualHost, prefers_exchange: bool = False
 ) -> TargetAddress | None:
-    """None is the anonymous terminus. Raises `PreconditionFailed`; that what is named exists is not
-    asked here.
+    """None is the anonymous terminus. Raises `PreconditionFailed`; the existence of the node is not
+    checked here.
     """
     if address is None:
         return None
@@ -110,7 +110,7 @@ def _bare(name: str, vhost: VirtualHost, prefers_exchange: bool) -> SourceAddres
     if is_exchange and (prefers_exchange or name not in vhost.queues):
         return SourceAddress(None, name, None)
     if prefers_exchange and name not in vhost.queues:
-        # To be created, or reported as missing, as what was asked for.
+        # A missing node is created, or reported as missing, as the kind that was asked for.
         return SourceAddress(None, name, None)
     found = SourceAddress(name, "", None)
     found.is_bare = True

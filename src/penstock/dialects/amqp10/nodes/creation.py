@@ -3,7 +3,7 @@
 A named node is created when the terminus has the capability `create`, or has dynamic-node-properties
 together with the capability `queue` or `topic`. In these properties `x-...` are the arguments of a
 queue, `durable`, `auto-delete` and `exclusive` its flags, `exchange-type` the type of an exchange,
-and `lifetime-policy` says when the queue goes again.
+and `lifetime-policy` says when the queue is deleted.
 
 A bare name of which there is neither a queue nor an exchange is created as a queue without being asked
 for, if the user may configure it and the operator has not turned that off (`create_bare_queue`). The
@@ -39,8 +39,8 @@ _TYPE_PROPERTY: Final = "exchange-type"
 
 
 class TemporaryTopic:
-    """An exchange that goes with the link that made it, whatever lifetime was asked for. Held by
-    that link's node.
+    """An exchange that is deleted with the link that made it, whatever lifetime was asked for. Held
+    by that link's node.
     """
 
     def __init__(self, vhost: VirtualHost, exchange: Exchange) -> None:
@@ -78,8 +78,8 @@ def create_queue(
     connection_number: int,
     now: int,
 ) -> NodeLife | None:
-    """A missing queue, durable unless something is said against it. None when nothing is said
-    about its end.
+    """Create a missing queue, durable unless its properties say otherwise. None when they give no
+    lifetime.
     """
     lifetime = read_lifetime(properties)
     _check_name(name)
@@ -147,9 +147,8 @@ def create_dynamic_queue(
     connection_number: int,
     now: int,
 ) -> NodeLife:
-    """A queue under a drawn name, which does not outlive the process. One that goes with its link
-    and that only its own connection receives from is exclusive, so it goes with the connection
-    whatever happens.
+    """A transient queue with a generated name. One that is deleted with its link and that only its
+    own connection receives from is exclusive, so it is deleted with the connection in any case.
     """
     lifetime = read_lifetime(properties) or Lifetime.ON_CLOSE
     command = DeclareQueue(

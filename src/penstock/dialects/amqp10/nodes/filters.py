@@ -1,9 +1,9 @@
 """Filters of a source: which messages of a node a link wants, and where in a stream it begins.
 
 A filter is known by its descriptor, a symbol or a number; where the value has none, by its name in
-the map. Each kind makes sense at some nodes only. What is unknown, or makes no sense at this node,
-is left out of the answer's map, and so the peer learns that it is not in force. A filter that is
-known and wrong refuses the link.
+the map. Each kind makes sense at some nodes only. A filter that is unknown, or makes no sense at
+this node, is left out of the answer's map, and so the peer learns that it is not in force. An
+invalid filter of a known kind refuses the link.
 """
 
 from enum import Enum
@@ -43,7 +43,7 @@ class FilterKind(Enum):
 
 
 class Place(Enum):
-    """Kinds of node, as far as filters can tell them apart."""
+    """Kinds of node, as far as they matter to filters."""
 
     QUEUE = "queue"
     STREAM = "stream"
@@ -164,8 +164,8 @@ def read_selection(
     node: str,
     connection_number: int,
 ) -> Selection:
-    """Raises `PreconditionFailed`. `node` reads "queue 'q' in vhost '/'". Several subscribers that
-    share cannot have no-local: what one of them may not get another one must.
+    """Raises `PreconditionFailed`. `node` reads "queue 'q' in vhost '/'". Subscribers that share a
+    subscription cannot have no-local: a message that one of them may not get another one must.
     """
     selection = Selection(connection_number)
     known: dict[FilterKind, _Filter] = {}

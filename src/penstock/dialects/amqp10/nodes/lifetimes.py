@@ -1,4 +1,4 @@
-"""How long a queue lives that was made for a link (specification 3.5.10 to 3.5.13).
+"""The lifetime of a queue that was made for a link (specification 3.5.10 to 3.5.13).
 
 A `NodeLife` observes its queue, and is found again among its observers by whoever attaches to the
 queue later. So it lives as long as the queue; queues with a lifetime do not outlive the process,
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 0
 
 
 class Lifetime(Enum):
-    """When a queue goes that was made for a link."""
+    """When a queue that was made for a link is deleted."""
 
     ON_CLOSE = "amqp:delete-on-close:list"
     ON_NO_LINKS = "amqp:delete-on-no-links:list"
@@ -71,8 +71,8 @@ class NodeLife(QueueObserver):
         self.links += 1
 
     def link_suspended(self) -> bool:
-        """Returns whether it counts no more. A suspended link still is one, but it does not keep
-        others from unsubscribing.
+        """Returns whether it is no longer counted. A suspended link still exists, but it does not
+        prevent others from unsubscribing.
         """
         if self.lifetime is not Lifetime.UNSUBSCRIBED:
             return False
@@ -81,7 +81,7 @@ class NodeLife(QueueObserver):
 
     def link_gone(self, was_counted: bool, is_maker: bool, now: int) -> None:
         if was_counted:
-            assert self.links > 0, "a link goes once"
+            assert self.links > 0, "a link ends only once"
             self.links -= 1
         if self.lifetime is Lifetime.UNSUBSCRIBED:
             # Decided now: when nobody is attached later, they may all be suspended.
@@ -97,7 +97,7 @@ class NodeLife(QueueObserver):
         self._vhost.apply(DeleteQueue(queue.name, connection=queue.exclusive_owner), now)
 
     def dequeued(self, entry: QueueEntry) -> None:
-        """An observer must not change the queue, so its end waits for a timer."""
+        """An observer must not change the queue, so a timer deletes it."""
         if self._is_over():
             self._vhost.timers.schedule(self._timer, _AT_ONCE)
 
@@ -134,7 +134,7 @@ def life_of(queue: MessageQueue) -> NodeLife | None:
 
 
 def life_for_others(queue: MessageQueue) -> NodeLife | None:
-    """For a link that names the queue itself. It does not count as a subscriber."""
+    """The life for a link that names the queue itself. It does not count as a subscriber."""
     life = life_of(queue)
     return None if life is None or life.lifetime is Lifetime.UNSUBSCRIBED else life
 

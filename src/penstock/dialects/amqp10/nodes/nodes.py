@@ -1,8 +1,8 @@
 """What the termini of an attach stand for; the front door of the modules named below.
 
 A node belongs to one link endpoint and stays with it over suspension. `release_source` and
-`release_target` say that the endpoint is suspended or gone; gone is said once. When a terminus
-expires, by its policy and time-out, is the caller's business.
+`release_target` say that the endpoint is suspended or gone, the latter only once. The caller
+decides when a terminus expires, by its policy and time-out.
 """
 
 from penstock.dialects.amqp10.nodes.source_nodes import (

@@ -72,7 +72,7 @@ class SourceNode(Node):
         self.is_subscription: bool = False
         # What the attach answer says.
         self.answered: Source = source
-        # Looks at messages and leaves them where they are.
+        # True for a browser, which leaves messages where they are.
         self.browses: bool = False
 
     @property
@@ -194,7 +194,7 @@ def _read_node(
 
 
 def _check_filters(source: Source, connection_number: int) -> None:
-    """For a queue that is to be made: wrong filters must not leave it behind."""
+    """Checked before the queue is made: invalid filters must not leave one behind."""
     is_stream = means_stream(source.dynamic_node_properties)
     place = Place.STREAM if is_stream else Place.QUEUE
     read_selection(source.filter_, place, False, "a new queue", connection_number)

@@ -1,4 +1,4 @@
-"""What a link wants of a stream, beyond what a stream's own filter can say.
+"""What a link wants of a stream, beyond what a stream's own filter can express.
 
 RabbitMQ's filter values are matched exactly here, message by message; RabbitMQ passes over whole
 chunks that cannot have one and leaves the rest to the client.

@@ -1,16 +1,16 @@
 """Subscriptions: a source on an exchange is a queue of its own, bound to that exchange.
 
-Without more it is an exclusive queue with a drawn name. A subscription that is durable, shared or
-has a time-out can be come back to, so its queue is named after the container and the link:
+By default it is an exclusive queue with a generated name. A subscription that is durable, shared or
+has a time-out can be resumed, so its queue is named after the container and the link:
 
     subscriptions/:container/:name     volatile-subscriptions/:container/:name
 
 As Qpid JMS names its links, the part before `|` is the name of a shared subscription; with the
-capability `global` it belongs to no container. What the subscription selects stands in the queue's
-arguments and outlives a restart with it.
+capability `global` it belongs to no container. What the subscription selects is stored in the
+queue's arguments and survives a restart with it.
 
-A selector says what belongs to the subscription at all, so whatever it does not select must not
-pile up in the queue: a second consumer drops it (`Discarding`).
+A selector defines what belongs to the subscription, so other messages must not pile up in the
+queue: a second consumer drops them (`Discarding`).
 """
 
 from typing import Final
@@ -73,14 +73,14 @@ class Discarding(Consumer):
         return not self.selection.wants(entry)
 
     def take(self, entry: QueueEntry) -> None:
-        """It is the queue's no more, and nobody's."""
+        """The message is dequeued and dropped."""
 
     def cancelled(self) -> None:
         """Nobody is told."""
 
 
 class Subscribed:
-    """What a subscription amounts to."""
+    """The result of subscribing."""
 
     def __init__(self, queue: MessageQueue, selection: Selection, life: NodeLife) -> None:
         self.queue: MessageQueue = queue
@@ -89,7 +89,7 @@ class Subscribed:
 
 
 class SubscriptionName:
-    """Which subscription is meant, and whether it can be come back to."""
+    """Which subscription is meant, and whether it can be resumed."""
 
     def __init__(self, source: Source, container_id: str, link_name: str) -> None:
         self.is_shared: bool = SHARED in source.capabilities
@@ -207,7 +207,7 @@ def _discard_others(queue: MessageQueue, selection: Selection) -> None:
 def _remove_outdated(
     vhost: VirtualHost, name: str, facts: dict[str, object], wish: SubscriptionName, now: int
 ) -> None:
-    """To subscribe under a known name to something else is to unsubscribe first, as in JMS."""
+    """Subscribing under an existing name to something else unsubscribes first, as in JMS."""
     known = vhost.queues.get(name)
     if known is None:
         return
@@ -252,5 +252,5 @@ def _facts(wish: SubscriptionName, address: str, selection: Selection) -> dict[s
 
 
 def _segment(text: str) -> str:
-    """So that a slash in a name is not taken for one between names."""
+    """Encoded so that a slash in a name is not taken for a separator."""
     return text.replace("%", "%25").replace("/", "%2F")

@@ -103,7 +103,7 @@ def resolve_target(
 
 
 def resolve_anonymous(principal: Principal, vhost: VirtualHost, to: str | None) -> TargetAddress:
-    """Where a message goes that came over an anonymous terminus. The answer holds until the
+    """Where a message goes that came over an anonymous terminus. The result is valid until the
     virtual host's generation changes.
     """
     address = parse_target(to, vhost)
@@ -114,7 +114,7 @@ def resolve_anonymous(principal: Principal, vhost: VirtualHost, to: str | None) 
 
 
 def check_target(principal: Principal, vhost: VirtualHost, address: TargetAddress) -> None:
-    """That this user may publish there, and that there is an exchange."""
+    """Check that this user may publish there, and that the exchange exists."""
     principal.check_publish(address.exchange)
     exchange = vhost.exchange(address.exchange)
     if exchange.internal:

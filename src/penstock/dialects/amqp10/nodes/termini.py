@@ -16,7 +16,7 @@ _SECOND_MS: Final = 1000
 
 
 class Ending(Enum):
-    """What became of a link endpoint."""
+    """How a link endpoint ended."""
 
     # It can be resumed; `resume_source` or `resume_target` follows, or one of the other two.
     SUSPENDED = "suspended"

@@ -1,7 +1,7 @@
-"""States of deliveries that a transaction has to tell its client, in runs of ids.
+"""Delivery states that a transaction has to send to its client, in runs of ids.
 
-They are said at the end of the tick, or before that when the transaction is discharged: the
-client must have heard of all outcomes before it hears that they are final.
+They are sent at the end of the tick, or before that when the transaction is discharged: the client
+must get all outcomes before it learns that they are final.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _MASK: Final = 0xFFFF_FFFF
 
 
 class DispositionRuns(EndOfTickAnswer):
-    """Held by what listens to one link. Subclasses say in which role they speak."""
+    """Held by the listener of one link. Subclasses define the role."""
 
     def __init__(self, session: Session, answer_list: list[EndOfTickAnswer]) -> None:
         self._session: Session = session

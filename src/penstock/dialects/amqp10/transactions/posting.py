@@ -12,8 +12,8 @@ from penstock.dialects.principal import Principal
 
 
 class Posting(Work):
-    """One message. Where it goes is found again by the commit, so that it goes where messages go
-    then, and not to what was deleted meanwhile.
+    """One message. The commit routes it again, by the topology of that moment, so that it is not
+    sent to a queue that was deleted meanwhile.
     """
 
     def __init__(self, container: Container, principal: Principal, message: Message) -> None:
@@ -32,7 +32,7 @@ class Posting(Work):
         found = target_of(self._principal.vhost.routing, target, message.properties)
         if not found.reaches_any:
             raise NotFound(f"no queue is bound to '{address.exchange}' with key '{key}' any more")
-        # Whoever holds it keeps the discharge from being answered.
+        # A hold on it delays the answer to the discharge.
         message.publisher = publisher
         self._target = admitted(found, message, self._container.interceptor, now)
         if self._target is None:
@@ -43,11 +43,11 @@ class Posting(Work):
     def apply(self, now: int) -> None:
         message = self._message
         message.through_journal = True
-        assert self._target is not None, "rehearsed in this very tick"
+        assert self._target is not None, "rehearsed in the same tick"
         publish_resolved(self._principal.vhost.routing, self._target, message, None, now)
         if message.holds == 0:
             # Complete: it must not keep the link alive while it waits in a queue.
             message.publisher = None
 
     def undo(self, now: int) -> None:
-        """Nobody has seen it."""
+        """The message was never visible, so nothing has to be undone."""

@@ -1,8 +1,8 @@
 """Transactions: work that takes effect together or not at all (specification part 4).
 
 Work is enlisted as it comes and changes nothing yet. A commit first rehearses all of it: every
-message is routed again and every queue asked whether it has room for all that it is to get. When
-nothing is in the way, all of it is applied in one synchronous step, so that nobody sees half of it
+message is routed again and every queue asked whether it has room for all that it is to get. If
+nothing is refused, all of it is applied in one synchronous step, so that no client sees half of it
 and the journal has it in one batch.
 
 Invariants
@@ -29,8 +29,8 @@ from penstock.wire.amqp10.session import OUTCOME_ACCEPTED
 # Transactions of one connection that are not discharged. Clients have one per session, of which
 # there are at most 64.
 TRANSACTIONS_MAX: Final = 256
-# Messages and outcomes in one transaction. A commit is one step in which nobody else is served:
-# well below a tenth of a second.
+# Messages and outcomes in one transaction. A commit is one step during which no other client is
+# served: well below a tenth of a second.
 WORK_MAX: Final = 16_384
 # Octets of messages that wait in all transactions of one connection: one of the largest message.
 OCTETS_MAX: Final = 134_217_728
@@ -75,7 +75,7 @@ class Work:
     """One thing that a transaction does. Held by its transaction until the discharge."""
 
     def __init__(self, octets: int) -> None:
-        # What it keeps in memory beyond what is there anyway.
+        # The additional memory that it takes.
         self.octets: int = octets
 
     def rehearse(self, rehearsal: Rehearsal, publisher: Publisher, now: int) -> None:
@@ -83,15 +83,15 @@ class Work:
         raise NotImplementedError
 
     def apply(self, now: int) -> None:
-        """Do it; everything was rehearsed in this very tick."""
+        """Do it; everything was rehearsed in the same tick."""
         raise NotImplementedError
 
     def undo(self, now: int) -> None:
-        """It does not happen."""
+        """Undo it after a rollback."""
         raise NotImplementedError
 
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
-        """Append what nobody but the transaction has."""
+        """Append the entries that only the transaction holds."""
 
 
 class Transaction(Timer):
@@ -103,17 +103,18 @@ class Transaction(Timer):
         self.txn_id: bytes = txn_id
         # Why it was rolled back before its discharge; None while it is open.
         self.error: Error | None = None
-        # Said of every message that it is to publish; one object, so that runs are said together.
+        # The state of every message that it is to publish; one object, so that runs are sent
+        # together.
         self.accepted: TransactionalState = TransactionalState(txn_id, OUTCOME_ACCEPTED)
         # In the order in which it came.
         self._works: dict[Work, None] = {}
-        # What has to be said before the discharge is answered.
+        # What has to be sent before the discharge is answered.
         self._dispositions: dict[DispositionRuns, None] = {}
         self._used_at: int = now
         self.is_discharged: bool = False
 
     def add(self, work: Work, now: int) -> None:
-        """The transaction has failed afterwards if that was too much."""
+        """Enlist work; the transaction fails when it exceeds a limit."""
         self.add_unchecked(work, now)
         if len(self._works) > WORK_MAX:
             text = f"more than {WORK_MAX} messages and outcomes in one transaction"
@@ -123,7 +124,9 @@ class Transaction(Timer):
             self.fail(TRANSACTION_ROLLBACK, text, now)
 
     def add_unchecked(self, work: Work, now: int) -> None:
-        """For who cannot bear a rollback at this moment; the next `add` looks at the limits."""
+        """For callers that cannot handle a rollback at this moment; the next `add` checks the
+        limits.
+        """
         assert self.error is None, "a failed transaction takes no work"
         self._works[work] = None
         self._transactions.octets += work.octets
@@ -136,7 +139,7 @@ class Transaction(Timer):
         self._dispositions[dispositions] = None
 
     def fail(self, condition: str, text: str, now: int) -> None:
-        """Roll back now; the discharge will hear why."""
+        """Roll back now; the discharge will be rejected with the reason."""
         if self.error is None:
             self.error = Error(condition, text)
             self.rollback(now)
@@ -150,7 +153,7 @@ class Transaction(Timer):
         self.fail(TRANSACTION_TIMEOUT, text, now)
 
     def commit(self, publisher: Publisher, now: int) -> None:
-        """Raises a `Refusal`, and has changed nothing then."""
+        """Raises a `Refusal` before anything was changed."""
         rehearsal = Rehearsal(now)
         for work in self._works:
             work.rehearse(rehearsal, publisher, now)
@@ -171,8 +174,8 @@ class Transaction(Timer):
         return works
 
     def _tell(self) -> None:
-        """Say what has to be said before the discharge is answered, and before a link ends: what
-        was given back is no longer the link's.
+        """Send what has to be sent before the discharge is answered, and before a link ends:
+        requeued entries no longer belong to the link.
         """
         waiting = list(self._dispositions)
         self._dispositions.clear()
@@ -180,7 +183,7 @@ class Transaction(Timer):
             dispositions.flush()
 
     def withdraw(self, work: Work) -> None:
-        """Its client decided otherwise, outside of the transaction."""
+        """Its client gave another outcome, outside of the transaction."""
         del self._works[work]
         self._transactions.octets -= work.octets
 

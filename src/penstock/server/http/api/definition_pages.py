@@ -162,7 +162,7 @@ def _read(
     if kind.lower().startswith(_MULTIPART):
         octets, redirect = _uploaded(octets, kind)
     try:
-        # Editors on Windows put a mark in front.
+        # Editors on Windows put a byte order mark in front.
         read = object_from_pieces(octets.decode("utf-8-sig"))
     except RecursionError:
         raise Problem(400, "the definitions are nested too deeply", _WHAT_TO_SEND) from None
