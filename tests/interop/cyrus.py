@@ -124,9 +124,7 @@ class CyrusClient:
         if told not in {_OK, _CONTINUE}:
             raise CyrusError(self._library.sasl_errdetail(self._login).decode())
         self.is_finished = told == _OK
-        return (
-            ctypes.string_at(self._out, self._length.value) if self._out.value is not None else b""
-        )
+        return ctypes.string_at(self._out, self._length.value) if self._out.value else b""
 
     def close(self) -> None:
         self._library.sasl_dispose(ctypes.byref(self._login))
