@@ -20,6 +20,7 @@ import pytest
 
 from bench.brokers import RABBITMQ_SCRIPT, RabbitMQ
 from bench.running import HOST, BrokerUnavailableError, free_port
+from examples.move_from_rabbitmq import PREFETCH_COUNT
 from tests.behaviour.target import ManagementAdministration
 from tests.support.served import amqp_port, served_processes
 
@@ -29,6 +30,8 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text("utf-8"), re.MULTILIN
 PATIENCE_SECONDS = 240.0
 COUNT = 250
 VHOST = "orders"
+# So many that the program can be killed in the middle.
+KILLED_COUNT = 5_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -294,6 +297,46 @@ def names(rows: list[dict[str, object]]) -> set[str]:
     )
     keys = (*told, "priority", "password_hash", "tags", "configure", "write", "read", "arguments")
     return {json.dumps({key: row.get(key) for key in keys}, sort_keys=True) for row in rows}
+
+
+def count_of(url: str, queue: str) -> int:
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        count = connection.channel().queue_declare(queue, passive=True).method.message_count
+        assert isinstance(count, int)
+        return count
+
+
+def test_a_move_that_is_killed_and_repeated_loses_nothing(rabbitmq: ManagedRabbitMQ) -> None:
+    with pika.BlockingConnection(pika.URLParameters(rabbitmq.url())) as connection:
+        channel = connection.channel()
+        channel.queue_declare("killed", durable=True)
+        for number in range(KILLED_COUNT):
+            properties = pika.BasicProperties(
+                delivery_mode=2, message_id=str(number), content_type="text/plain", priority=0
+            )
+            channel.basic_publish("", "killed", b"", properties)
+    with served_processes() as served:
+        new = f"amqp://{HOST}:{served.port('--no-http', '--memory')}/%2F"
+        with pika.BlockingConnection(pika.URLParameters(new)) as connection:
+            connection.channel().queue_declare("killed", durable=True)
+        program = str(ROOT / "examples" / "move_from_rabbitmq.py")
+        command = [sys.executable, program, "--from", rabbitmq.url(), "--to", new, "killed"]
+        first = subprocess.Popen(command, stdout=subprocess.PIPE)
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
+        while count_of(new, "killed") < KILLED_COUNT // 10:
+            assert first.poll() is None, "ended before it could be killed"
+            assert time.monotonic() < give_up_at
+        first.kill()
+        first.communicate()
+        moved_before = count_of(new, "killed")
+        assert moved_before < KILLED_COUNT
+        subprocess.run(command, check=True, timeout=PATIENCE_SECONDS, capture_output=True)
+        found = [row[0] for row in taken(new, "killed")]
+        assert set(found) == {str(number) for number in range(KILLED_COUNT)}
+        assert len(found) - KILLED_COUNT <= PREFETCH_COUNT
+    assert count_of(rabbitmq.url(), "killed") == 0
+    with pika.BlockingConnection(pika.URLParameters(rabbitmq.url())) as connection:
+        connection.channel().queue_delete("killed")
 
 
 def test_a_queue_that_the_new_broker_does_not_have_keeps_its_messages(
