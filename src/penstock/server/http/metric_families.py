@@ -9,8 +9,9 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
     InfoMetricFamily,
+    Sample,
 )
-from prometheus_client.registry import Collector
+from prometheus_client.registry import Collector, CollectorRegistry
 
 import penstock
 from penstock.broker.definitions.exporting import FORM
@@ -29,10 +30,11 @@ from penstock.server.http.metric_table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from prometheus_client.core import Metric
 
+    from penstock.server.http.api.pace import Pace
     from penstock.server.http.metric_table import MetricRow, Tables
     from penstock.server.http.object_figures import QueueFigures
     from penstock.server.http.survey import Figures
@@ -47,13 +49,67 @@ _QUEUE_TIME_TEXT: Final = "Time that messages were in their queue before they we
 
 
 class FamilyCollector(Collector):
-    """Given to Prometheus' library for one page."""
+    """Given to Prometheus' library for one family."""
 
-    def __init__(self, families: Sequence[Metric]) -> None:
-        self._families = families
+    def __init__(self, family: Metric) -> None:
+        self._family = family
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._families
+        yield self._family
+
+
+class SeriesSamples(list[Sample]):
+    """The samples of one family, which Prometheus' library expects in a list. Each is made when the
+    library comes to it: ten thousand at once would be work for the collector of garbage, which
+    stops all threads. Held by its family.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        labels: Sequence[str],
+        places: Sequence[Sequence[str]],
+        values: Iterable[float],
+        pace: Pace,
+    ) -> None:
+        super().__init__()
+        self._name = name
+        self._labels = labels
+        self._places = places
+        self._values = values
+        self._pace = pace
+
+    def __iter__(self) -> Iterator[Sample]:
+        for place, value in zip(self._places, self._values, strict=True):
+            self._pace.rest_if_due()
+            yield Sample(self._name, dict(zip(self._labels, place, strict=True)), value)
+
+
+class PacedSamples(list[Sample]):
+    """Samples that are there already. Held by their family."""
+
+    def __init__(self, samples: list[Sample], pace: Pace) -> None:
+        super().__init__(samples)
+        self._pace = pace
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in super().__iter__():
+            self._pace.rest_if_due()
+            yield sample
+
+
+def written(
+    families: Iterable[Metric], encode: Callable[[CollectorRegistry], bytes], pace: Pace
+) -> bytes:
+    """The text of a page, made family by family: joining all lines at once could not rest."""
+    end = encode(CollectorRegistry())
+    pieces: list[bytes] = []
+    for family in families:
+        registry = CollectorRegistry()
+        registry.register(FamilyCollector(family))
+        pieces.append(encode(registry).removesuffix(end))
+        pace.rest_if_due()
+    return b"".join([*pieces, end])
 
 
 def identity_families(figures: Figures) -> Iterator[Metric]:
@@ -109,22 +165,24 @@ def chosen_totals(figures: Figures, families: frozenset[str]) -> Iterator[Metric
 
 
 def object_families(
-    figures: Figures, families: frozenset[str], is_detailed: bool
+    figures: Figures, families: frozenset[str], is_detailed: bool, pace: Pace
 ) -> Iterator[Metric]:
-    """A series for each object; `families` are those that were asked for."""
-    queues = [[_label(queue.vhost), _label(queue.name)] for queue in figures.per_queue]
-    connections = [[_label(connection.name)] for connection in figures.per_connection]
-    channels = [[_label(channel.name)] for channel in figures.per_channel]
-    kinds: tuple[tuple[Tables, list[str], list[list[str]], Sequence[object]], ...] = (
+    """A series for each object; `families` are those that were asked for. A family that is yielded
+    is to be written before the next one is asked for.
+    """
+    queues = _places(((queue.vhost, queue.name) for queue in figures.per_queue), pace)
+    connections = _places(((connection.name,) for connection in figures.per_connection), pace)
+    channels = _places(((channel.name,) for channel in figures.per_channel), pace)
+    kinds: tuple[tuple[Tables, list[str], list[tuple[str, ...]], Sequence[object]], ...] = (
         (QUEUE_FAMILIES, ["vhost", "queue"], queues, figures.per_queue),
         (CONNECTION_FAMILIES, ["connection"], connections, figures.per_connection),
         (CHANNEL_FAMILIES, ["channel"], channels, figures.per_channel),
     )
     for tables, labels, places, objects in kinds:
         for row in rows_of(tables, families):
-            yield _series(row, _name(row.name, is_detailed), labels, places, objects)
+            yield _series(row, _name(row.name, is_detailed), labels, places, objects, pace)
     if TIME_FAMILY in families:
-        yield _queue_times(figures.per_queue, queues, _name(_QUEUE_TIME, is_detailed))
+        yield _queue_times(figures.per_queue, queues, _name(_QUEUE_TIME, is_detailed), pace)
     if "vhost_status" in families:
         status = GaugeMetricFamily(
             "rabbitmq_cluster_vhost_status", "1 while the virtual host runs", labels=["vhost"]
@@ -141,6 +199,15 @@ def object_families(
         for vhost, name, kind in figures.per_exchange:
             names.add_metric([_label(vhost), _label(name), kind], 1)
         yield names
+
+
+def _places(names: Iterable[tuple[str, ...]], pace: Pace) -> list[tuple[str, ...]]:
+    """The values of labels by which objects are told apart."""
+    places: list[tuple[str, ...]] = []
+    for parts in names:
+        places.append(tuple(_label(part) for part in parts))
+        pace.rest_if_due()
+    return places
 
 
 def _name(name: str, is_detailed: bool) -> str:
@@ -164,14 +231,17 @@ def _series(
     labels: list[str],
     places: Sequence[Sequence[str]],
     objects: Sequence[object],
+    pace: Pace,
 ) -> Metric:
     family: CounterMetricFamily | GaugeMetricFamily
     if row.kind == COUNTER:
         family = CounterMetricFamily(name, row.text, labels=labels)
     else:
         family = GaugeMetricFamily(name, row.text, labels=labels)
-    for found, place in zip(objects, places, strict=True):
-        family.add_metric(place, getattr(found, row.attribute))
+    # As the library calls the samples of a counter.
+    sample = f"{family.name}_total" if row.kind == COUNTER else family.name
+    values = (getattr(found, row.attribute) for found in objects)
+    family.samples = SeriesSamples(sample, labels, places, values, pace)
     return family
 
 
@@ -183,13 +253,15 @@ def _histogram(
 
 
 def _queue_times(
-    queues: list[QueueFigures], places: list[list[str]], name: str
+    queues: list[QueueFigures], places: list[tuple[str, ...]], name: str, pace: Pace
 ) -> HistogramMetricFamily:
     family = HistogramMetricFamily(name, _QUEUE_TIME_TEXT, labels=["vhost", "queue"])
     for queue, place in zip(queues, places, strict=True):
         if queue.times:
             buckets, sum_seconds = _cumulative(BUCKETS_MS, queue.times)
             family.add_metric(place, buckets, sum_seconds)
+        pace.rest_if_due()
+    family.samples = PacedSamples(family.samples, pace)
     return family
 
 

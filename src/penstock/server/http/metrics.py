@@ -15,19 +15,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from penstock.server.http.api.pace import Pace
 from penstock.server.http.login import WATCHERS, Doorkeeper
 from penstock.server.http.metric_families import (
-    FamilyCollector,
     chosen_totals,
     identity_families,
     object_families,
     total_families,
+    written,
 )
 from penstock.server.http.metric_table import (
     CHANNEL_FAMILIES,
@@ -94,16 +95,14 @@ class MetricsPages:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
 
         def text() -> bytes:
-            registry = CollectorRegistry()
-            found = self._families(figures, families, is_detailed)
-            registry.register(FamilyCollector(list(found)))
-            return encode(registry)
+            pace = Pace()
+            return written(self._families(figures, families, is_detailed, pace), encode, pace)
 
         # In a thread, so that bulk reads and WebSockets go on beside a long text.
         return Response(await run_in_threadpool(text), media_type=content_type)
 
     def _families(
-        self, figures: Figures, families: frozenset[str], is_detailed: bool
+        self, figures: Figures, families: frozenset[str], is_detailed: bool, pace: Pace
     ) -> Iterator[Metric]:
         yield from identity_families(figures)
         if is_detailed:
@@ -111,7 +110,7 @@ class MetricsPages:
         else:
             yield from total_families(figures, families)
             yield from self._process_families(figures)
-        yield from object_families(figures, families, is_detailed)
+        yield from object_families(figures, families, is_detailed, pace)
 
     def _process_families(self, figures: Figures) -> Iterator[Metric]:
         for family in self._process.collect():

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from penstock.broker.vhost import VirtualHost
     from penstock.node.node import Node
 
-# Queues or connections in one step on the broker's loop: about a millisecond.
-STEP_COUNT: Final = 500
+# Queues or connections in one step on the broker's loop: less than a millisecond, also when figures
+# of each are kept.
+STEP_COUNT: Final = 100
 # Streams that the default page shows one by one, and cursors of all of them; others are on the page
 # per object alone.
 STREAMS_MAX: Final = 1_000
