@@ -181,6 +181,11 @@ def imported_event(origin: str, count: int, actor: Actor) -> Event:
     return _event(EventKind.DEFINITIONS_IMPORTED, "", "", facts, actor)
 
 
+def move_event(vhost: str, facts: dict[str, object], actor: Actor) -> Event:
+    """Not of its selector, which may name what is in the messages."""
+    return _event(EventKind.MOVE_BEGUN, "", vhost, facts, actor)
+
+
 def closed_event(command: CloseConnection, user: str, vhost: str, actor: Actor) -> Event:
     facts: _Facts = {"closed": command.number, "close_reason": command.reason}
     return _event(EventKind.CONNECTION_CLOSE_REQUESTED, user, vhost, facts, actor)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.permissions import Permission, ResourceKind
-from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.broker.command_events import move_event
 from penstock.broker.exchanges.kinds import TOPIC
 from penstock.broker.move_table import MoveState
 from penstock.broker.moves.move import NO_LIMIT, Move, MoveRequest, begin_move
+from penstock.server.http.api.changes import actor_of
 from penstock.server.http.api.operation import NO_CONTENT, Operation, RowList
 from penstock.server.http.api.schema import BOOLEAN, COUNT, TEXT, object_of, one_of
-from penstock.server.http.login import peer_of, port_of
 from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import NUMBER_MAX, is_writable, number
 from penstock.server.http.vhost_access import enter
@@ -104,12 +104,7 @@ class MovePages:
         wait_ms = _count_in(call.body, "wait_ms", WAIT_MS)
         vhost = call.named("vhost")
         user = call.caller.name
-        party = Party(
-            peer_host=peer_of(call.request)[0],
-            peer_port=port_of(call.request),
-            user=user,
-            vhost=vhost,
-        )
+        actor = actor_of(call)
 
         def start(node: Node, now: int) -> Move:
             entered, access = enter(node, user, vhost)
@@ -125,8 +120,7 @@ class MovePages:
                 "copy": request.copy,
                 "move": move.number,
             }
-            event = Event(EventKind.MOVE_BEGUN, Severity.INFO, party, "", facts, is_audit=True)
-            node.container.events.record(event)
+            node.container.events.record(move_event(vhost, facts, actor))
             return move
 
         # The tick that is asked for rings the timers.
