@@ -9,6 +9,7 @@ from proton import Message as ProtonMessage
 from proton.utils import BlockingConnection
 
 from penstock import Broker
+from penstock.server.http.api.peek import HELD_COUNT
 from tests.server.http.asking import STREAM, Pages, declared, problem, publish
 from tests.server.opened import pika_connection
 
@@ -122,6 +123,32 @@ def test_unacknowledged_messages_are_shown_when_asked_for(broker: Broker, pages:
     assert [one["payload"] for one in peek(pages, "q")] == ["3"]
     held = peek(pages, "q", "state=unacked")
     assert [(one["payload"], one["state"]) for one in held] == [("1", "unacked"), ("2", "unacked")]
+
+
+def test_what_many_consumers_hold_of_several_queues_is_told_apart(
+    broker: Broker, pages: Pages
+) -> None:
+    """One connection holds more than is looked through in one step."""
+    each = HELD_COUNT // 2 + 1
+    for queue in ("q", "other"):
+        channel = pika_connection(broker.url).channel()
+        channel.queue_declare(queue)
+        for number in range(each + 1):
+            channel.basic_publish("", queue, b"%d" % number)
+        channel.queue_declare(queue, passive=True)
+        # The first one is with a connection of its own.
+        channel.basic_get(queue)
+    consumer = pika_connection(broker.url).channel()
+    for queue in ("other", "q"):
+        consumer.basic_consume(queue, lambda *told: None)
+    found: list[object] = []
+    answer: dict[str, object] = {"next": "0", "end": False}
+    while not answer["end"]:
+        query = f"state=unacked&count=1000&offset={answer['next']}"
+        answer = pages.facts(f"/api/queues/%2F/q/peek?{query}")
+        assert isinstance(answer["messages"], list)
+        found += [one["payload"] for one in answer["messages"]]
+    assert found == [str(number) for number in range(each + 1)]
 
 
 def test_streams_and_priority_queues_can_be_peeked_at(kept: Pages) -> None:

@@ -54,6 +54,8 @@ ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 SELECTOR_LENGTH_MAX: Final = 10_000
 # Messages of AMQP 1.0 that are translated in one step: below a millisecond.
 TRANSLATED_COUNT: Final = 50
+# Deliveries that are looked through in one step for those of a queue: below a millisecond.
+HELD_COUNT: Final = 5_000
 
 _PLACE: Final = re.compile(r"(?:([0-9]{1,3}):)?([0-9]{1,19})")
 _MESSAGE: Final = object_of(
@@ -238,20 +240,33 @@ def _look(node: Node, request: PeekRequest, now: int) -> Generator[None, None, L
 
 
 def _held(node: Node, queue: MessageQueue) -> Generator[None, None, list[QueueEntry]]:
-    """What is out with consumers, connection by connection."""
+    """What is out with consumers, connection by connection; what one connection holds is gathered in
+    one step, and looked through in others.
+    """
     if queue.keeps_messages:
         raise Problem(
             400, "messages of a stream are not unacknowledged", "Leave out `state=unacked`."
         )
-    found: list[tuple[MessageQueue, QueueEntry]] = []
+    held: list[QueueEntry] = []
     for number_of in list(node.connections):
         connection = node.connections.get(number_of)
         if connection is not None:
+            found: list[tuple[MessageQueue, QueueEntry]] = []
             connection.protocol.add_unsettled(found)
-            found = [pair for pair in found if pair[0] is queue]
+            yield from _keep(found, queue, held)
         yield
-    node.amqp10.links.add_unsettled(found)
-    return [entry for of, entry in found if of is queue]
+    suspended: list[tuple[MessageQueue, QueueEntry]] = []
+    node.amqp10.links.add_unsettled(suspended)
+    yield from _keep(suspended, queue, held)
+    return held
+
+
+def _keep(
+    found: list[tuple[MessageQueue, QueueEntry]], queue: MessageQueue, held: list[QueueEntry]
+) -> Generator[None, None, None]:
+    for start in range(0, len(found), HELD_COUNT):
+        held += [entry for of, entry in found[start : start + HELD_COUNT] if of is queue]
+        yield
 
 
 def _looked(
