@@ -273,7 +273,9 @@ def test_the_page_per_object_has_connections_and_channels(pages: Pages) -> None:
     channel.basic_qos(prefetch_count=7)
     channel.basic_consume("q", lambda *told: None)
     found = series(pages, "/metrics/per-object")
-    [name] = [dict(key[1])["connection"] for key in found if key[0] == "rabbitmq_connection_channels"]
+    [name] = [
+        dict(key[1])["connection"] for key in found if key[0] == "rabbitmq_connection_channels"
+    ]
     assert name.endswith(f" -> 127.0.0.1:{pages.broker.port}")
     assert total(found, "connection_channels", connection=name) == 1
     assert total(found, "connection_incoming_bytes_total", connection=name) > 0
