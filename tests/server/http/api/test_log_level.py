@@ -12,7 +12,7 @@ from tests.server.http.asking import Pages, problem
 
 
 def test_a_broker_inside_a_program_has_no_log_of_its_own(broker: Broker) -> None:
-    body = problem(Pages(broker).get("/api/log-level"), 501)
+    body = problem(Pages(broker).get("/api/log-level"), 404)
     assert "does not write a log" in str(body["reason"])
 
 

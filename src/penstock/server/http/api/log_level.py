@@ -77,5 +77,5 @@ class LogLevelPages:
     def _log(self) -> ProcessLog:
         process_log = self._line.server.process_log
         if process_log is None:
-            raise Problem(501, "this broker runs inside a program and does not write a log")
+            raise Problem(404, "this broker runs inside a program and does not write a log")
         return process_log
