@@ -126,3 +126,9 @@ def test_the_argument_names_the_alternate_exchange_before_the_policy_does() -> N
     vhost.apply(SetPolicy("p", "", {"alternate-exchange": "amq.fanout"}), 0)
     vhost.apply(DeclareExchange("e", "direct", arguments={"alternate-exchange": "mine"}), 0)
     assert vhost.exchanges["e"].alternate_name == "mine"
+
+
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 2000 + ")" * 2000, "a" * 4097])
+def test_a_pattern_that_the_engine_cannot_take_is_refused(pattern: str) -> None:
+    with pytest.raises(PreconditionFailed):
+        Policy(SetPolicy("p", pattern, {"max-length": 1}))

@@ -11,6 +11,8 @@ from penstock.world.entropy import Entropy
 
 # A name travels as a short string; longer ones are refused.
 NAME_OCTETS_MAX: Final = SHORT_STRING_BYTES_MAX
+# Patterns are the operator's; this only stops a pasted file.
+PATTERN_LENGTH_MAX: Final = 4096
 RESERVED_PREFIX: Final = "amq."
 SERVER_NAMED_PREFIX: Final = "amq.gen-"
 # 128 random bits do not collide, and RabbitMQ uses as many: the names look the same.

@@ -17,7 +17,7 @@ from penstock.broker.arguments import (
     Overflow,
 )
 from penstock.broker.errors import PreconditionFailed
-from penstock.broker.names import check_operators_name
+from penstock.broker.names import PATTERN_LENGTH_MAX, check_operators_name
 from penstock.broker.topology import SetOperatorPolicy, SetPolicy
 
 
@@ -78,9 +78,11 @@ class Policy:
         self.priority: int = command.priority
         self.pattern: str = command.pattern
         self.apply_to: ApplyTo = _apply_to(command.apply_to)
+        if len(command.pattern) > PATTERN_LENGTH_MAX:
+            raise PreconditionFailed(f"the pattern is longer than {PATTERN_LENGTH_MAX} characters")
         try:
             self._regex: re.Pattern[str] = re.compile(command.pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise PreconditionFailed(
                 f"pattern should be a regular expression: '{command.pattern}': {error}"
             ) from None

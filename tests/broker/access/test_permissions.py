@@ -6,6 +6,7 @@ from penstock.broker.access.permissions import (
     AccessTable,
     Permission,
     ResourceKind,
+    compiled_pattern,
     needs,
 )
 from penstock.broker.errors import AccessRefused, PreconditionFailed
@@ -121,3 +122,9 @@ def test_a_bad_pattern_is_refused_and_changes_nothing() -> None:
     held = table.find("u", "/")
     assert held is not None
     assert held.may(Permission.READ, QUEUE, "q")
+
+
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 1500 + ")" * 1500])
+def test_a_pattern_that_the_engine_cannot_take_is_refused(pattern: str) -> None:
+    with pytest.raises(PreconditionFailed):
+        compiled_pattern(pattern)

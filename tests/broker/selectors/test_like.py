@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.broker.selectors.like import like_pattern
+from penstock.broker.selectors.like import TEXT_LENGTH_MAX, like_pattern
 
 
 def is_like(text: str, pattern: str, escape: str | None = None) -> bool:
@@ -110,3 +110,10 @@ def test_it_matches_what_a_regular_expression_matches(
 @pytest.mark.timeout(20)
 def test_a_pattern_that_would_make_backtracking_explode_is_done_at_once(pattern: str) -> None:
     assert not is_like("a" * 20_000, pattern)
+
+
+def test_a_text_beyond_the_limit_matches_nothing_and_costs_nothing() -> None:
+    pattern = like_pattern("%_b%", None)
+    assert pattern is not None
+    assert pattern.matches("a" * (TEXT_LENGTH_MAX - 1) + "b")
+    assert not pattern.matches("a" * TEXT_LENGTH_MAX + "b")

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from penstock.broker.errors import AccessRefused, PreconditionFailed
-from penstock.broker.names import described
+from penstock.broker.names import PATTERN_LENGTH_MAX, described
 from penstock.broker.topology import (
     BindExchange,
     BindQueue,
@@ -32,8 +32,6 @@ DEFAULT_EXCHANGE_ALIAS: Final = "amq.default"
 # Answers remembered per user and virtual host. A publisher meets a few names; at the limit all are
 # forgotten, and each name costs one search of a pattern again.
 ANSWERS_MAX: Final = 1024
-# Patterns are the operator's; this only stops a pasted file.
-PATTERN_LENGTH_MAX: Final = 4096
 # The empty pattern matches the empty name only, and no object has that.
 NOTHING: Final = "^$"
 
@@ -220,7 +218,7 @@ def compiled_pattern(pattern: str) -> re.Pattern[str]:
         raise PreconditionFailed(f"the pattern is longer than {PATTERN_LENGTH_MAX} characters")
     try:
         return re.compile(pattern or NOTHING)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise PreconditionFailed(
             f"'{pattern}' is not a valid regular expression: {error}"
         ) from None

@@ -5,7 +5,6 @@ an operator sees all mistakes of a file at once. A row that is `faulty` makes no
 """
 
 import re
-from typing import Final
 
 from penstock.broker.json_values import (
     INTEGER_MAX,
@@ -15,9 +14,7 @@ from penstock.broker.json_values import (
     text_fault,
     value_fault,
 )
-from penstock.broker.names import NAME_OCTETS_MAX
-
-PATTERN_LENGTH_MAX: Final = 4096
+from penstock.broker.names import NAME_OCTETS_MAX, PATTERN_LENGTH_MAX
 
 
 class Row:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.errors import PreconditionFailed
+from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.message import Address, Message
@@ -281,7 +281,12 @@ def _exchange_of(vhost: VirtualHost, request: MoveRequest) -> Exchange:
     if request.exchange is not None:
         if request.destination:
             raise PreconditionFailed("a move has one destination: a queue or an exchange")
-        return vhost.exchange(request.exchange)
+        exchange = vhost.exchange(request.exchange)
+        if exchange.internal:
+            raise AccessRefused(
+                f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
+            )
+        return exchange
     if request.routing_key is not None:
         raise PreconditionFailed("a routing key needs an exchange; a queue is named by itself")
     destination = vhost.accessible_queue(request.destination, NO_CONNECTION)

@@ -9,6 +9,9 @@ stretch ends at the present character (shift-and), so a text of n characters cos
 
 from typing import Final
 
+# A longer text matches no pattern: a header may have megabytes, each character may cost a step, and
+# a selector has many conditions, all in one turn of the event loop.
+TEXT_LENGTH_MAX: Final = 65_536
 _RUN: Final = "%"
 _ONE: Final = "_"
 
@@ -82,6 +85,8 @@ class LikePattern:
         self._size_min: int = sum([part.size for part in stretches])
 
     def matches(self, text: str) -> bool:
+        if len(text) > TEXT_LENGTH_MAX:
+            return False
         last = self._last
         if last is None:
             return len(text) == self._size_min and self._first.stands_at(text, 0)

@@ -114,3 +114,10 @@ def test_topic_permissions_hold_for_moves_too(broker: Broker, pages: Pages) -> N
         problem(ann.ask("POST", "/api/queues/%2F/from/move", json.dumps(body).encode()), 403)
     move(ann, "from", exchange="amq.topic", routing_key="ann.x")
     move(pages, "from", exchange="amq.topic")
+
+
+def test_a_move_may_not_publish_to_an_internal_exchange(broker: Broker, pages: Pages) -> None:
+    channel = declared(broker, "from", {})
+    channel.exchange_declare("inside", "fanout", internal=True)
+    body = json.dumps({"exchange": "inside", "copy": True}).encode()
+    problem(pages.ask("POST", "/api/queues/%2F/from/move", body), 403)

@@ -6,10 +6,10 @@ object with counts and `items`.
 
 from __future__ import annotations
 
-import re
 from heapq import merge
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.server.http.api.name_filter import LENGTH_MAX, compiled_filter
 from penstock.server.http.api.pace import SORTED_AT_ONCE, Pace, encoded
 from penstock.server.http.problems import Problem
 
@@ -22,9 +22,6 @@ Rank = tuple[int, float, str]
 PAGE_SIZE: Final = 100
 # RabbitMQ's; a client that wants more asks for more pages, or for no page.
 PAGE_SIZE_MAX: Final = 500
-# Of a filter. A regular expression is the caller's own and runs in the HTTP server's thread, so its
-# length bounds what it may cost only roughly; callers have logged in.
-FILTER_LENGTH_MAX: Final = 1000
 # Of an answer that is sent piece by piece: copying tens of megabytes at once takes milliseconds.
 PIECE_BYTES: Final = 128 * 1024
 _TRUE: Final = "true"
@@ -138,17 +135,12 @@ def _filtered(records: Sequence[Record], query: Mapping[str, str]) -> Sequence[R
     text = query.get("name", "")
     if not text:
         return records
-    if len(text) > FILTER_LENGTH_MAX:
-        raise Problem(400, f"the filter 'name' is longer than {FILTER_LENGTH_MAX} characters")
     if query.get("use_regex") != _TRUE:
+        if len(text) > LENGTH_MAX:
+            raise Problem(400, f"the filter 'name' is longer than {LENGTH_MAX} characters")
         lowered = text.lower()
         return [record for record in records if lowered in record.name.lower()]
-    try:
-        pattern = re.compile(text)
-    except re.error as error:
-        raise Problem(
-            400, f"the filter 'name' is not a valid regular expression: {error}"
-        ) from None
+    pattern = compiled_filter(text)
     return [record for record in records if pattern.search(record.name)]
 
 
