@@ -12,7 +12,7 @@ first staged for it.
 Invariants
 - `batch` never goes down; every stage of a batch up to it is published or dropped;
 - a stage that is being published is listed in `pending` and gone when it is empty;
-- a stage's sink is known, and abandoned stages are dropped (`sink_expiry`).
+- a stage's sink is known, and abandoned stages are dropped (`expiry`).
 """
 
 from typing import Final
