@@ -256,6 +256,7 @@ def method_tables(methods: list[MethodSpec]) -> list[str]:
     for sender in ("client", "server"):
         chosen = [method for method in methods if method.sender in {sender, "both"}]
         lines += method_set(f"SENT_BY_{sender.upper()}", chosen)
+    lines += method_set("SENT_BY_PEER", [method for method in methods if method.sender == "peer"])
     lines.append("ANSWERS: Final = {")
     for method in methods:
         if method.answers:

@@ -15,6 +15,7 @@ from penstock.wire.amqp091.methods_generated import (
     ANSWERS,
     NAMES,
     SENT_BY_CLIENT,
+    SENT_BY_PEER,
     SENT_BY_SERVER,
     WITH_CONTENT,
     BasicPublish,
@@ -110,11 +111,14 @@ def test_arguments_of_two_methods_are_not_shared() -> None:
 
 
 def test_every_method_has_a_sender_and_answers_go_the_other_way() -> None:
-    assert set(NAMES) == SENT_BY_CLIENT | SENT_BY_SERVER
+    assert set(NAMES) == SENT_BY_CLIENT | SENT_BY_SERVER | SENT_BY_PEER
+    assert SENT_BY_PEER.isdisjoint(SENT_BY_CLIENT | SENT_BY_SERVER)
     for asked, answers in ANSWERS.items():
         for answer in answers:
             assert answer >> 16 == asked >> 16
-            if asked in SENT_BY_CLIENT:
+            if asked in SENT_BY_PEER:
+                assert answer in SENT_BY_PEER
+            elif asked in SENT_BY_CLIENT:
                 assert answer in SENT_BY_SERVER
             else:
                 assert answer in SENT_BY_CLIENT
@@ -123,6 +127,8 @@ def test_every_method_has_a_sender_and_answers_go_the_other_way() -> None:
         "basic.return",
         "basic.deliver",
         "basic.get-ok",
+        "cluster.control",
+        "cluster.stream",
     }
 
 

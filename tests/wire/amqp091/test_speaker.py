@@ -67,6 +67,21 @@ def test_a_heartbeat_leaves_every_half_interval() -> None:
     assert sent_at == [1000, 6000, 11_000, 16_000]
 
 
+def test_a_client_that_waits_for_open_ok_sends_heartbeats() -> None:
+    """A server that has no root to serve it holds it for a while."""
+    machine = Machine(Role.CLIENT, Limits(heartbeat_seconds=2))
+    machine.connection.start()
+    machine.receive(method_frame(0, ConnectionStart()) + method_frame(0, ConnectionTune(0, 0, 2)))
+    assert machine.state() is ConnectionState.AWAITING_OPEN_OK
+    machine.flush()
+    sent_at = []
+    for now in range(1000, 5000, 500):
+        machine.tick(now)
+        if HEARTBEAT in machine.flush():
+            sent_at.append(now)
+    assert sent_at == [1000, 2000, 3000, 4000]
+
+
 def test_three_silent_intervals_end_the_connection_without_a_close() -> None:
     machine = open_server(Limits(heartbeat_seconds=10))
     machine.receive(HEARTBEAT, 5000)

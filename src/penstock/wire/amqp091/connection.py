@@ -86,7 +86,8 @@ class Connection(Hearer):
             if len(self._pending) + len(data) < self._wanted:
                 self._pending += data
                 return
-            data = bytes(self._pending) + data
+            # Copied once: between servers a frame may have a megabyte.
+            data = b"".join([self._pending, data])
             self._pending = bytearray()
         position = 0
         if (
@@ -318,7 +319,7 @@ class Connection(Hearer):
         because the listener said to stop.
         """
         if self.must_stop:
-            self._keep_octets(data[position:], 0)
+            self._keep_octets(memoryview(data)[position:], 0)
             return
         kind = data[position]
         if kind not in FRAME_NAMES:
@@ -331,9 +332,9 @@ class Connection(Hearer):
                 self._framing_fault(f"frame of {size} octets is larger than {self.frame_max}")
                 return
             wanted = size + FRAME_OVERHEAD
-        self._keep_octets(data[position:], wanted)
+        self._keep_octets(memoryview(data)[position:], wanted)
 
-    def _keep_octets(self, data: bytes, wanted: int) -> None:
+    def _keep_octets(self, data: bytes | memoryview, wanted: int) -> None:
         self._pending = bytearray(data)
         self._wanted = wanted
 

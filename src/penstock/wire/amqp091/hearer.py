@@ -36,6 +36,7 @@ from penstock.wire.amqp091.methods_generated import (
     CONNECTION_CLOSE_OK,
     NAMES,
     SENT_BY_CLIENT,
+    SENT_BY_PEER,
     SENT_BY_SERVER,
     WITH_CONTENT,
     BasicAck,
@@ -93,6 +94,10 @@ class Hearer(Speaker):
         self._assembling: int = 0
         # How many assembled contents were completed or given up.
         self.released_count: int = 0
+
+    def accept_peer(self) -> None:
+        """The other end is a server of this cluster: it may send the class cluster."""
+        self._peer_says |= SENT_BY_PEER
 
     def _frame(self, kind: int, number: int, payload: bytes) -> None:
         """The general path, for one whole frame."""

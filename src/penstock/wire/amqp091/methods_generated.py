@@ -128,6 +128,10 @@ TX_COMMIT: Final = 0x005A0014
 TX_COMMIT_OK: Final = 0x005A0015
 TX_ROLLBACK: Final = 0x005A001E
 TX_ROLLBACK_OK: Final = 0x005A001F
+CLUSTER_HELLO: Final = 0xF000000A
+CLUSTER_HELLO_OK: Final = 0xF000000B
+CLUSTER_CONTROL: Final = 0xF0000014
+CLUSTER_STREAM: Final = 0xF000001E
 
 
 class ConnectionStart(Method):
@@ -2884,6 +2888,162 @@ class TxRollbackOk(Method):
         return TxRollbackOk()
 
 
+class ClusterHello(Method):
+    CLASS_ID: ClassVar[int] = 61440
+    METHOD_ID: ClassVar[int] = 10
+    NAME: ClassVar[str] = "cluster.hello"
+
+    def __init__(
+        self,
+        properties: dict[str, object] | None = None,
+    ) -> None:
+        if properties is None:
+            properties = {}
+        self.properties: dict[str, object] = properties
+
+    def identity(self) -> int:
+        return CLUSTER_HELLO
+
+    def encode(self) -> bytes:
+        return b"".join(
+            [
+                b"\xf0\x00\x00\x0a",
+                encode_table(self.properties),
+            ]
+        )
+
+    @staticmethod
+    def decode(payload: bytes) -> "ClusterHello":
+        at = 4
+        properties = decode_table(payload, at)
+        at += 4 + read_u32(payload, at)
+        expect_end(payload, at, "cluster.hello")
+        return ClusterHello(
+            properties,
+        )
+
+    def described(self) -> list[tuple[str, object]]:
+        return [
+            ("properties", self.properties),
+        ]
+
+
+class ClusterHelloOk(Method):
+    CLASS_ID: ClassVar[int] = 61440
+    METHOD_ID: ClassVar[int] = 11
+    NAME: ClassVar[str] = "cluster.hello-ok"
+
+    def __init__(
+        self,
+        properties: dict[str, object] | None = None,
+    ) -> None:
+        if properties is None:
+            properties = {}
+        self.properties: dict[str, object] = properties
+
+    def identity(self) -> int:
+        return CLUSTER_HELLO_OK
+
+    def encode(self) -> bytes:
+        return b"".join(
+            [
+                b"\xf0\x00\x00\x0b",
+                encode_table(self.properties),
+            ]
+        )
+
+    @staticmethod
+    def decode(payload: bytes) -> "ClusterHelloOk":
+        at = 4
+        properties = decode_table(payload, at)
+        at += 4 + read_u32(payload, at)
+        expect_end(payload, at, "cluster.hello-ok")
+        return ClusterHelloOk(
+            properties,
+        )
+
+    def described(self) -> list[tuple[str, object]]:
+        return [
+            ("properties", self.properties),
+        ]
+
+
+class ClusterControl(Method):
+    CLASS_ID: ClassVar[int] = 61440
+    METHOD_ID: ClassVar[int] = 20
+    NAME: ClassVar[str] = "cluster.control"
+
+    def __init__(
+        self,
+        kind: int = 0,
+    ) -> None:
+        self.kind: int = kind
+
+    def identity(self) -> int:
+        return CLUSTER_CONTROL
+
+    def encode(self) -> bytes:
+        return b"".join(
+            [
+                b"\xf0\x00\x00\x14",
+                write_u8(self.kind),
+            ]
+        )
+
+    @staticmethod
+    def decode(payload: bytes) -> "ClusterControl":
+        at = 4
+        kind = read_u8(payload, at)
+        at += 1
+        expect_end(payload, at, "cluster.control")
+        return ClusterControl(
+            kind,
+        )
+
+    def described(self) -> list[tuple[str, object]]:
+        return [
+            ("kind", self.kind),
+        ]
+
+
+class ClusterStream(Method):
+    CLASS_ID: ClassVar[int] = 61440
+    METHOD_ID: ClassVar[int] = 30
+    NAME: ClassVar[str] = "cluster.stream"
+
+    def __init__(
+        self,
+        kind: int = 0,
+    ) -> None:
+        self.kind: int = kind
+
+    def identity(self) -> int:
+        return CLUSTER_STREAM
+
+    def encode(self) -> bytes:
+        return b"".join(
+            [
+                b"\xf0\x00\x00\x1e",
+                write_u8(self.kind),
+            ]
+        )
+
+    @staticmethod
+    def decode(payload: bytes) -> "ClusterStream":
+        at = 4
+        kind = read_u8(payload, at)
+        at += 1
+        expect_end(payload, at, "cluster.stream")
+        return ClusterStream(
+            kind,
+        )
+
+    def described(self) -> list[tuple[str, object]]:
+        return [
+            ("kind", self.kind),
+        ]
+
+
 NAMES: Final = {
     CONNECTION_START: "connection.start",
     CONNECTION_START_OK: "connection.start-ok",
@@ -2951,6 +3111,10 @@ NAMES: Final = {
     TX_COMMIT_OK: "tx.commit-ok",
     TX_ROLLBACK: "tx.rollback",
     TX_ROLLBACK_OK: "tx.rollback-ok",
+    CLUSTER_HELLO: "cluster.hello",
+    CLUSTER_HELLO_OK: "cluster.hello-ok",
+    CLUSTER_CONTROL: "cluster.control",
+    CLUSTER_STREAM: "cluster.stream",
 }
 WITH_CONTENT: Final = frozenset(
     {
@@ -2958,6 +3122,8 @@ WITH_CONTENT: Final = frozenset(
         BASIC_RETURN,
         BASIC_DELIVER,
         BASIC_GET_OK,
+        CLUSTER_CONTROL,
+        CLUSTER_STREAM,
     }
 )
 SENT_BY_CLIENT: Final = frozenset(
@@ -3044,6 +3210,14 @@ SENT_BY_SERVER: Final = frozenset(
         TX_ROLLBACK_OK,
     }
 )
+SENT_BY_PEER: Final = frozenset(
+    {
+        CLUSTER_HELLO,
+        CLUSTER_HELLO_OK,
+        CLUSTER_CONTROL,
+        CLUSTER_STREAM,
+    }
+)
 ANSWERS: Final = {
     CONNECTION_START: (CONNECTION_START_OK,),
     CONNECTION_SECURE: (CONNECTION_SECURE_OK,),
@@ -3073,6 +3247,7 @@ ANSWERS: Final = {
     TX_SELECT: (TX_SELECT_OK,),
     TX_COMMIT: (TX_COMMIT_OK,),
     TX_ROLLBACK: (TX_ROLLBACK_OK,),
+    CLUSTER_HELLO: (CLUSTER_HELLO_OK,),
 }
 _DECODERS: Final[dict[int, Callable[[bytes], Method]]] = {
     CONNECTION_START: ConnectionStart.decode,
@@ -3141,6 +3316,10 @@ _DECODERS: Final[dict[int, Callable[[bytes], Method]]] = {
     TX_COMMIT_OK: TxCommitOk.decode,
     TX_ROLLBACK: TxRollback.decode,
     TX_ROLLBACK_OK: TxRollbackOk.decode,
+    CLUSTER_HELLO: ClusterHello.decode,
+    CLUSTER_HELLO_OK: ClusterHelloOk.decode,
+    CLUSTER_CONTROL: ClusterControl.decode,
+    CLUSTER_STREAM: ClusterStream.decode,
 }
 
 

@@ -80,6 +80,8 @@ class Speaker(PausableInput):
         self.last_received: int = 0
         self._heartbeat_due: int = 0
         self._phase_began: int = UNSET
+        # Server: connection.open waits for its answer, with heartbeats and for as long as it takes.
+        self.is_open_withheld: bool = False
 
     def start(self) -> None:
         """Client: send the protocol header; the server answers with connection.start."""
@@ -145,12 +147,16 @@ class Speaker(PausableInput):
 
     def tick(self, now: int) -> None:
         """Call about once a second."""
-        if self.state is ConnectionState.OPEN:
+        is_withheld = self.is_open_withheld and self.state is ConnectionState.OPENING
+        if self.state is ConnectionState.OPEN or is_withheld:
             if self.heartbeat_seconds:
                 self._beat(now)
             return
         if self.state is ConnectionState.ENDED:
             return
+        if self.state is ConnectionState.AWAITING_OPEN_OK and self.heartbeat_seconds:
+            # The server may hold us for a while, and must not take us for dead.
+            self._say_heartbeat(now)
         if self._phase_began == UNSET:
             self._phase_began = now
         elif self.state is ConnectionState.CLOSING:
@@ -166,11 +172,16 @@ class Speaker(PausableInput):
             self._end(ConnectionFault(CONNECTION_FORCED, text))
             # The peer is gone: what is pending would never leave.
             self.outgoing.transport.abort()
-        elif now >= self._heartbeat_due:
-            # Also while other frames are sent: consumers write directly, and eight bytes per half
-            # interval are cheaper than watching every write.
-            self._heartbeat_due = now + interval // 2
-            self.outgoing.push(HEARTBEAT)
+        else:
+            self._say_heartbeat(now)
+
+    def _say_heartbeat(self, now: int) -> None:
+        """Every half interval. Also while other frames are sent: consumers write directly, and eight
+        bytes per half interval are cheaper than watching every write.
+        """
+        if now >= self._heartbeat_due:
+            self._heartbeat_due = now + self.heartbeat_seconds * 1000 // 2
+            self.outgoing.push_ahead(HEARTBEAT)
 
     def close(self, fault: ConnectionFault) -> None:
         """Send connection.close with this reason; reply code 200 is an orderly close."""

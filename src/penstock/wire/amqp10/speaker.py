@@ -119,6 +119,10 @@ class Speaker(PausableInput):
         self._beat_interval: int = 0
         self._beat_due: int = 0
         self._phase_began: int = _UNSET
+        # Server: the peer's open waits for ours, with heartbeats and for as long as it takes.
+        self.is_open_withheld: bool = False
+        # How many writes there were when our open was appended to the output.
+        self._open_after: int = 0
 
     def start(self, sasl: bool) -> None:
         """Client: send the first protocol header, that of the SASL layer or AMQP's own."""
@@ -180,6 +184,7 @@ class Speaker(PausableInput):
         frame = encode_frame(AMQP_FRAME, 0, said.encode())
         assert len(frame) <= self.outgoing_frame_max, "an open larger than the peer's frames"
         self.outgoing.push(frame)
+        self._open_after = self.outgoing.sent_count
         self.incoming_frame_max = limits.frame_max
         self._resume()
 
@@ -366,6 +371,10 @@ class Speaker(PausableInput):
         if self.state is ConnectionState.OPENED:
             self._beat(now)
             return
+        if self.is_open_withheld and self.state is ConnectionState.OPEN_RECEIVED:
+            # The peer does not know our idle-time-out yet, but we know its.
+            self._beat_if_due(now)
+            return
         if self.state is ConnectionState.ENDED:
             return
         if self._phase_began == _UNSET:
@@ -382,16 +391,29 @@ class Speaker(PausableInput):
         if idle and now - self.last_received > 2 * idle:
             # The specification asks to send the reason, should the peer still read.
             fault = ConnectionFault(RESOURCE_LIMIT_EXCEEDED, f"nothing received for {2 * idle} ms")
-            self._say(0, Close(fault.error()))
-            self._end(fault)
-            # ... but not to wait for it: output that is not sent now would never be sent.
-            self.outgoing.flush()
+            if self.outgoing.is_waiting:
+                # What waits for the journal must not leave before it is durable.
+                self.outgoing.push_ahead(encode_frame(AMQP_FRAME, 0, Close(fault.error()).encode()))
+                self._end(fault)
+            else:
+                self._say(0, Close(fault.error()))
+                self._end(fault)
+                # ... but not to wait for it: output that is not sent now would never be sent.
+                self.outgoing.flush()
             self.outgoing.transport.abort()
-        elif self._beat_interval and now >= self._beat_due:
+        else:
+            self._beat_if_due(now)
+
+    def _beat_if_due(self, now: int) -> None:
+        if self._beat_interval and now >= self._beat_due:
             # Also while other frames are sent: links write directly, and eight bytes per half
             # interval are cheaper than watching every write.
             self._beat_due = now + self._beat_interval
-            self.outgoing.push(HEARTBEAT)
+            if self.is_open_withheld or self.outgoing.sent_count > self._open_after:
+                self.outgoing.push_ahead(HEARTBEAT)
+            else:
+                # Nothing may come before our open, which waits as well.
+                self.outgoing.push(HEARTBEAT)
 
     def lost(self) -> None:
         """The transport is gone."""
