@@ -80,6 +80,31 @@ def test_requests_during_a_flush_are_answered_by_exactly_one_more() -> None:
     assert journal.durable_position < journal.position
 
 
+def test_the_journal_says_since_when_a_flush_has_been_running() -> None:
+    disk = MemoryDisk()
+    journal = journal_on(disk, owner=RecordingOwner())
+    assert journal.flush_began_at == 0
+    journal.now = 1000
+    journal.append(b"first")
+    journal.request_flush()
+    journal.now = 1700
+    journal.append(b"more")
+    journal.request_flush()
+    assert journal.flush_began_at == 1000, "the second one has not begun"
+    disk.answer(2500)
+    assert journal.flush_began_at == 2500, "it begins when the first one ends"
+    disk.answer(2600)
+    assert journal.flush_began_at == 0
+
+
+def test_a_flush_at_time_zero_is_running_too() -> None:
+    disk = MemoryDisk()
+    journal = journal_on(disk, owner=RecordingOwner())
+    journal.append(b"first")
+    journal.request_flush()
+    assert journal.flush_began_at > 0
+
+
 def test_a_flush_covers_every_segment_since_the_last() -> None:
     disk = MemoryDisk()
     journal = journal_on(disk, segment_bytes_max=100)

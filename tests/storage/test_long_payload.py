@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.storage.batch import batch_header, long_batch_header
+from penstock.storage.batch import batch_header, long_batch_header, summed_batch_header
+from penstock.storage.journal import SUMMED_BYTES_MIN
 from penstock.storage.long_payload import LongPayload, combined
 from penstock.storage.segment import offset_of, segment_name, segment_of
 from penstock.world.disk import AppendFile, DiskError
@@ -138,3 +139,25 @@ def test_the_journal_hands_the_pieces_over_as_they_are() -> None:
     assert isinstance(file, OneAtATime)
     assert len(file.taken) == 1
     assert [id(piece) for piece in file.taken[0][1:]] == [id(piece) for piece in pieces]
+
+
+@given(st.binary(min_size=1, max_size=300), st.integers(0, 1 << 60), st.integers(0, 0xFFFF_FFFF))
+def test_the_header_of_a_batch_follows_from_the_checksum_of_its_payload(
+    payload: bytes, position: int, seed: int
+) -> None:
+    header = summed_batch_header(len(payload), crc32(payload), position, position // 2, seed)
+    assert header == batch_header(payload, position, position // 2, seed)
+
+
+@pytest.mark.parametrize("size", [SUMMED_BYTES_MIN - 1, SUMMED_BYTES_MIN, 5 * SUMMED_BYTES_MIN])
+def test_a_journal_with_known_checksums_has_the_same_octets(size: int) -> None:
+    plain_disk, summed_disk = MemoryDisk(), MemoryDisk()
+    plain_journal, summed_journal = (
+        journal_on(plain_disk, 1 << 20),
+        journal_on(summed_disk, 1 << 20),
+    )
+    for number in range(3):
+        payload = bytes([number, 7]) * (size // 2)
+        location = plain_journal.append(payload)
+        assert summed_journal.append(payload, crc32(payload)) == location
+    assert summed_disk.contents() == plain_disk.contents()

@@ -331,14 +331,16 @@ def test_segments_behind_a_cut_are_gone_for_good_before_anybody_is_served() -> N
     assert last not in names
 
 
-def test_another_version_is_refused_by_number() -> None:
+@pytest.mark.parametrize("version", [FORMAT_VERSION - 1, FORMAT_VERSION + 1])
+def test_another_version_is_refused_by_number(version: int) -> None:
     contents = flushed_store()
     name = max(contents)
     header = bytearray(encode_segment_header(STORE_ID, 3, 0)[:-4])
-    header[8:10] = (FORMAT_VERSION + 1).to_bytes(2, "big")
+    header[8:10] = version.to_bytes(2, "big")
     contents[name] = bytes(header) + crc32(header).to_bytes(4, "big") + b"who knows"
     disk = MemoryDisk(contents)
-    with pytest.raises(WrongVersion, match=f"{name} has format version {FORMAT_VERSION + 1}"):
+    said = f"{name} has format version {version}.* Nothing was changed. Use the version"
+    with pytest.raises(WrongVersion, match=said):
         recovered(disk)
     assert disk.contents() == contents
 

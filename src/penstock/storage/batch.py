@@ -38,9 +38,14 @@ def batch_header(payload: bytes, position: int, durable: int, seed: int) -> byte
 
 def long_batch_header(payload: LongPayload, position: int, durable: int, seed: int) -> bytes:
     """The same bytes, computed from the payload's known checksum."""
-    covered = _COVERED.pack(payload.size, position, durable)
-    checksum = combined(crc32(covered, seed), payload.checksum, payload.size)
-    return BATCH_MAGIC + checksum.to_bytes(4, "big") + covered
+    return summed_batch_header(payload.size, payload.checksum, position, durable, seed)
+
+
+def summed_batch_header(size: int, checksum: int, position: int, durable: int, seed: int) -> bytes:
+    """The same for a payload of this size whose own checksum is known."""
+    covered = _COVERED.pack(size, position, durable)
+    whole = combined(crc32(covered, seed), checksum, size)
+    return BATCH_MAGIC + whole.to_bytes(4, "big") + covered
 
 
 def payload_size(header: bytes) -> int:

@@ -25,7 +25,10 @@ class WrongVersion(StorageError):
     def __init__(self, file: str, found: int, known: int) -> None:
         super().__init__(
             f"{file} has format version {found}, but this version of Penstock reads only format "
-            f"version {known}. Nothing was changed; use the version of Penstock that wrote it"
+            f"version {known}. Nothing was changed. Use the version of Penstock that wrote it, or "
+            "begin with an empty directory: that version's `penstock definitions export` and this "
+            "one's `penstock definitions import` take the definitions along, and a client of both "
+            "the messages"
         )
         self.file = file
         self.found = found

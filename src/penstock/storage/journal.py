@@ -21,6 +21,7 @@ from penstock.storage.batch import (
     batch_header,
     long_batch_header,
     payload_size,
+    summed_batch_header,
 )
 from penstock.storage.checked_reading import CheckedOctets, SegmentBlocks, check_batches, damage
 from penstock.storage.long_payload import LongPayload
@@ -41,6 +42,11 @@ from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushList
 SEGMENT_BYTES_MAX: Final = 64 << 20
 # From here on a second write costs less than copying the payload behind its header.
 JOINED_BYTES_MAX: Final = 16 << 10
+# From here on it costs less to combine a payload's known checksum with its header's (some
+# microseconds, however long it is) than to go over the payload again.
+SUMMED_BYTES_MIN: Final = 32 << 10
+# The caller does not know a payload's checksum.
+NOT_SUMMED: Final = -1
 # A segment is not begun for a note alone while less is free: a block of a file system, which the
 # smallest file takes. Until there is more space, or something to append, the note is left out.
 SEGMENT_ROOM_BYTES: Final = 4096
@@ -111,11 +117,18 @@ class Journal(FlushListener):
         self._unflushed: dict[AppendFile, None] = dict.fromkeys(state.unflushed)
         self._is_flushing: bool = False
         self._is_wanted: bool = False
+        # What time it is: the owner says so before it asks for anything, and the disk when it
+        # answers. And since when a flush has been running, 0 while none is: a disk that hangs
+        # answers nothing.
+        self.now: int = 0
+        self.flush_began_at: int = 0
         # Segments to remove, oldest first.
         self._removals: list[Removal] = []
 
-    def append(self, payload: bytes) -> int:
-        """Write one batch to the page cache; returns the location of its payload."""
+    def append(self, payload: bytes, checksum: int = NOT_SUMMED) -> int:
+        """Write one batch to the page cache; returns the location of its payload. `checksum` is the
+        payload's own, from a caller that has computed it.
+        """
         size = len(payload)
         assert 0 < size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
         if self._failure:
@@ -123,7 +136,7 @@ class Journal(FlushListener):
         file = self._active_file
         if file is None or self._is_full_for(size):
             file = self._roll()
-        self._write(file, payload)
+        self._write(file, payload, checksum)
         self.position = self._end
         return location_of(self._active, self._active_size - size)
 
@@ -225,6 +238,8 @@ class Journal(FlushListener):
         assert self._is_flushing, "a flush is answered once"
         assert token >= self.durable_position, "flushes come in order"
         self._is_flushing = False
+        self.flush_began_at = 0
+        self.now = now
         self.durable_position = token
         self._safe_noted = self._flushing_noted
         try:
@@ -240,6 +255,7 @@ class Journal(FlushListener):
     def flush_failed(self, reason: str, now: int) -> None:
         self._failure = reason
         self._is_flushing = False
+        self.flush_began_at = 0
         self._listener.failed(reason, now)
 
     def _go_on(self) -> None:
@@ -264,6 +280,8 @@ class Journal(FlushListener):
         self._unflushed = {}
         self._is_wanted = False
         self._is_flushing = True
+        # A clock may begin at 0.
+        self.flush_began_at = max(self.now, 1)
         self._flushing_noted = self._noted
         self._disk.flush(files, self._end, self)
 
@@ -318,8 +336,13 @@ class Journal(FlushListener):
         self._active_size = SEGMENT_HEADER_BYTES
         return file
 
-    def _write(self, file: AppendFile, payload: bytes) -> None:
-        header = batch_header(payload, self._end, self.durable_position, self._seed)
+    def _write(self, file: AppendFile, payload: bytes, checksum: int = NOT_SUMMED) -> None:
+        if checksum == NOT_SUMMED or len(payload) < SUMMED_BYTES_MIN:
+            header = batch_header(payload, self._end, self.durable_position, self._seed)
+        else:
+            header = summed_batch_header(
+                len(payload), checksum, self._end, self.durable_position, self._seed
+            )
         try:
             if len(payload) <= JOINED_BYTES_MAX:
                 file.append(header + payload)

@@ -12,6 +12,8 @@ _POLYNOMIAL: Final = 0xEDB8_8320
 _HIGHEST: Final = 1 << 31
 # x to the power of one octet, in the same notation: 1 is the highest bit.
 _OCTET: Final = 1 << 23
+# The same to the powers of 1, 2, 4 and so on, as far as they were needed: one for each bit of a size.
+_SQUARES: Final = [_OCTET]
 
 
 class LongPayload:
@@ -42,11 +44,13 @@ def combined(first: int, second: int, second_size: int) -> int:
 
 def _power_of_octet(exponent: int) -> int:
     result = _HIGHEST
-    square = _OCTET
+    index = 0
     while exponent:
+        if index == len(_SQUARES):
+            _SQUARES.append(_product(_SQUARES[index - 1], _SQUARES[index - 1]))
         if exponent & 1:
-            result = _product(square, result)
-        square = _product(square, square)
+            result = _product(_SQUARES[index], result)
+        index += 1
         exponent >>= 1
     return result
 

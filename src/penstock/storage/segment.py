@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 SEGMENT_MAGIC: Final = b"PENSTOCK"
 SEGMENT_HEADER_BYTES: Final = 46
 STORE_ID_BYTES: Final = 16
