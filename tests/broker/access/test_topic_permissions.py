@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.access.permissions import Permission
+from penstock.broker.access.permissions import Access, Permission
 from penstock.broker.access.topic_permissions import TopicAccessTable
 from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.topology import SetTopicPermissions
@@ -10,7 +10,7 @@ from penstock.broker.topology import SetTopicPermissions
 
 def may(table: TopicAccessTable, permission: Permission, key: str, exchange: str = "e") -> bool:
     try:
-        table.check("ann", "v", exchange, permission, key)
+        table.check(Access("ann", "v"), exchange, permission, key)
     except AccessRefused:
         return False
     return True
@@ -25,8 +25,8 @@ def granted(write: str, read: str) -> TopicAccessTable:
 def test_without_a_topic_permission_every_key_is_allowed() -> None:
     table = granted("^$", "^$")
     assert may(table, Permission.WRITE, "a", "other")
-    table.check("bob", "v", "e", Permission.WRITE, "a")
-    table.check("ann", "w", "e", Permission.WRITE, "a")
+    table.check(Access("bob", "v"), "e", Permission.WRITE, "a")
+    table.check(Access("ann", "w"), "e", Permission.WRITE, "a")
 
 
 def test_write_and_read_have_patterns_of_their_own_which_may_match_anywhere() -> None:
@@ -55,14 +55,14 @@ def test_variables_stand_for_the_user_and_the_virtual_host() -> None:
 def test_a_name_is_not_taken_for_an_expression(user: str, key: str) -> None:
     table = TopicAccessTable()
     table.grant(SetTopicPermissions(user, "v", "e", "^{username}$", ""))
-    table.check(user, "v", "e", Permission.WRITE, user)
+    table.check(Access(user, "v"), "e", Permission.WRITE, user)
     with pytest.raises(AccessRefused):
-        table.check(user, "v", "e", Permission.WRITE, key)
+        table.check(Access(user, "v"), "e", Permission.WRITE, key)
 
 
 def test_a_refusal_names_topic_exchange_virtual_host_and_user() -> None:
     with pytest.raises(AccessRefused) as refused:
-        granted("^a", "").check("ann", "v", "e", Permission.WRITE, "b")
+        granted("^a", "").check(Access("ann", "v"), "e", Permission.WRITE, "b")
     expected = "access to topic 'b' in exchange 'e' in vhost 'v' refused for user 'ann'"
     assert refused.value.text == expected
 

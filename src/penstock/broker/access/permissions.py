@@ -102,12 +102,25 @@ class Access:
             name = DEFAULT_EXCHANGE_ALIAS
         answer = self._answers[permission].get(name)
         if answer is None:
-            answer = self._patterns[permission].search(name) is not None
+            answer = self._matches(permission, name)
             if self._answer_count >= ANSWERS_MAX:
                 self._forget()
             self._answers[permission][name] = answer
             self._answer_count += 1
         return answer
+
+    def _matches(self, permission: Permission, name: str) -> bool:
+        return self._patterns[permission].search(name) is not None
+
+    def topic_answer(self, permission: Permission, exchange: str, routing_key: str) -> bool | None:
+        """Whether a routing key of a topic exchange may be used. None: the user's topic permissions
+        decide (`TopicAccessTable`).
+        """
+        return None
+
+    def has_own_topics(self) -> bool:
+        """Whether `topic_answer` decides."""
+        return False
 
     def check(self, permission: Permission, kind: ResourceKind, name: str) -> None:
         if not self.may(permission, kind, name):

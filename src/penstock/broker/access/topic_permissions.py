@@ -10,7 +10,7 @@ not for a part of the expression. The empty pattern allows nothing but the empty
 import re
 from typing import Final
 
-from penstock.broker.access.permissions import Permission, compiled_pattern
+from penstock.broker.access.permissions import Access, Permission, compiled_pattern
 from penstock.broker.errors import AccessRefused
 from penstock.broker.names import check_operators_name
 from penstock.broker.topology import SetTopicPermissions
@@ -82,13 +82,20 @@ class TopicAccessTable:
     def listed(self) -> list[TopicAccess]:
         return [access for by_exchange in self._access.values() for access in by_exchange.values()]
 
+    def is_restricted(self, access: Access, exchange: str) -> bool:
+        """Whether some routing keys of the exchange may be refused."""
+        return access.has_own_topics() or self.find(access.user, access.vhost, exchange) is not None
+
     def check(
-        self, user: str, vhost: str, exchange: str, permission: Permission, routing_key: str
+        self, access: Access, exchange: str, permission: Permission, routing_key: str
     ) -> None:
         """Of a topic exchange; others have no topics."""
-        access = self.find(user, vhost, exchange)
-        if access is not None and not access.may(permission, routing_key):
+        answer = access.topic_answer(permission, exchange, routing_key)
+        if answer is None:
+            found = self.find(access.user, access.vhost, exchange)
+            answer = found is None or found.may(permission, routing_key)
+        if not answer:
             raise AccessRefused(
-                f"access to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
-                f"refused for user '{user}'"
+                f"access to topic '{routing_key}' in exchange '{exchange}' in vhost "
+                f"'{access.vhost}' refused for user '{access.user}'"
             )

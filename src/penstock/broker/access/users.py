@@ -149,6 +149,9 @@ class Users:
     def find(self, name: str) -> User | None:
         return self._by_name.get(name)
 
+    def is_empty(self) -> bool:
+        return not self._by_name
+
     def listed(self) -> list[User]:
         return list(self._by_name.values())
 
