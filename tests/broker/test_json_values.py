@@ -23,6 +23,8 @@ def test_a_value_that_can_be_carried_has_no_fault(value: object) -> None:
     ("value", "fault"),
     [
         (2**63, "needs more than 64 bits"),
+        (float("inf"), "is not a finite number; the largest is about 1.8e308"),
+        ([float("nan")], "is not a finite number; the largest is about 1.8e308"),
         (["\ud800"], "is not a valid Unicode string"),
         ({"k" * 256: 1}, "its key is longer than 255 bytes"),
         ({1: 1}, "must be a string, not the number 1"),

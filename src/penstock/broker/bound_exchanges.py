@@ -24,9 +24,9 @@ from penstock.broker.field_types import type_name
 from penstock.broker.names import RESERVED_PREFIX, check_length, check_not_reserved, described
 from penstock.broker.policy import Policies, definition_of
 from penstock.broker.routing_table import RoutingTable
-from penstock.broker.stream_store import StreamStore
 from penstock.broker.topology import (
     DONE,
+    NO_CONNECTION,
     BindExchange,
     BindQueue,
     DeclareExchange,
@@ -55,7 +55,6 @@ class BoundExchanges:
     def __init__(self, routing: RoutingTable, policies: Policies) -> None:
         self._routing: RoutingTable = routing
         self._policies: Policies = policies
-        self._streams: StreamStore = routing.shared.streams
         # Of the virtual host.
         self.name: str = routing.name
         self.exchanges: dict[str, Exchange] = routing.exchanges
@@ -100,7 +99,7 @@ class BoundExchanges:
         self.exchanges[command.name] = exchange
         self.set_alternate(exchange)
         self._routing.changed()
-        if exchange.durable:
+        if self._routing.definitions.hears(exchange.durable):
             self._routing.definitions.vhost_changed(self.name, command)
         return DONE
 
@@ -123,7 +122,7 @@ class BoundExchanges:
         doomed = [exchange]
         for current in doomed:
             del self.exchanges[current.name]
-            if current.durable:
+            if self._routing.definitions.hears(current.durable):
                 self._routing.definitions.vhost_changed(self.name, DeleteExchange(current.name))
             for binding in self.bindings.from_source(current):
                 self.bindings.remove(binding)
@@ -133,14 +132,14 @@ class BoundExchanges:
     def _remove_bindings(self, gone: list[Binding]) -> list[Exchange]:
         """Returns the auto-delete exchanges that lost their last outgoing binding, each once.
 
-        While definitions are read back it returns none: bindings to transient objects may have kept
-        them, and otherwise their deletion was recorded too.
+        On a backup, and while definitions are read back, it returns none: bindings to transient
+        objects may have kept them, and otherwise their deletion was recorded too.
         """
         unused: dict[Exchange, None] = {}
         for binding in gone:
             self.bindings.remove(binding)
             source = binding.source
-            if self._streams.is_recovering:
+            if not self._routing.shared.decides:
                 continue
             if source.auto_delete and not self.bindings.is_used(source):
                 unused[source] = None
@@ -167,27 +166,28 @@ class BoundExchanges:
     def add_binding(self, binding: Binding) -> Result:
         if self.bindings.add(binding):
             self._routing.changed()
-            durable = self.durable_binding(binding)
-            if durable is not None:
-                self._routing.definitions.vhost_changed(self.name, durable)
+            recorded = self.recorded_binding(binding)
+            if recorded is not None:
+                self._routing.definitions.vhost_changed(self.name, recorded)
         return DONE
 
-    def durable_binding(self, binding: Binding) -> BindQueue | BindExchange | None:
+    def recorded_binding(self, binding: Binding) -> BindQueue | BindExchange | None:
         """The command that restores a binding after a restart; None when one of its ends is not
-        durable.
+        restored.
         """
-        if not binding.source.durable:
+        definitions = self._routing.definitions
+        if not definitions.hears(binding.source.durable):
             return None
         queue = binding.destination_queue
         if queue is not None:
-            if not queue.durable:
+            if not definitions.hears(queue.durable, queue.exclusive_owner != NO_CONNECTION):
                 return None
             return BindQueue(
                 queue.name, binding.source.name, binding.routing_key, binding.arguments
             )
         exchange = binding.destination_exchange
         assert exchange is not None, "a binding has one destination"
-        if not exchange.durable:
+        if not definitions.hears(exchange.durable):
             return None
         return BindExchange(
             exchange.name, binding.source.name, binding.routing_key, binding.arguments
@@ -203,7 +203,7 @@ class BoundExchanges:
         wanted = Binding(source, None, destination, command.routing_key, command.arguments)
         known = self.bindings.find(wanted)
         if known is not None:
-            if self.durable_binding(known) is not None:
+            if self.recorded_binding(known) is not None:
                 self._routing.definitions.vhost_changed(self.name, command)
             self.unbind_all([known])
         return DONE

@@ -186,6 +186,10 @@ def move_event(vhost: str, facts: dict[str, object], actor: Actor) -> Event:
     return _event(EventKind.MOVE_BEGUN, "", vhost, facts, actor)
 
 
+def move_cancelled_event(vhost: str, facts: dict[str, object], actor: Actor) -> Event:
+    return _event(EventKind.MOVE_CANCELLED, "", vhost, facts, actor)
+
+
 def closed_event(command: CloseConnection, user: str, vhost: str, actor: Actor) -> Event:
     facts: _Facts = {"closed": command.number, "close_reason": command.reason}
     return _event(EventKind.CONNECTION_CLOSE_REQUESTED, user, vhost, facts, actor)

@@ -42,3 +42,7 @@ class NotImplementedHere(Refusal):
 
 class ResourceError(Refusal):
     """A named limit was reached."""
+
+
+class NotRoot(Refusal):
+    """Another server of the cluster decides, or none does at the moment."""

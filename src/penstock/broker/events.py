@@ -27,6 +27,7 @@ class EventKind(Enum):
     POLICY_CLEARED = "policy cleared"
     ARGUMENTS_CHANGED = "queue arguments changed"
     MOVE_BEGUN = "move of messages begun"
+    MOVE_CANCELLED = "move of messages cancelled"
     LIMITS_SET = "virtual host limits set"
     USER_SET = "user set"
     USER_DELETED = "user deleted"
@@ -46,6 +47,11 @@ class EventKind(Enum):
     PARAMETER_CLEARED = "parameter cleared"
     TOPOLOGY_CHANGED = "topology changed"
     CONNECTION_CLOSE_REQUESTED = "connection close requested"
+    CLUSTER_CHANGED = "cluster changed"
+    CLUSTER_ROLE_CHANGED = "cluster role changed"
+    PEER_LINK_OPENED = "peer link opened"
+    PEER_LINK_CLOSED = "peer link closed"
+    PEER_LINK_REFUSED = "peer link refused"
 
 
 class Severity(Enum):

@@ -1,5 +1,6 @@
 """Which JSON values can be arguments and parameters, and what is wrong with one that cannot."""
 
+import math
 from typing import Final
 
 from penstock.broker.names import NAME_OCTETS_MAX
@@ -35,8 +36,13 @@ def value_fault(value: object, depth: int) -> str:
     """Why a value cannot be an argument; empty when it can."""
     if isinstance(value, str):
         return text_fault(value)
-    if value is None or isinstance(value, (bool, float)):
+    if value is None or isinstance(value, bool):
         return ""
+    if isinstance(value, float):
+        # JSON's numbers have no limit: 1e400 is read as infinity, which JSON cannot write.
+        return (
+            "" if math.isfinite(value) else "is not a finite number; the largest is about 1.8e308"
+        )
     if isinstance(value, int):
         return "" if INTEGER_MIN <= value <= INTEGER_MAX else "needs more than 64 bits"
     if depth >= DEPTH_MAX:

@@ -22,6 +22,7 @@ class RoutingTable:
         self.generation: int = 0
         # What waits in delayed exchanges.
         self.delay_line: DelayLine = DelayLine()
+        self.delay_line.journals_all = shared.is_replicated
 
     @property
     def definitions(self) -> DefinitionLog:

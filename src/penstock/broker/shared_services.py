@@ -10,7 +10,7 @@ from penstock.broker.discarded import Discarded
 from penstock.broker.move_table import MoveGate
 from penstock.broker.queues.ages import TimeInQueue
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.queues.queue import PlainQueueMaker
+from penstock.broker.queues.plain_queues import PlainQueueMaker
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.queue_kinds import QueueKinds
 from penstock.broker.stream_store import StreamStore
@@ -107,6 +107,12 @@ class SharedServices:
         # Whether moves may go on.
         self.move_gate: MoveGate = MoveGate()
         self.totals: Totals = Totals()
+        # Whether this broker decides anything by itself: what expires, what exceeds a limit, what goes
+        # with the last one that used it. A backup does not, nor does a start that reads back what was
+        # decided before.
+        self.decides: bool = True
+        # Whether other servers have a copy of everything durable: a member of a cluster.
+        self.is_replicated: bool = False
         # The makers of queues by type.
         self.kinds: QueueKinds = QueueKinds()
         self.kinds.add(CLASSIC, PlainQueueMaker())

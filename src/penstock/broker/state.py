@@ -9,6 +9,7 @@ from typing import Final
 from penstock.broker.access.login_delay import LoginDelays
 from penstock.broker.access.permissions import Access, AccessTable
 from penstock.broker.access.tags import ADMINISTRATOR_TAG
+from penstock.broker.access.tokens import TokenGrant
 from penstock.broker.access.topic_permissions import TopicAccessTable
 from penstock.broker.access.user_limits import UserLimits
 from penstock.broker.access.users import (
@@ -86,6 +87,15 @@ class BrokerState:
     def definitions(self) -> DefinitionLog:
         return self.shared.definitions
 
+    @property
+    def decides(self) -> bool:
+        """False on a backup, and while a start reads back what is there."""
+        return self.shared.decides
+
+    @decides.setter
+    def decides(self, decides: bool) -> None:
+        self.shared.decides = decides
+
     def queues(self) -> list[MessageQueue]:
         """The queues of all virtual hosts."""
         return [queue for vhost in self.vhosts.values() for queue in vhost.queues.values()]
@@ -97,9 +107,11 @@ class BrokerState:
 
     def apply(self, command: BrokerCommand, now: int) -> Result:
         """Do what the command says or raise a `Refusal`."""
+        gone_number = 0
         if isinstance(command, AddVhost):
             self._add_vhost(command)
         elif isinstance(command, DeleteVhost):
+            gone_number = self.vhost(command.name).delay_line.number
             self._delete_vhost(command.name, now)
         elif isinstance(command, PutUser):
             self.users.put(command)
@@ -112,7 +124,7 @@ class BrokerState:
             change_global_parameter(self.global_parameters, command)
         else:
             self._change_permissions(command)
-        self.definitions.broker_changed(command)
+        self.definitions.broker_changed(command, gone_number)
         return DONE
 
     def _change_permissions(
@@ -169,15 +181,25 @@ class BrokerState:
         return found
 
     def open_vhost(
-        self, name: str, user: str, connection_count: int, user_connection_count: int
+        self,
+        name: str,
+        user: str,
+        connection_count: int,
+        user_connection_count: int,
+        grant: TokenGrant | None = None,
     ) -> tuple[VirtualHost, Access]:
         """What a connection gets when it names its virtual host. The counts are of those that
-        have it open already, and of those that the user has.
+        have it open already, and of those that the user has. `grant` is of the token with which it has
+        logged in, if it was one.
         """
         vhost = self.vhosts.get(name)
         if vhost is None:
             raise NotFound(f"vhost {name} not found")
-        access = self.access.find(user, name)
+        access: Access | None = None
+        if grant is None:
+            access = self.access.find(user, name)
+        else:
+            access = grant.access(name)
         if access is None:
             raise AccessRefused(f"access to vhost '{name}' refused for user '{user}'")
         if 0 <= vhost.max_connections <= connection_count:

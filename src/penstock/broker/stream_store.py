@@ -29,8 +29,6 @@ class StreamStore:
         self.decoder: MessageDecoder = MessageDecoder()
         # Whether files are flushed at the end of each tick, so that confirms and readers wait.
         self.is_flushed: bool = False
-        # While definitions are read back, streams come and go without touching their files.
-        self.is_recovering: bool = False
         # Up to where streams were durable when the store was opened, by their folders.
         self.durable_ends: dict[str, int] = {}
         # Why nothing more is written; empty while the disk works.

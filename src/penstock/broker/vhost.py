@@ -26,7 +26,7 @@ from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.effective_policy import EffectivePolicies
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
-from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
+from penstock.broker.errors import NotFound, NotImplementedHere, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
@@ -37,6 +37,7 @@ from penstock.broker.partitions import PartitionedStream, bindings_of, declarati
 from penstock.broker.policy import Policies
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import PublishWhenDue
+from penstock.broker.queues.guarded_queue import STREAMS_STAY_HERE
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.routing_table import RoutingTable
@@ -168,6 +169,8 @@ class VirtualHost(QueueOwner):
             raise PreconditionFailed(
                 f"'{command.default_queue_type}' is not a valid default queue type"
             )
+        if command.default_queue_type == STREAM.value:
+            self._refuse_streams("stream cannot be the default queue type")
         self.description = command.description
         self.tags = command.tags
         self.default_queue_type = command.default_queue_type
@@ -262,11 +265,14 @@ class VirtualHost(QueueOwner):
         if command.exclusive:
             self._exclusive.setdefault(owner, {})[command.name] = queue
         self.routing.changed()
-        if queue.durable:
+        if self._is_recorded(queue):
             self.definitions.vhost_changed(self.name, command)
-        if not self.streams.is_recovering:
+        if self.shared.decides:
             queue.begin(now)
         return queue
+
+    def _is_recorded(self, queue: MessageQueue) -> bool:
+        return self.definitions.hears(queue.durable, queue.exclusive_owner != NO_CONNECTION)
 
     def _declared(self, queue: MessageQueue, created: bool) -> QueueDeclared:
         return QueueDeclared(queue.name, queue.message_count, queue.consumer_count, created)
@@ -287,7 +293,7 @@ class VirtualHost(QueueOwner):
             self.shared.kinds.types,
         )
         queue.arguments = arguments
-        if queue.durable:
+        if self._is_recorded(queue):
             self.definitions.vhost_changed(self.name, command)
         self._apply_settings(queue, now)
         return DONE
@@ -313,9 +319,9 @@ class VirtualHost(QueueOwner):
             del owned[queue.name]
             if not owned:
                 del self._exclusive[queue.exclusive_owner]
-        if queue.durable:
+        if self._is_recorded(queue):
             # Before its bindings are removed: replaying the deletion removes them too.
-            self.definitions.vhost_changed(self.name, DeleteQueue(queue.name))
+            self.definitions.vhost_changed(self.name, DeleteQueue(queue.name), queue.number)
         self.bound.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
         queue.deleted(now)
@@ -324,7 +330,7 @@ class VirtualHost(QueueOwner):
             self.watcher.forget(queue)
 
     def queue_unused(self, queue: MessageQueue, now: int) -> None:
-        if self.queues.get(queue.name) is queue:
+        if self.shared.decides and self.queues.get(queue.name) is queue:
             self._remove_queue(queue, now)
 
     def connection_ended(self, connection: int, now: int) -> None:
@@ -340,16 +346,23 @@ class VirtualHost(QueueOwner):
 
     # Calls from its queues and its journal.
 
+    def decides(self) -> bool:
+        return self.shared.decides
+
     def make_ready_list(self, max_priority: int) -> ReadyList:
         if self.shared.ready_lists is None:
             return super().make_ready_list(max_priority)
         return self.shared.ready_lists.make(max_priority)
 
     def paged_out_gone(
-        self, queue: MessageQueue, positions: "array[int]", locations: "array[int]"
+        self,
+        queue: MessageQueue,
+        positions: "array[int]",
+        locations: "array[int]",
+        body_bytes: int,
     ) -> None:
         if queue.journal is not None:
-            queue.journal.dequeued_tail(positions, locations)
+            queue.journal.dequeued_tail(positions, locations, body_bytes)
         if self.shared.ready_lists is not None:
             self.shared.ready_lists.gone(locations)
 
@@ -375,9 +388,13 @@ class VirtualHost(QueueOwner):
             command.kind == PARTITIONED_STREAM
             and not command.passive
             and command.name not in self.exchanges
-            and not self.streams.is_recovering
+            and self.shared.decides
         )
         if makes_partitions:
+            what = (
+                f"exchange '{command.name}' in vhost '{self.name}' cannot be a partitioned stream"
+            )
+            self._refuse_streams(what)
             self._check_partitions(command)
         result = self.bound.declare_exchange(command)
         if makes_partitions:
@@ -388,6 +405,10 @@ class VirtualHost(QueueOwner):
             for binding in bindings_of(exchange):
                 self._bind_queue(binding)
         return result
+
+    def _refuse_streams(self, what: str) -> None:
+        if self.shared.is_replicated:
+            raise NotImplementedHere(f"{what}: {STREAMS_STAY_HERE}")
 
     def _check_partitions(self, command: DeclareExchange) -> None:
         """Raise what declaring the partitions would, before anything is changed."""
@@ -417,7 +438,7 @@ class VirtualHost(QueueOwner):
 
     def _delete_exchange(self, command: DeleteExchange, now: int) -> Result:
         exchange = self.exchanges.get(command.name)
-        if not isinstance(exchange, PartitionedStreamExchange) or self.streams.is_recovering:
+        if not isinstance(exchange, PartitionedStreamExchange) or not self.shared.decides:
             return self.bound.delete_exchange(command)
         doomed = [self.queues[name] for name in exchange.partition_names() if name in self.queues]
         # A queue of another type may have taken a partition's name.
@@ -452,7 +473,7 @@ class VirtualHost(QueueOwner):
         known = self.bindings.find(wanted)
         if known is not None:
             self.accessible_queue(command.queue, command.connection)
-            if self.bound.durable_binding(known) is not None:
+            if self.bound.recorded_binding(known) is not None:
                 self.definitions.vhost_changed(self.name, command)
             self.bound.unbind_all([known])
         return DONE

@@ -113,6 +113,20 @@ def test_a_lease_is_read_alike_every_time_also_after_a_restart() -> None:
     assert flags == [True] + [False] * 8
 
 
+def test_a_lease_that_a_root_of_a_cluster_has_filled_is_flagged_alike() -> None:
+    broker = broker_with(b"1", b"2", b"3")
+    broker.store.first_numbers(4)
+    broker.vhost.queue("q").requeue([broker.get("q"), broker.get("q")][1:], broker.now)
+    broker.out.clear()
+    take_lease(broker.vhost, LeaseRequest("q", "job", 1), broker.now)
+    broker.tick()
+    again = broker.restarted()
+    again.store.first_numbers(5)
+    for known in (broker, again):
+        entries = leased(find_lease(known.vhost, "q", "job", 1), 0, 9)
+        assert [entry.is_redelivered for entry in entries] == [True, False]
+
+
 def test_a_lease_that_cannot_be_made_leaves_the_messages_where_they_are() -> None:
     broker = broker_with(b"1", b"2", b"3")
     broker.apply(SetVhostLimits(max_queues=1))

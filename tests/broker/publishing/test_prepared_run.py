@@ -6,11 +6,16 @@ import pytest
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
-from penstock.broker.publishing.prepared_run import PreparedRun
+from penstock.broker.publishing.prepared_run import (
+    GENEROUS_COUNT_MAX,
+    POSITIONS_LEFT_FREE,
+    PreparedRun,
+)
 from penstock.broker.queues.paged_list import PAGE_OUT_COUNT
 from penstock.broker.topology import DeclareQueue, DeleteQueue, PurgeQueue
 from penstock.client.events import Delivered
 from penstock.dialects.turn import COMMIT_STEP_COUNT
+from penstock.formats.replication_id import first_id
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
 from penstock.storage.memory_disk import MemoryDisk
@@ -203,6 +208,25 @@ def test_a_run_that_was_overtaken_is_corrected_when_it_is_enqueued() -> None:
     expected = [b"other%d" % number for number in range(6)] + [b"one%d" % n for n in range(6)]
     assert stored.bodies() == expected
     assert stored.restarted().bodies() == expected
+
+
+def test_no_positions_are_left_free_once_half_of_an_epochs_are_used_up() -> None:
+    stored = Stored()
+    queue = stored.vhost.queues["q"]
+    used = QueueEntry(message(b"used"), GENEROUS_COUNT_MAX - 1)
+    queue.enqueue_run([used], 4, 0)
+    positions: list[int] = []
+    for _ in range(2):
+        for run in runs_of(stored, b"run"):
+            run.enqueue(0)
+        positions.append(queue.end_position())
+    start = GENEROUS_COUNT_MAX
+    assert positions == [start + 6, start + 12]
+    # The next epoch has as many again.
+    queue.begin_epoch(1)
+    for run in runs_of(stored, b"run"):
+        run.enqueue(0)
+    assert queue.end_position() == first_id(1) + POSITIONS_LEFT_FREE + 6
 
 
 def test_a_run_is_not_overtaken_by_some_messages() -> None:

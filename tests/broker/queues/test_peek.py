@@ -128,6 +128,19 @@ def test_a_step_reads_no_more_than_so_many_bytes(broker: Broker) -> None:
     assert peek.looked_at == 9
 
 
+def test_bytes_of_headers_count_as_those_of_bodies_do(broker: Broker) -> None:
+    queue = broker.vhost.queue("q")
+    for _ in range(9):
+        queue.enqueue(message(b"", headers={"a": "x" * (STEP_BYTES // 4)}), broker.now)
+    peek = Peek(queue, PeekPlace(0, 0), Selector.parse("b = 1"), 9, ROOM, ROOM)
+    seen = [0]
+    while peek.step(broker.now):
+        seen.append(peek.looked_at)
+    assert seen == [0, 4, 8]
+    answer = peeked(broker, PeekPlace(0, 0), answer_bytes=STEP_BYTES // 2)
+    assert (len(answer.found), answer.is_at_end) == (2, False)
+
+
 def test_a_peek_that_finds_nothing_ends_and_says_where(broker: Broker) -> None:
     queue = broker.vhost.queue("q")
     for _ in range(LOOKED_AT_MAX + 5):
@@ -138,8 +151,8 @@ def test_a_peek_that_finds_nothing_ends_and_says_where(broker: Broker) -> None:
 
 
 def test_an_answer_ends_when_it_is_large_enough(broker: Broker) -> None:
-    broker.put("q", b"12345", b"12345", b"12345")
-    assert len(peeked(broker, PeekPlace(0, 0), answer_bytes=10).found) == 2
+    broker.put("q", *[b"x" * 1_000] * 3)
+    assert len(peeked(broker, PeekPlace(0, 0), answer_bytes=2_000).found) == 2
 
 
 def test_a_stream_is_peeked_at_by_offset(broker: Broker) -> None:

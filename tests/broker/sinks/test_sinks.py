@@ -88,6 +88,23 @@ def test_an_attempt_that_does_not_hold_what_was_staged_refuses_the_commit(broker
     assert broker.vhost.sinks[SINK].batch == -1
 
 
+def test_a_stage_that_several_roots_of_a_cluster_have_filled_is_whole(broker: Broker) -> None:
+    """Its positions have gaps where another epoch begins."""
+    key = StageKey(SINK, 0, 0, 0)
+    count = 0
+    for epoch in range(1, 5):
+        broker.store.first_numbers(epoch)
+        for _ in range(epoch):
+            assert stage(broker.vhost, key, staged(10, first=count), broker.now) == count + 10
+            count += 10
+            broker.tick()
+        broker = broker.restarted()
+    broker.store.first_numbers(5)
+    commit(broker.vhost, SINK, 0, [(0, 0, count)], broker.now)
+    publish_all(broker)
+    assert bodies(broker) == [b"%d" % number for number in range(count)]
+
+
 def test_a_restart_at_any_tick_publishes_each_message_once(broker: Broker) -> None:
     key = StageKey(SINK, 0, 0, 0)
     count = 400

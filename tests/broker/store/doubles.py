@@ -30,7 +30,7 @@ SMALL = StoreLimits(
     segment_bytes_max=2000,
     spool_bytes_max=600,
     reclaim_step_bytes=400,
-    reclaim_patience_steps=0,
+    reclaim_patience_ms=0,
     paging=PagingLimits(head_count_max=4, head_count_kept=2, head_bytes_max=4096, page_count=3),
 )
 # Nothing rolls and nothing pages.
@@ -63,8 +63,14 @@ class Broker(StorageOwner):
     """State and store of a node; the test plays connections and time."""
 
     def __init__(
-        self, disk: Disk | None = None, limits: StoreLimits = SMALL, now: int = 1000, wall: int = 0
+        self,
+        disk: Disk | None = None,
+        limits: StoreLimits = SMALL,
+        now: int = 1000,
+        wall: int = 0,
+        is_member: bool = False,
     ) -> None:
+        self.is_member = is_member
         self.disk = MemoryDisk() if disk is None else disk
         self.limits = limits
         self.now = now
@@ -79,13 +85,15 @@ class Broker(StorageOwner):
         container = Container(self.state, entropy, LoginChecker())
         decoder = DialectDecoder(Dialect091(container, Limits(), {}))
         self.state.streams.decoder = decoder
-        self.stored = StoredState(self, self.disk, self.state, decoder, entropy, now, limits)
+        self.stored = StoredState(
+            self, self.disk, self.state, decoder, entropy, now, limits, is_member
+        )
         self.store = self.stored.store
         self.journal = self.stored.journal
 
     # What a storage owner hears.
 
-    def journal_became_durable(self, position: int) -> None:
+    def journal_became_durable(self, position: int, now: int) -> None:
         self.safe = position
 
     def storage_failed(self, reason: str) -> None:
@@ -157,7 +165,7 @@ class Broker(StorageOwner):
         self.state.touched.clear()
         for queue in touched:
             queue.dispatch(self.now)
-        self.stored.end_of_tick()
+        self.stored.end_of_tick(self.now)
 
     def rest(self) -> None:
         """Tick until there is nothing left to do."""
@@ -174,7 +182,7 @@ class Broker(StorageOwner):
         assert isinstance(self.disk, MemoryDisk)
         now = 500  # a monotonic clock begins anew
         wall = self.now + self.state.wall.offset_ms + milliseconds
-        return Broker(copied(self.disk), limits or self.limits, now, wall)
+        return Broker(copied(self.disk), limits or self.limits, now, wall, self.is_member)
 
 
 def copied(disk: MemoryDisk) -> MemoryDisk:

@@ -2,11 +2,23 @@
 is gone already.
 """
 
+from random import Random
+
 import pytest
 
+from penstock.broker.publishing.prepared_run import PreparedRun
 from penstock.broker.store import records
-from penstock.broker.topology import DeclareExchange, DeleteQueue, PurgeQueue
-from penstock.formats.octets import read_u32, read_u64
+from penstock.broker.store.definition_records import Change, decode_change
+from penstock.broker.topology import (
+    AddVhost,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteQueue,
+    DeleteVhost,
+    OpenDelayLine,
+    PurgeQueue,
+)
+from penstock.formats.replication_id import first_id
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.recovery import BatchListener, recover
 from tests.broker.store.doubles import ROOMY, SMALL, Broker, audit, copied, message
@@ -41,12 +53,8 @@ def told(payload: bytes) -> list[tuple[object, ...]]:
             ]
             found.append(("message", record.body(), pairs))
         elif payload[at] == records.DEQUEUED:
-            number = read_u32(payload, at + records.HEAD_SIZE)
-            ranges = []
-            for place in range(at + records.HEAD_SIZE + 4, at + size, records.RANGE_SIZE):
-                first = read_u64(payload, place)
-                ranges.append((first, read_u32(payload, place + 8)))
-            found.append(("dequeued", number, ranges))
+            gone = records.DequeuedRecord(payload, at)
+            found.append(("dequeued", gone.queue_number, gone.ranges))
         else:
             found.append(("definitions",))
         at += size
@@ -292,3 +300,117 @@ def test_definitions_are_counted_for_who_waits_for_them() -> None:
     broker.apply(DeclareExchange("e", "fanout", durable=True))
     broker.apply(DeclareExchange("e", "fanout", durable=True))
     assert broker.state.definitions.change_count == before + 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_purged_from_a_priority_queue_that_pages_stays_away(seed: int) -> None:
+    """Its levels page separately, so positions of one level do not follow one another."""
+    broker = Broker()
+    queue = broker.declare("q", arguments={"x-max-priority": 3})
+    dice = Random(seed)
+    for number in range(dice.randint(1, 60)):
+        queue.enqueue(message(b"%d" % number, priority=dice.randrange(4)), broker.now)
+        if dice.random() < 0.2:
+            broker.tick()
+    broker.tick()
+    queue.purge(broker.now)
+    broker.tick()
+    audit(broker)
+    assert broker.restarted().vhost.queue("q").message_count == 0
+
+
+def test_without_a_cluster_numbers_and_positions_count_from_one() -> None:
+    broker = broker_with("q", "r")
+    broker.put("r", b"m")
+    assert [broker.vhost.queue(name).number for name in "qr"] == [1, 2]
+    assert broker.get("r").position == 1
+
+
+def test_a_new_root_numbers_by_its_epoch() -> None:
+    broker = broker_with("old")
+    broker.put("old", b"before")
+    waiting = broker.vhost.delay_line.put(message(b"waits"), 10_000, False)
+    broker.tick()
+    broker.store.first_numbers(5)
+    broker.declare("new")
+    broker.put("old", b"after")
+    broker.put("new", b"first", b"second")
+    numbers = [broker.vhost.queue(name).number for name in ("old", "new")]
+    assert numbers == [1, first_id(5)]
+    assert [broker.get("old").position for _ in range(2)] == [1, first_id(5)]
+    assert [broker.get("new").position for _ in range(2)] == [first_id(5), first_id(5) + 1]
+    later = broker.vhost.delay_line.put(message(b"waits too"), 10_000, False)
+    assert (waiting.position, later.position) == (1, first_id(5))
+
+
+def test_numbers_of_an_epoch_go_on_after_a_restart_and_never_return() -> None:
+    broker = broker_with("q")
+    broker.store.first_numbers(2)
+    broker.declare("r")
+    broker.put("q", b"1")
+    broker.tick()
+    again = broker.restarted()
+    again.store.first_numbers(3)
+    assert again.store.next_queue_number == first_id(3)
+    again.put("q", b"2")
+    again.tick()
+    assert [again.get("q").position for _ in range(2)] == [first_id(2), first_id(3)]
+    # Also where nothing in the journal remembers the queue's positions.
+    last = again.restarted()
+    assert last.vhost.queue("r").number == first_id(2)
+    last.store.first_numbers(4)
+    last.put("r", b"3")
+    assert last.get("r").position == first_id(4)
+
+
+def test_positions_that_were_guessed_before_an_epoch_are_corrected() -> None:
+    broker = broker_with("q")
+    run = PreparedRun(broker.vhost.queue("q"))
+    run.add([message(b"a"), message(b"b")])
+    broker.store.first_numbers(6)
+    run.enqueue(broker.now)
+    broker.tick()
+    assert told(batches(broker)[-1]) == [
+        ("message", b"a", [(1, first_id(6))]),
+        ("message", b"b", [(1, first_id(6) + 1)]),
+    ]
+    assert broker.restarted().drain("q") == [b"a", b"b"]
+
+
+def changes_in(payload: bytes) -> list[Change]:
+    found: list[Change] = []
+    at = 0
+    while at < len(payload):
+        size = records.size_at(payload, at)
+        if payload[at] == records.DEFINITION:
+            found.append(decode_change(payload[at + records.HEAD_SIZE : at + size]))
+        at += size
+    return found
+
+
+def test_a_deletion_tells_the_numbers_that_are_gone() -> None:
+    broker = broker_with("q", "r")
+    broker.apply(DeleteQueue("r"))
+    broker.tick()
+    (change,) = changes_in(batches(broker)[-1])
+    assert (change.command, change.gone_numbers) == (DeleteQueue("r"), [2])
+    assert change.queue_number == 0
+    assert b"gone_numbers" not in b"".join(batches(broker)[:-1])
+
+
+def test_a_deleted_virtual_host_tells_all_its_numbers() -> None:
+    broker = broker_with("q")
+    broker.state.apply(AddVhost("other"), broker.now)
+    other = broker.state.vhost("other")
+    for name in ("a", "b"):
+        other.apply(DeclareQueue(name, durable=True), broker.now)
+    broker.state.definitions.vhost_changed("other", OpenDelayLine())
+    broker.tick()
+    numbers = {queue.number for queue in other.queues.values()} | {other.delay_line.number}
+    broker.state.apply(DeleteVhost("other"), broker.now)
+    broker.tick()
+    changes = changes_in(batches(broker)[-1])
+    gone = [number for change in changes for number in change.gone_numbers]
+    assert len(numbers) == 3
+    assert sorted(gone) == sorted(numbers)
+    assert "other" not in broker.restarted().state.vhosts

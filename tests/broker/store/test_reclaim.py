@@ -1,5 +1,7 @@
 """Giving disk back: what goes, what is copied, and that nothing is lost by it at any moment."""
 
+from dataclasses import replace
+
 from penstock.broker.entry import QueueEntry
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.topology import BindQueue, DeclareExchange, DeleteQueue
@@ -75,7 +77,7 @@ def test_a_live_segment_is_left_alone() -> None:
 
 
 def test_large_dead_messages_are_not_outvoted_by_small_living_ones() -> None:
-    broker = broker_with("small", "large", limits=StoreLimits(10_000, 600, 400, SMALL.paging))
+    broker = broker_with("small", "large", limits=replace(SMALL, segment_bytes_max=10_000))
     for _ in range(40):
         broker.put("small", *[b""] * 5)
         broker.tick()
@@ -91,7 +93,9 @@ def test_large_dead_messages_are_not_outvoted_by_small_living_ones() -> None:
 
 
 def test_a_step_is_bounded() -> None:
-    broker = broker_with("q", limits=StoreLimits(20_000, 600, 1000, SMALL.paging))
+    broker = broker_with(
+        "q", limits=replace(SMALL, segment_bytes_max=20_000, reclaim_step_bytes=1000)
+    )
     for number in range(100):
         broker.put("q", b"%03d" % number + BODY)
         broker.tick()

@@ -7,12 +7,13 @@ import pytest
 from penstock.broker.exchanges.delayed import DelayedExchange
 from penstock.broker.publishing.publish import hold_back
 from penstock.broker.store.limits import StoreLimits
+from penstock.broker.store.reclaim import PATIENCE_BYTES, PATIENCE_MS
 from penstock.broker.topology import AddVhost, DeclareExchange, DeleteVhost
 from tests.broker.store.doubles import SMALL, Broker, audit, message
 from tests.broker.store.test_reclaim import BODY, churn, segments
 
 # A few batches per step, and everything in memory.
-SLOW = StoreLimits(segment_bytes_max=8000, reclaim_step_bytes=500, reclaim_patience_steps=0)
+SLOW = StoreLimits(segment_bytes_max=8000, reclaim_step_bytes=500, reclaim_patience_ms=0)
 
 
 def half_dead(broker: Broker, *names: str) -> list[bytes]:
@@ -130,6 +131,51 @@ def test_a_segment_that_dies_by_itself_is_not_read() -> None:
     broker.rest()
     assert oldest not in broker.journal.segments()
     assert broker.asked_count == 0
+
+
+def test_a_pause_between_acknowledgements_neither_copies_nor_keeps_the_node_busy() -> None:
+    """Those of a cluster's root pause until other servers have a message, over many ticks."""
+    broker = Broker(limits=StoreLimits(segment_bytes_max=8000))
+    kept = half_dead(broker, "q")
+    oldest = broker.journal.segments()[0]
+    for _ in kept:
+        for _ in range(40):
+            broker.tick()
+            assert not broker.stored.reclaimer.is_busy()
+        assert not broker.stored.has_work()
+        broker.take("q")
+    broker.rest()
+    assert oldest not in broker.journal.segments()
+    assert broker.asked_count == 0
+
+
+def test_a_segment_from_which_nothing_is_dequeued_for_a_while_is_copied() -> None:
+    broker = Broker(limits=StoreLimits(segment_bytes_max=8000))
+    kept = half_dead(broker, "q")
+    oldest = broker.journal.segments()[0]
+    broker.tick()
+    broker.tick(PATIENCE_MS)
+    broker.rest()
+    assert broker.asked_count == 1
+    assert oldest not in broker.journal.segments()
+    assert broker.restarted().drain("q") == kept
+
+
+def test_a_journal_that_grows_fast_is_copied_without_waiting_for_time() -> None:
+    broker = Broker(limits=StoreLimits(segment_bytes_max=8000))
+    kept = half_dead(broker, "q")
+    oldest = broker.journal.segments()[0]
+    broker.tick()
+    for _ in range(2):
+        broker.put("dead", bytes(PATIENCE_BYTES))
+        broker.tick(0)
+        broker.take("dead")
+        broker.tick(0)
+    while broker.stored.has_work():
+        broker.tick(0)
+    assert broker.asked_count == 1
+    assert oldest not in broker.journal.segments()
+    assert broker.restarted().drain("q") == kept
 
 
 def test_a_copy_ends_when_nothing_lives_any_more() -> None:

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Address, Message
 from penstock.broker.store import records
-from penstock.formats.octets import read_u32, read_u64
 from tests.broker.doubles import PlainProperties
 
 POSITIONS = st.integers(1, 2**64 - 1)
-NUMBERS = st.integers(0, 2**32 - 1)
+NUMBERS = st.integers(0, 2**64 - 1)
 # What a short string holds: octets, UTF-8 or not.
 TEXTS = st.binary(max_size=255).map(lambda octets: octets.decode("utf-8", "surrogateescape"))
 
@@ -93,22 +92,74 @@ def test_a_record_for_some_of_its_queues_is_the_same_message(
         assert part.index_of(100 + index, 10 + index) == place
 
 
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=40, unique=True), NUMBERS)
-def test_what_left_a_queue_is_written_as_ranges(positions: list[int], number: int) -> None:
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=40, unique=True),
+    NUMBERS,
+    st.integers(0, 2**64 - 1),
+)
+def test_what_left_a_queue_is_written_as_ranges(
+    positions: list[int], number: int, octets: int
+) -> None:
     pieces: list[bytes] = []
-    size = records.append_dequeued(pieces, number, records.encode_ranges(positions))
+    size = records.append_dequeued(pieces, number, octets, records.encode_ranges(positions))
     data = b"".join(pieces)
     assert size == len(data) == records.size_at(data, 0)
     assert data[0] == records.DEQUEUED
-    assert read_u32(data, records.HEAD_SIZE) == number
+    record = records.DequeuedRecord(data, 0)
+    assert (record.queue_number, record.body_bytes) == (number, octets)
     found: list[int] = []
-    for at in range(records.HEAD_SIZE + 4, len(data), records.RANGE_SIZE):
-        first = read_u64(data, at)
-        found.extend(range(first, first + read_u32(data, at + 8)))
+    for first, count in record.ranges:
+        found.extend(range(first, first + count))
     assert found == positions
 
 
 def test_a_thousand_acknowledgements_in_order_are_one_range() -> None:
     pieces: list[bytes] = []
-    size = records.append_dequeued(pieces, 1, records.encode_ranges(list(range(1, 1001))))
-    assert size == records.HEAD_SIZE + 4 + records.RANGE_SIZE
+    records.append_dequeued(pieces, 1, 0, records.encode_ranges(list(range(1, 1001))))
+    assert records.DequeuedRecord(b"".join(pieces), 0).ranges == [(1, 1000)]
+
+
+EPOCHS = st.integers(0, 2**22 - 1)
+KS = st.integers(0, 2**64 - 1)
+
+
+@given(EPOCHS, KS, st.integers(0, 2**32 - 1))
+def test_records_of_the_stream_of_operations_are_read_back(epoch: int, k: int, octets: int) -> None:
+    data = records.operation_record(epoch, k, octets)
+    assert len(data) == records.size_at(data, 0) == records.OPERATION_SIZE
+    assert data[0] == records.OPERATION
+    operation = records.OperationRecord(data, 0)
+    assert (operation.epoch, operation.k, operation.octets) == (epoch, k, octets)
+    data = records.position_record(epoch, k)
+    assert len(data) == records.size_at(data, 0)
+    assert data[0] == records.POSITION
+    assert records.position_at(data, 0) == (epoch, k)
+    data = records.root_record(epoch)
+    assert len(data) == records.size_at(data, 0)
+    assert data[0] == records.ROOT
+    assert records.root_epoch(data, 0) == epoch
+    assert records.size_at(records.STAGED_RECORD, 0) == len(records.STAGED_RECORD)
+    assert records.STAGED_RECORD[0] == records.STAGED
+
+
+RANGES = st.lists(st.tuples(st.integers(1, 2**62), st.integers(1, 2**32 - 1)), max_size=4)
+
+
+@given(EPOCHS, KS, st.lists(st.tuples(NUMBERS, RANGES), max_size=4), st.binary(max_size=5))
+def test_the_end_of_a_sync_is_read_back_with_its_target(
+    epoch: int, k: int, target: list[tuple[int, list[tuple[int, int]]]], before: bytes
+) -> None:
+    pieces = [before]
+    size = records.append_sync_done(pieces, epoch, k, target)
+    data = b"".join(pieces)
+    assert size == len(data) - len(before) == records.size_at(data, len(before))
+    record = records.SyncDoneRecord(data, len(before))
+    assert (record.epoch, record.k, record.target) == (epoch, k, target)
+
+
+def test_a_range_that_is_longer_than_its_field_becomes_several() -> None:
+    pieces: list[bytes] = []
+    records.append_sync_done(pieces, 1, 2, [(7, [(5, 2**32 + 3)])])
+    most = records.RANGE_COUNT_MAX
+    found = records.SyncDoneRecord(b"".join(pieces), 0).target
+    assert found == [(7, [(5, most), (5 + most, 2**32 + 3 - most)])]

@@ -102,7 +102,7 @@ def written(body: bytes, number: int, position: int) -> bytes:
 
 def dequeued(number: int, *positions: int) -> bytes:
     pieces: list[bytes] = []
-    records.append_dequeued(pieces, number, records.encode_ranges(list(positions)))
+    records.append_dequeued(pieces, number, 0, records.encode_ranges(list(positions)))
     return b"".join(pieces)
 
 

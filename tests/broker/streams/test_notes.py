@@ -16,9 +16,10 @@ def publish(host: Host, publisher: str, sequence: int) -> None:
 
 def restarted(host: Host) -> Host:
     again = Host(copy_of(host.disk))
-    again.store.is_recovering = True
+    again.vhost.shared.decides = False
     again.vhost.apply(DECLARED, 0)
     open_streams(again.store, again.vhost.queues.values(), 0)
+    again.vhost.shared.decides = True
     return again
 
 

@@ -20,10 +20,11 @@ SMALL = DeclareQueue(
 def restarted(disk: MemoryDisk, *commands: VhostCommand) -> Host:
     """A host on what a crash left, with these definitions read back."""
     host = Host(copy_of(disk))
-    host.store.is_recovering = True
+    host.vhost.shared.decides = False
     for command in commands:
         host.vhost.apply(command, 0)
     open_streams(host.store, host.vhost.queues.values(), 0)
+    host.vhost.shared.decides = True
     return host
 
 

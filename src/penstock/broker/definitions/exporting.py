@@ -4,15 +4,16 @@ What RabbitMQ writes is written: everything but messages, exclusive queues and t
 what every virtual host has by itself. Rows are sorted, so that two exports can be compared.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from decimal import Decimal
-from typing import Final
+from heapq import merge
+from typing import Final, TypeVar
 
 from penstock.broker.arguments import TYPE_ARGUMENT
 from penstock.broker.bound_exchanges import DEFAULT_EXCHANGE
 from penstock.broker.definitions.operator_rows import MAX_CHANNELS
 from penstock.broker.definitions.users import SCRAM_KEYS, exported_hash
-from penstock.broker.exchanges.exchange import Binding
+from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.names import RESERVED_PREFIX
 from penstock.broker.parameters import (
@@ -31,7 +32,13 @@ from penstock.broker.vhost import VirtualHost
 # The release of RabbitMQ whose form this is; its tools look for it.
 FORM: Final = "3.10.8"
 
+# Sorting ten thousand bindings takes some milliseconds, so an export in steps sorts parts of this
+# length, each in a step of its own, and merges them.
+SORTED_PER_STEP: Final = 1_000
+
 _Row = dict[str, object]
+_Sorted = TypeVar("_Sorted")
+_Rank = tuple[str, str, bool, str, str]
 
 
 def export(state: BrokerState) -> dict[str, object]:
@@ -88,7 +95,14 @@ def export_steps(
         parameters.extend([{"vhost": vhost.name, **row} for row in parameter_rows(vhost)])
         policies.extend([{"vhost": vhost.name, **row} for row in _policies(vhost.policies)])
         yield
-        rows_of = [_queues(vhost), _exchanges(vhost), _bindings(vhost)]
+        queues = yield from _sorted_parts(list(vhost.queues.values()), _name_of)
+        exchanges = yield from _sorted_parts(list(vhost.exchanges.values()), _exchange_name)
+        bindings = yield from _sorted_parts(vhost.bindings.listed(), _rank)
+        rows_of = [
+            _queues(vhost, merge(*queues, key=_name_of)),
+            _exchanges(merge(*exchanges, key=_exchange_name)),
+            _bindings(merge(*bindings, key=_rank)),
+        ]
         for table, rows in zip(tables, rows_of, strict=True):
             for row in rows:
                 table.append({**place, **row})
@@ -99,6 +113,16 @@ def export_steps(
     definitions["policies"] = policies
     definitions["queues"], definitions["exchanges"], definitions["bindings"] = tables
     return definitions
+
+
+def _sorted_parts(
+    things: list[_Sorted], key: "Callable[[_Sorted], str] | Callable[[_Sorted], _Rank]"
+) -> Generator[None, None, list[list[_Sorted]]]:
+    parts: list[list[_Sorted]] = []
+    for begin in range(0, len(things), SORTED_PER_STEP):
+        parts.append(sorted(things[begin : begin + SORTED_PER_STEP], key=key))
+        yield
+    return parts
 
 
 def _contents(vhosts: list[VirtualHost], named: bool) -> dict[str, object]:
@@ -112,9 +136,21 @@ def _contents(vhosts: list[VirtualHost], named: bool) -> dict[str, object]:
         # RabbitMQ names the virtual host in these rows anyway.
         parameters.extend([{"vhost": vhost.name, **row} for row in parameter_rows(vhost)])
         policies.extend([{"vhost": vhost.name, **row} for row in _policies(vhost.policies)])
-        queues.extend([{**place, **row} for row in _queues(vhost)])
-        exchanges.extend([{**place, **row} for row in _exchanges(vhost)])
-        bindings.extend([{**place, **row} for row in _bindings(vhost)])
+        queues.extend(
+            [
+                {**place, **row}
+                for row in _queues(vhost, sorted(vhost.queues.values(), key=_name_of))
+            ]
+        )
+        exchanges.extend(
+            [
+                {**place, **row}
+                for row in _exchanges(sorted(vhost.exchanges.values(), key=_exchange_name))
+            ]
+        )
+        bindings.extend(
+            [{**place, **row} for row in _bindings(sorted(vhost.bindings.listed(), key=_rank))]
+        )
     return {
         "parameters": parameters,
         "policies": policies,
@@ -237,9 +273,9 @@ def _policies(policies: Policies) -> list[_Row]:
     ]
 
 
-def _queues(vhost: VirtualHost) -> Iterator[_Row]:
-    # A list of its own: there may be pauses between the rows.
-    for queue in sorted(vhost.queues.values(), key=_name_of):
+def _queues(vhost: VirtualHost, queues: Iterable[MessageQueue]) -> Iterator[_Row]:
+    """`queues` are not the virtual host's own table: there may be pauses between the rows."""
+    for queue in queues:
         if queue.exclusive_owner == NO_CONNECTION and not is_internal(queue.name, queue.arguments):
             yield {
                 "name": queue.name,
@@ -260,8 +296,9 @@ def _typed(vhost: VirtualHost, queue: MessageQueue) -> dict[str, object]:
     return {**queue.arguments, TYPE_ARGUMENT: queue.queue_type.value}
 
 
-def _exchanges(vhost: VirtualHost) -> Iterator[_Row]:
-    for name, exchange in sorted(vhost.exchanges.items()):
+def _exchanges(exchanges: Iterable[Exchange]) -> Iterator[_Row]:
+    for exchange in exchanges:
+        name = exchange.name
         if name == DEFAULT_EXCHANGE or name.startswith(RESERVED_PREFIX):
             continue
         yield {
@@ -274,8 +311,12 @@ def _exchanges(vhost: VirtualHost) -> Iterator[_Row]:
         }
 
 
-def _bindings(vhost: VirtualHost) -> Iterator[_Row]:
-    for binding in sorted(vhost.bindings.listed(), key=_rank):
+def _exchange_name(exchange: Exchange) -> str:
+    return exchange.name
+
+
+def _bindings(bindings: Iterable[Binding]) -> Iterator[_Row]:
+    for binding in bindings:
         queue = binding.destination_queue
         if queue is not None and queue.exclusive_owner != NO_CONNECTION:
             continue
@@ -288,7 +329,7 @@ def _bindings(vhost: VirtualHost) -> Iterator[_Row]:
         }
 
 
-def _rank(binding: Binding) -> tuple[str, str, bool, str, str]:
+def _rank(binding: Binding) -> _Rank:
     return (
         binding.source.name,
         binding.destination_name,

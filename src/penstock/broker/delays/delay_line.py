@@ -8,6 +8,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.formats.replication_id import first_id
 
 
 class DelaySchedule:
@@ -26,12 +27,18 @@ class DelayLine:
         # Identifies it in the journal; 0 until something durable waits.
         self.number: int = 0
         self.journal: QueueJournal | None = None
+        # Whether messages that are not persistent are written too: the exchanges are replicated.
+        self.journals_all: bool = False
         self.waiting: ReadyList = ReadyList()
         # The size of all waiting bodies.
         self.octets: int = 0
         self._next_position: int = 1
         # Its virtual host is deleted: nothing is published any more.
         self.is_closed: bool = False
+
+    def begin_epoch(self, epoch: int) -> None:
+        """As of a queue."""
+        self._next_position = max(self._next_position, first_id(epoch))
 
     def put(self, message: Message, due: int, durable: bool) -> QueueEntry:
         entry = QueueEntry(message, self._next_position)

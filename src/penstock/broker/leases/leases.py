@@ -29,6 +29,7 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.timers import Timer
 from penstock.broker.topology import DeclareQueue, DeleteQueue
 from penstock.broker.vhost import VirtualHost
+from penstock.formats.replication_id import count_of
 
 OWNER: Final = "x-lease-owner"
 NUMBER: Final = "x-lease-number"
@@ -147,8 +148,8 @@ def leased(lease: MessageQueue, first: int, end: int) -> list[QueueEntry]:
     found: list[QueueEntry] = []
     for known in lease.browse(end)[first:]:
         entry = QueueEntry(known.message, known.position)
-        # A lease is filled once, from position 1 on.
-        index = known.position - 1
+        # A lease is filled once, within one epoch, from its first position on.
+        index = count_of(known.position) - 1
         entry.is_redelivered = index >> 3 < len(bits) and bits[index >> 3] >> (index & 7) & 1 == 1
         found.append(entry)
     return found

@@ -207,9 +207,7 @@ class Move(RunningMove):
             address = Address(request.exchange, key, b"")
         copied = Message(address, message.properties, message.body, message.origin)
         # One batch of the journal: it leaves this queue and reaches the others, or neither.
-        copied.through_journal = (
-            not request.copy and self._queue.journal is not None and message.properties.persistent
-        )
+        copied.through_journal = not request.copy and self._queue.journals(message)
         return copied
 
     def _target_of(self, message: Message) -> Target:
@@ -249,7 +247,7 @@ class Move(RunningMove):
         return ""
 
     def _must_survive(self, message: Message) -> bool:
-        return not self.request.copy and self._queue.durable and message.properties.persistent
+        return not self.request.copy and self._queue.durable and self._queue.journals(message)
 
     def _named(self, queue: MessageQueue) -> str:
         return described("queue", queue.name, self._vhost.name)

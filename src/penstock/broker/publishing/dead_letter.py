@@ -43,7 +43,7 @@ def dead_letter(
     properties = message.properties.rewritten(headers, drop_expiration=True)
     dead = Message(Address(name, said_key(keys[0]), b""), properties, message.body, message.origin)
     # One batch of the journal: it leaves this queue and reaches the others, or neither.
-    dead.through_journal = queue.journal is not None and properties.persistent
+    dead.through_journal = queue.journals(message)
     target = target_by_keys(vhost, exchange, dead.address, keys, properties)
     target.queues = [found for found in target.queues if not is_automatic_cycle(found.name, deaths)]
     publish_resolved(vhost, target, dead, None, now)

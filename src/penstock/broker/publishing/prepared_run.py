@@ -16,10 +16,13 @@ from penstock.broker.publishing.target import Target
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue_journal import PreparedRecords
 from penstock.broker.shared_services import RouteCount
+from penstock.formats.replication_id import count_of
 
-# Messages that others may enqueue while a run is made, which takes a second or two. A queue has
-# positions for more than 2^40 runs.
+# Messages that others may enqueue while a run is made, which takes a second or two.
 POSITIONS_LEFT_FREE: Final = 1 << 20
+# A root of a cluster has 2^40 positions for a queue. When half of them are used up, after half a
+# million runs at the earliest, none are left free any more: the others are for messages alone.
+GENEROUS_COUNT_MAX: Final = 1 << 39
 
 
 def can_be_prepared(queue: MessageQueue, message: Message) -> bool:
@@ -34,7 +37,9 @@ class PreparedRun:
         self._queue: MessageQueue = queue
         self._entries: list[QueueEntry] = []
         self._octets: int = 0
-        self._start: int = queue.run_start() + POSITIONS_LEFT_FREE
+        self._start: int = queue.run_start()
+        if count_of(self._start) < GENEROUS_COUNT_MAX:
+            self._start += POSITIONS_LEFT_FREE
         self._records: PreparedRecords | None = None
         if queue.journal is not None:
             self._records = queue.journal.prepare()

@@ -61,6 +61,10 @@ class QueueOwner:
         # What was dropped and is not freed yet; shared as well.
         self.discarded: Discarded = discarded
 
+    def decides(self) -> bool:
+        """Whether time and limits apply; not on a backup, which does what its root decides."""
+        return True
+
     def make_ready_list(self, max_priority: int) -> ReadyList:
         """The list of a new queue: one that can outgrow memory where there is a disk."""
         if max_priority > 0:
@@ -68,9 +72,13 @@ class QueueOwner:
         return ReadyList()
 
     def paged_out_gone(
-        self, queue: "MessageQueue", positions: "array[int]", locations: "array[int]"
+        self,
+        queue: "MessageQueue",
+        positions: "array[int]",
+        locations: "array[int]",
+        body_bytes: int,
     ) -> None:
-        """Messages that a queue had paged out were purged."""
+        """Messages that a queue had paged out were purged; their bodies have so many octets."""
 
     def dead_letter(
         self, queue: "MessageQueue", entry: QueueEntry, reason: DeathReason, now: int
@@ -117,6 +125,8 @@ class MessageQueue:
         self.number: int = 0
         # Where persistent messages are written; None for a queue that is not durable.
         self.journal: QueueJournal | None = None
+        # Whether those that are not persistent are written too: the queue is replicated.
+        self.journals_all: bool = False
         self.consumers: Consumers = Consumers()
         self.observers: list[QueueObserver] = []
         # Whether a delivery says how often its message was delivered before.
@@ -153,6 +163,10 @@ class MessageQueue:
     def keeps_messages(self) -> bool:
         """Whether a message stays for other readers when it is acknowledged."""
         raise NotImplementedError
+
+    def journals(self, message: Message) -> bool:
+        """Whether the journal has this message while it is here."""
+        return self.journal is not None and (self.journals_all or message.properties.persistent)
 
     def held_bytes(self, message_bytes: int) -> int:
         """Memory that its messages take; `message_bytes` is what one costs beside its body."""
@@ -191,8 +205,23 @@ class MessageQueue:
         """Restore the messages that the journal has for it; returns how many there are."""
         raise NotImplementedError
 
+    def begin_epoch(self, epoch: int) -> None:
+        """A root of a cluster numbers what it enqueues from here on by its epoch."""
+
     def resume(self, now: int) -> None:
         """Everything is restored: drop what died meanwhile and what does not fit."""
+
+    def may_expire(self) -> bool:
+        """Whether a message with a time to live was ever in it."""
+        return False
+
+    def waiting_entries(self) -> list[QueueEntry]:
+        """What is in the journal, but not ready yet, in order."""
+        return []
+
+    def replace_list(self, ready: ReadyList) -> None:
+        """Its messages are in this list from now on: the server became the root of its cluster."""
+        raise NotImplementedError
 
     def journal_list(self) -> ReadyList:
         """Where the journal finds the entries of this queue that are not out with consumers."""

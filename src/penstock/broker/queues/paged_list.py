@@ -22,7 +22,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NOBODY
 from penstock.broker.queues.paged_tail import PagedTail
 from penstock.broker.queues.queue_journal import MessagePages
-from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.ready_list import ReadyList, merged, places_of
 
 # Above the first number, or the octets, the end of the head is paged out until the second number is
 # left. A message of 100 octets costs about 400 in memory, so a queue keeps some megabytes.
@@ -281,6 +281,10 @@ class PagedReadyList(ReadyList):
 
     def moved(self, position: int, location: int) -> bool:
         return self._tail.moved(position, location)
+
+    def journalled(self) -> tuple["array[int]", "array[int]"]:
+        found = merged(self._tail.held(), places_of(self._returned))
+        return merged(merged(super().journalled(), found), places_of(self._incoming))
 
     def clear(self) -> list[QueueEntry]:
         assert self._tail.count == 0, "the tail is cleared first"

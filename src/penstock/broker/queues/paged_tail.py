@@ -206,20 +206,22 @@ class PagedTail:
 
     def clear(self) -> tuple["array[int]", "array[int]"]:
         """Returns positions and locations of what it held."""
+        kept = self.held()
+        self.count = 0
+        self._trim()
+        return kept
+
+    def held(self) -> tuple["array[int]", "array[int]"]:
+        """Positions and locations; it keeps them."""
         if _GONE_OCTETS not in self._marks[self._taken :].tobytes():
             # The common case, without a step for each: nothing was taken out of the middle.
-            kept = self._positions[self._taken :], self._locations[self._taken :]
-            self.count = 0
-            self._trim()
-            return kept
+            return self._positions[self._taken :], self._locations[self._taken :]
         positions: array[int] = array("Q")
         locations: array[int] = array("Q")
         for place in range(self._taken, len(self._positions)):
             if self._marks[place] != _GONE:
                 positions.append(self._positions[place])
                 locations.append(self._locations[place])
-        self.count = 0
-        self._trim()
         return positions, locations
 
     def positions(self) -> list[int]:

@@ -20,7 +20,8 @@ from penstock.broker.selectors.selector import Selector
 # Messages that are looked at in one step: well below a millisecond in memory, and at most one page
 # that is read from disk, about two milliseconds.
 STEP_LOOKED_AT: Final = 256
-# Large ones are fewer: so many bytes of bodies are read from disk and checked in a millisecond or two.
+# Large ones are fewer: so many bytes of headers and bodies are read from disk and checked in a
+# millisecond or two.
 STEP_BYTES: Final = 1024 * 1024
 # And in one peek, before it answers with what it has found; the caller goes on from `next`.
 LOOKED_AT_MAX: Final = 100_000
@@ -59,8 +60,8 @@ class Peek:
         body_bytes: int,
         answer_bytes: int,
     ) -> None:
-        """At most `count` messages, and of their bodies, each counted up to `body_bytes`, about
-        `answer_bytes`.
+        """At most `count` messages, and about `answer_bytes` of their headers and of their bodies, of
+        which each counts up to `body_bytes`.
         """
         self._queue: MessageQueue = queue
         self._walk: Walk = Walk(place.level, place.position)
@@ -85,7 +86,7 @@ class Peek:
                 return False
             self.looked_at += 1
             self.see(entry, now)
-            octets -= len(entry.message.body)
+            octets -= len(entry.message.body) + len(entry.message.properties.encoded())
             if octets <= 0:
                 break
         return True
@@ -104,7 +105,9 @@ class Peek:
             if not self._selector.matches(subject):
                 return
         self.found.append(Peeked(entry, self._queue.age_ms_of(entry.position, now)))
-        self._answer_bytes -= min(len(entry.message.body), self._body_bytes)
+        message = entry.message
+        self._answer_bytes -= len(message.properties.encoded())
+        self._answer_bytes -= min(len(message.body), self._body_bytes)
 
     @property
     def next(self) -> PeekPlace:

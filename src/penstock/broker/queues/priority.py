@@ -6,7 +6,7 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
 from penstock.broker.queues.queue_journal import MessagePages
-from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.ready_list import ReadyList, merged
 
 # Entries of one level that stay in memory however many levels there are: reading fewer back at
 # once costs more than it saves.
@@ -116,16 +116,20 @@ class PriorityReadyList(ReadyList):
         used = [level for level in self._levels if level is not None]
         return any([level.moved(position, location) for level in used])
 
-    def clear_tail(self) -> tuple["array[int]", "array[int]"]:
-        positions: array[int] = array("Q")
-        locations: array[int] = array("Q")
+    def journalled(self) -> tuple["array[int]", "array[int]"]:
+        found: tuple[array[int], array[int]] = (array("Q"), array("Q"))
         for level in self._levels:
             if level is not None:
-                of_level = level.clear_tail()
-                positions.extend(of_level[0])
-                locations.extend(of_level[1])
-        self.count -= len(positions)
-        return positions, locations
+                found = merged(found, level.journalled())
+        return found
+
+    def clear_tail(self) -> tuple["array[int]", "array[int]"]:
+        cleared: tuple[array[int], array[int]] = (array("Q"), array("Q"))
+        for level in self._levels:
+            if level is not None:
+                cleared = merged(cleared, level.clear_tail())
+        self.count -= len(cleared[0])
+        return cleared
 
     def clear(self) -> list[QueueEntry]:
         held: list[QueueEntry] = []

@@ -20,12 +20,12 @@ from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, tak
 from penstock.broker.queues.consumers import batch_count
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
 from penstock.broker.queues.length_limit import LengthLimit
-from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
+from penstock.broker.queues.message_queue import DeathReason, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
-from penstock.broker.queues.queue_kinds import QueueMaker
 from penstock.broker.queues.readable_queue import ReadableQueue
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk
+from penstock.formats.replication_id import first_id
 
 PURGED: Final = "purged"  # what observers get as the reason for purged messages
 
@@ -69,6 +69,10 @@ class Queue(ReadableQueue):
     def ready_count(self) -> int:
         return self.ready.count
 
+    def held_octets(self) -> int:
+        """Of all bodies that count against the queue's length."""
+        return self.ready_bytes
+
     @property
     def keeps_messages(self) -> bool:
         return False
@@ -90,7 +94,7 @@ class Queue(ReadableQueue):
         self.counts_deliveries = settings.queue_type is QUORUM
         self.consumers.set_single_active(settings.single_active_consumer)
         self.used(now)
-        if not self._unlimited:
+        if not self._unlimited and self.vhost.decides():
             self._drop_excess(now)
 
     def restore(self, found: JournalledMessages) -> int:
@@ -101,18 +105,25 @@ class Queue(ReadableQueue):
             self._may_expire = True
         return self.ready.count
 
+    def begin_epoch(self, epoch: int) -> None:
+        self._next_position = max(self._next_position, first_id(epoch))
+
     def resume(self, now: int) -> None:
+        self.used(now)
         if self.ready.count:
             self.stamp(self.ready.oldest_position(), now)
         self._expire_head(now, True)
         if not self._unlimited:
             self._drop_excess(now)
 
+    def may_expire(self) -> bool:
+        return self._may_expire
+
     def journal_list(self) -> ReadyList:
         return self.ready
 
     def used(self, now: int) -> None:
-        if self.consumers.count == 0 and not self.is_deleted:
+        if self.consumers.count == 0 and not self.is_deleted and self.vhost.decides():
             self._queue_expiry.used(self.settings.expires_ms, now)
 
     # Messages in.
@@ -134,7 +145,7 @@ class Queue(ReadableQueue):
             self._may_expire = True
             self._message_expiry.stamp(entry, self._message_ttl_ms, expiration_ms, is_head, now)
         self.ready.append(entry)
-        if self.journal is not None and message.properties.persistent:
+        if self.journal is not None and (message.properties.persistent or self.journals_all):
             self.journal.enqueued(entry)
         for observer in self.observers:
             observer.enqueued(entry)
@@ -165,7 +176,7 @@ class Queue(ReadableQueue):
             return False
         if self.consumers.count:
             self.dispatch(now)
-        full = limit.has_no_room(self.ready.count, self.ready_bytes, len(message.body))
+        full = limit.has_no_room(self.ready_count, self.held_octets(), len(message.body))
         if full and self.settings.overflow is Overflow.REJECT_PUBLISH_DLX:
             self.vhost.dead_letter(self, QueueEntry(message, 0), DeathReason.MAX_LENGTH, now)
         return full
@@ -175,7 +186,7 @@ class Queue(ReadableQueue):
             return True
         if self.consumers.count:
             self.dispatch(now)
-        return not self._length_limit.has_no_room(self.ready.count, self.ready_bytes, octets)
+        return not self._length_limit.has_no_room(self.ready_count, self.held_octets(), octets)
 
     def _make_room(self, now: int) -> None:
         # What a consumer can take now does not count against the limit.
@@ -412,7 +423,8 @@ class Queue(ReadableQueue):
         return entry is None
 
     def expire_messages(self, now: int) -> None:
-        self._expire_head(now, True)
+        if self.vhost.decides():
+            self._expire_head(now, True)
 
     def expire_unused(self, now: int) -> None:
         if self.consumers.count == 0 and not self.is_deleted:
@@ -436,11 +448,12 @@ class Queue(ReadableQueue):
     def purge(self, now: int) -> int:
         count = self.ready.count
         positions, locations = self.ready.clear_tail()
+        gone = self.ready.clear()
         if len(positions):
-            self.vhost.paged_out_gone(self, positions, locations)
+            in_memory = sum([len(entry.message.body) for entry in gone])
+            self.vhost.paged_out_gone(self, positions, locations, self.ready_bytes - in_memory)
             for observer in self.observers:
                 observer.purged(positions)
-        gone = self.ready.clear()
         self._forget(gone)
         self.ready_bytes = 0
         self.vhost.discarded.add(gone)
@@ -474,20 +487,3 @@ class _ExpiringQueue(Expiring):
 
     def expire_unused(self, now: int) -> None:
         self._queue.expire_unused(now)
-
-
-class PlainQueueMaker(QueueMaker):
-    """Makes classic queues, and quorum queues on one server."""
-
-    def make(
-        self,
-        vhost: QueueOwner,
-        name: str,
-        durable: bool,
-        exclusive_owner: int,
-        auto_delete: bool,
-        settings: QueueArguments,
-        arguments: dict[str, object],
-        now: int,
-    ) -> MessageQueue:
-        return Queue(vhost, name, durable, exclusive_owner, auto_delete, settings, arguments, now)

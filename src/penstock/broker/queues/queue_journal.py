@@ -47,8 +47,12 @@ class QueueJournal:
     def dequeued_many(self, entries: list[QueueEntry]) -> None:
         raise NotImplementedError
 
-    def dequeued_tail(self, positions: "array[int]", locations: "array[int]") -> None:
-        """Messages that were paged out are gone, persistent ones and others."""
+    def dequeued_tail(
+        self, positions: "array[int]", locations: "array[int]", body_bytes: int
+    ) -> None:
+        """Messages that were paged out are gone, persistent ones and others; `body_bytes` are the
+        octets of all their bodies.
+        """
         raise NotImplementedError
 
 

@@ -29,6 +29,9 @@ class ReadableQueue(MessageQueue):
         self.stamp_due: int = 0
         self.sample_due: int = 0
 
+    def replace_list(self, ready: ReadyList) -> None:
+        self.ready = ready
+
     def browse(self, limit: int) -> list[QueueEntry]:
         return walked(self.ready, limit)
 
@@ -45,7 +48,7 @@ class ReadableQueue(MessageQueue):
         """What arrives from this position on arrived now."""
         if self._ages is None:
             self._ages = QueueAges()
-        oldest = self.ready.oldest_position()
+        oldest = self.oldest_position()
         if oldest < 0:
             oldest = position
         # What is out is mostly what came before; it may come back.
@@ -57,8 +60,12 @@ class ReadableQueue(MessageQueue):
             total = self.delivered_total + 1
             self.sample_due = self._ages.delivered(entry.position, total, now)
 
+    def oldest_position(self) -> int:
+        """Of everything that is not out with consumers; -1 when there is nothing."""
+        return self.ready.oldest_position()
+
     def oldest_age_ms(self, now: int) -> int:
-        oldest = self.ready.oldest_position()
+        oldest = self.oldest_position()
         return NO_AGE if oldest < 0 else self.age_ms_of(oldest, now)
 
     def age_ms_of(self, position: int, now: int) -> int:

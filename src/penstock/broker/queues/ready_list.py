@@ -180,8 +180,12 @@ class ReadyList:
         """The message of this position was copied elsewhere; False when it was not paged out."""
         return False
 
+    def journalled(self) -> tuple["array[int]", "array[int]"]:
+        """Positions and locations of everything that has a location, in order."""
+        return places_of([entry for entry in self._slots if entry is not None])
+
     def clear_tail(self) -> tuple["array[int]", "array[int]"]:
-        """Empty what is not in memory; returns positions and locations of what that held."""
+        """Empty what is not in memory; returns positions and locations of what that held, in order."""
         return array("Q"), array("Q")
 
     def clear(self) -> list[QueueEntry]:
@@ -196,3 +200,43 @@ class ReadyList:
     def positions(self) -> list[int]:
         """Of everything it holds, level by level in order, for whoever checks it."""
         return [entry.position for entry in self._slots if entry is not None]
+
+
+def places_of(entries: list[QueueEntry]) -> tuple["array[int]", "array[int]"]:
+    """Positions and locations of those whose messages have a location."""
+    positions: array[int] = array("Q")
+    locations: array[int] = array("Q")
+    for entry in entries:
+        location = entry.message.location
+        if location >= 0:
+            positions.append(entry.position)
+            locations.append(location)
+    return positions, locations
+
+
+def merged(
+    some: tuple["array[int]", "array[int]"], others: tuple["array[int]", "array[int]"]
+) -> tuple["array[int]", "array[int]"]:
+    """Two lists of positions and locations as one, in order. No position is in both."""
+    if not len(some[0]):
+        return others
+    if not len(others[0]):
+        return some
+    if some[0][0] > others[0][0]:
+        some, others = others, some
+    if some[0][len(some[0]) - 1] < others[0][0]:
+        return some[0] + others[0], some[1] + others[1]
+    positions: array[int] = array("Q")
+    locations: array[int] = array("Q")
+    place = 0
+    for index in range(len(some[0])):
+        position: int = some[0][index]
+        while place < len(others[0]) and others[0][place] < position:
+            positions.append(others[0][place])
+            locations.append(others[1][place])
+            place += 1
+        positions.append(position)
+        locations.append(some[1][index])
+    positions.extend(others[0][place:])
+    locations.extend(others[1][place:])
+    return positions, locations

@@ -86,6 +86,9 @@ class PublishStep(Timer):
 
     def fire(self, now: int) -> None:
         sink = self._sink
+        if self._vhost.delay_line.is_closed:
+            # Its virtual host is deleted, or made anew.
+            return
         if len(self._ahead) < BLOCKS_AHEAD_MAX:
             self._take(now)
         while self._ahead and are_durable(self._ahead[0].awaited):

@@ -33,7 +33,7 @@ NOT_SAID: Final = -1
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RowJudge:
-    """Decides what a publisher may do. Both methods raise a `Refusal`."""
+    """Decides what a publisher may do. The methods that see something raise a `Refusal`."""
 
     def see_address(self, exchange: str, routing_key: str) -> None:
         raise NotImplementedError
@@ -41,6 +41,13 @@ class RowJudge:
     def see_header(self, header: bytes) -> int:
         """The size of the body that the header gives; NOT_SAID when it gives none."""
         raise NotImplementedError
+
+    def has_copies(self, header: bytes) -> bool:
+        """Whether a header that was seen has routing keys of its own (CC, BCC)."""
+        return False
+
+    def see_copies(self, exchange: str, header: bytes) -> None:
+        """These keys, for a row that goes to this exchange."""
 
 
 class RowCheck:
@@ -60,6 +67,8 @@ class RowCheck:
         self._position: int = 0
         self._addresses: set[bytes] = set()
         self._sizes: dict[bytes, int] = {}
+        # Headers with routing keys of their own.
+        self._copying: set[bytes] = set()
         # The last row that was checked in full, once there is one: its sizes according to the
         # index, everything before its body, the size of its payload.
         self._entry_sizes: bytes = b""
@@ -159,6 +168,8 @@ class RowCheck:
             self._judge.see_address(exchange, routing_key)
             self._addresses.add(address)
         said = self._said_by(header)
+        if self._copying and header in self._copying:
+            self._judge.see_copies(address[1 : 1 + address[0]].decode(), header)
         if said not in (NOT_SAID, body_size):
             raise PreconditionFailed(
                 f"the header of a row announces a body of {said} bytes, but it has {body_size}"
@@ -169,6 +180,8 @@ class RowCheck:
         if said is None:
             said = self._judge.see_header(header)
             self._sizes[header] = said
+            if self._judge.has_copies(header):
+                self._copying.add(header)
         return said
 
 

@@ -8,6 +8,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.internal_queues import STAGE_OF, STAGE_PREFIX
 from penstock.broker.names import NAME_OCTETS_MAX
@@ -87,11 +88,28 @@ def _end_of(queue: MessageQueue) -> int:
     first = queue.entry_from(0)
     if first is None:
         return 0
-    # Blocks leave a stage from its head, so that its positions have no gaps.
-    last = queue.entry_from(first.position + queue.ready_count - 1)
-    assert last is not None, "as many entries as are counted"
+    # Blocks leave a stage from its head, so that its positions have gaps only where a root of a
+    # cluster went on with what another had begun.
+    last = queue.entry_from(first.position + queue.ready_count - 1) or first
+    if queue.entry_from(last.position + 1) is not None:
+        last = _last_of(queue, last)
     rows = BlockRows(last.message.body)
     return rows.first + rows.count
+
+
+def _last_of(queue: MessageQueue, known: QueueEntry) -> QueueEntry:
+    """The entry with the highest position, from a known one on: in as many steps as a position has
+    bits.
+    """
+    end = queue.end_position()
+    while known.position + 1 < end:
+        middle = (known.position + 1 + end) // 2
+        found = queue.entry_from(middle)
+        if found is None:
+            end = middle
+        else:
+            known = found
+    return known
 
 
 def unpublished_rows(vhost: VirtualHost, sink: Sink, name: str) -> int:

@@ -9,6 +9,7 @@ from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.names import RESERVED_PREFIX
 from penstock.broker.state import BrokerState
 from penstock.broker.topology import (
+    NO_CONNECTION,
     AddVhost,
     AdvanceSink,
     BindExchange,
@@ -97,13 +98,19 @@ class Change:
     """One definition that was made, changed or removed."""
 
     def __init__(
-        self, vhost: str | None, command: VhostCommand | BrokerCommand, queue_number: int
+        self,
+        vhost: str | None,
+        command: VhostCommand | BrokerCommand,
+        queue_number: int,
+        gone_numbers: list[int] | None = None,
     ) -> None:
         # None for a command of the broker itself.
         self.vhost: str | None = vhost
         self.command: VhostCommand | BrokerCommand = command
         # Of the queue that is declared; 0 for everything else.
         self.queue_number: int = queue_number
+        # Of the queues, and of the delay line, that are deleted.
+        self.gone_numbers: list[int] = [] if gone_numbers is None else gone_numbers
 
 
 def encode_change(change: Change) -> bytes:
@@ -133,12 +140,15 @@ def _plain(change: Change) -> dict[str, object]:
         later = (type(command).__name__, field.name) in _LATER_FIELDS
         if not later or value != field.default:
             fields[field.name] = _encodable(value)
-    return {
+    row: dict[str, object] = {
         "vhost": change.vhost,
         "command": type(command).__name__,
         "fields": fields,
         "queue_number": change.queue_number,
     }
+    if change.gone_numbers:
+        row["gone_numbers"] = change.gone_numbers
+    return row
 
 
 def _change(row: dict[str, object]) -> Change:
@@ -160,7 +170,9 @@ def _change(row: dict[str, object]) -> Change:
         assert isinstance(stages, list)
         values["stages"] = tuple(stages)
     make: Callable[..., VhostCommand | BrokerCommand] = _COMMANDS[name]
-    return Change(vhost, make(**values), number)
+    gone = row.get("gone_numbers", [])
+    assert isinstance(gone, list)
+    return Change(vhost, make(**values), number, gone)
 
 
 def _encodable(value: object) -> object:
@@ -201,7 +213,9 @@ def _decoded(value: object) -> object:
 
 
 def snapshot_of(state: BrokerState) -> list[Change]:
-    """The changes that create the durable part of this state from an empty one."""
+    """The changes that create from an empty state what this one's definition log hears of: its
+    durable part, and in a cluster the shared transient part too.
+    """
     changes: list[Change] = []
     for name in state.vhosts:
         changes.append(Change(None, AddVhost(name), 0))
@@ -237,23 +251,12 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
         changes.append(Change(vhost.name, limiting, 0))
     for (component, name), value in vhost.parameters.items():
         changes.append(Change(vhost.name, SetParameter(component, name, value), 0))
-    for exchange in vhost.exchanges.values():
-        if exchange.durable and exchange.name and not exchange.name.startswith(RESERVED_PREFIX):
-            declared = DeclareExchange(
-                exchange.name,
-                exchange.kind,
-                True,
-                exchange.auto_delete,
-                exchange.internal,
-                False,
-                exchange.arguments,
-            )
-            changes.append(Change(vhost.name, declared, 0))
+    _add_exchanges(changes, vhost)
     for queue in vhost.queues.values():
-        if queue.durable:
+        if vhost.definitions.hears(queue.durable, queue.exclusive_owner != NO_CONNECTION):
             command = DeclareQueue(
                 queue.name,
-                True,
+                queue.durable,
                 False,
                 queue.auto_delete,
                 False,
@@ -264,16 +267,18 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
     if vhost.delay_line.number:
         changes.append(Change(vhost.name, OpenDelayLine(), vhost.delay_line.number))
     for binding in vhost.bindings.listed():
-        bound = vhost.bound.durable_binding(binding)
+        bound = vhost.bound.recorded_binding(binding)
         if bound is not None:
             changes.append(Change(vhost.name, bound, 0))
     for sink in vhost.sinks.values():
         opened = OpenSink(sink.name, sink.owner, sink.temporary)
         changes.append(Change(vhost.name, opened, 0))
+        # A published stage is not recorded as such, so that a backup learns of it by its deletion.
+        pending = [name for name in sink.pending if name in vhost.queues]
         if sink.batch >= 0:
-            committed = CommitSink(sink.name, sink.batch, tuple(sink.pending))
+            committed = CommitSink(sink.name, sink.batch, tuple(pending))
             changes.append(Change(vhost.name, committed, 0))
-        if sink.advanced_stage in sink.pending:
+        if sink.advanced_stage in pending:
             advanced = AdvanceSink(sink.name, sink.advanced_stage, sink.advanced_rows)
             changes.append(Change(vhost.name, advanced, 0))
     # Last: a limit below what is there already would refuse it.
@@ -283,3 +288,20 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
     if vhost.description or vhost.tags or vhost.default_queue_type:
         described = AddVhost(vhost.name, vhost.description, vhost.tags, vhost.default_queue_type)
         changes.append(Change(None, described, 0))
+
+
+def _add_exchanges(changes: list[Change], vhost: VirtualHost) -> None:
+    for exchange in vhost.exchanges.values():
+        if not exchange.name or exchange.name.startswith(RESERVED_PREFIX):
+            continue
+        if vhost.definitions.hears(exchange.durable):
+            declared = DeclareExchange(
+                exchange.name,
+                exchange.kind,
+                exchange.durable,
+                exchange.auto_delete,
+                exchange.internal,
+                False,
+                exchange.arguments,
+            )
+            changes.append(Change(vhost.name, declared, 0))

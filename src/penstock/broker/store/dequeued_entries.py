@@ -18,8 +18,12 @@ class DequeuedEntries:
         self._entries: list[QueueEntry] = []
         self._numbers: list[int] = []
         self._positions: dict[int, list[int]] = {}
+        # By queue number: octets of the bodies of what is known by position or range.
+        self._body_bytes: dict[int, int] = {}
         # Queue number, first position and how many: a whole tail at once.
         self._ranges: list[tuple[int, int, int]] = []
+        # Segment, pairs and octets of bodies: of what `encode` has written, until it is counted.
+        self._segments: list[tuple[int, int, int]] = []
         # Whether an entry was dequeued that is not written, so that prepared entries may be gone.
         self._has_unwritten: bool = False
 
@@ -52,19 +56,24 @@ class DequeuedEntries:
                 known.append(entry)
                 numbers.append(number)
 
-    def add_positions(self, number: int, positions: list[int]) -> None:
+    def add_positions(self, number: int, positions: list[int], body_bytes: int) -> None:
+        self._add_bytes(number, body_bytes)
         known = self._positions.get(number)
         if known is None:
             self._positions[number] = positions
         else:
             known.extend(positions)
 
-    def add_tail(self, number: int, positions: "array[int]") -> None:
+    def _add_bytes(self, number: int, body_bytes: int) -> None:
+        self._body_bytes[number] = self._body_bytes.get(number, 0) + body_bytes
+
+    def add_tail(self, number: int, positions: "array[int]", body_bytes: int) -> None:
         """Everything that a queue had paged out is gone, in order."""
         found = stretches(positions)
         if found is None:
-            self.add_positions(number, positions.tolist())
+            self.add_positions(number, positions.tolist(), body_bytes)
         else:
+            self._add_bytes(number, body_bytes)
             for first, count in found:
                 self._ranges.append((number, first, count))
 
@@ -76,51 +85,69 @@ class DequeuedEntries:
                 gone = stored.gone_positions()
                 if gone:
                     # They may be few of many, so the records are written as they are.
-                    self.add_positions(stored.number, gone)
+                    self.add_positions(stored.number, gone, stored.gone_bytes())
 
-    def encode(self, pieces: list[bytes]) -> None:
+    def encode(self, pieces: list[bytes]) -> int:
+        """Append a record for each queue; returns their size."""
         by_queue: dict[int, list[bytes]] = {}
         for number, positions in self._positions.items():
             by_queue[number] = records.encode_ranges(positions)
         self._positions = {}
-        # A queue's entries are dequeued one after the other mostly: such a run is one range.
+        # A queue's entries are dequeued one after the other mostly: such a run is one range. And
+        # mostly all of them lie in one segment, or in two.
         number = 0
         first = 0
         following = -1
+        body_bytes = 0
+        segment = 0
+        segment_start = 0
+        segment_bytes = 0
         for index, entry in enumerate(self._entries):
+            message = entry.message
+            if segment_of(message.location) != segment:
+                self._left(segment, index - segment_start, segment_bytes)
+                segment = segment_of(message.location)
+                segment_start = index
+                segment_bytes = 0
+            octets = len(message.body)
+            segment_bytes += octets
             position = entry.position
             if position == following and self._numbers[index] == number:
                 following += 1
+                body_bytes += octets
                 continue
             if number:
-                ranges = by_queue.setdefault(number, [])
-                ranges.append(records.encode_range(first, following - first))
+                self._add_range(by_queue, number, first, following - first, body_bytes)
             number = self._numbers[index]
             first = position
             following = position + 1
+            body_bytes = octets
+        self._left(segment, len(self._entries) - segment_start, segment_bytes)
         if number:
-            by_queue.setdefault(number, []).append(records.encode_range(first, following - first))
+            self._add_range(by_queue, number, first, following - first, body_bytes)
         for number, first, count in self._ranges:
             by_queue.setdefault(number, []).append(records.encode_range(first, count))
         self._ranges = []
+        size = 0
         for number, ranges in by_queue.items():
-            records.append_dequeued(pieces, number, ranges)
-
-    def count_into(self, lives: SegmentLives) -> None:
-        """Count off in the segments what was dequeued; called after `encode`."""
-        # Mostly all of them lie in one segment, or in two.
-        segment = 0
-        count = 0
-        body_bytes = 0
-        for entry in self._entries:
-            message = entry.message
-            if segment_of(message.location) != segment:
-                lives.dequeued(segment, count, body_bytes)
-                segment = segment_of(message.location)
-                count = 0
-                body_bytes = 0
-            count += 1
-            body_bytes += len(message.body)
-        lives.dequeued(segment, count, body_bytes)
+            size += records.append_dequeued(pieces, number, self._body_bytes[number], ranges)
+        self._body_bytes = {}
         self._entries = []
         self._numbers = []
+        return size
+
+    def _add_range(
+        self, by_queue: dict[int, list[bytes]], number: int, first: int, count: int, octets: int
+    ) -> None:
+        by_queue.setdefault(number, []).append(records.encode_range(first, count))
+        self._add_bytes(number, octets)
+
+    def _left(self, segment: int, count: int, body_bytes: int) -> None:
+        if count:
+            self._segments.append((segment, count, body_bytes))
+
+    def count_into(self, lives: SegmentLives) -> None:
+        """Count off in the segments what was dequeued; called once the batch is written."""
+        for segment, count, body_bytes in self._segments:
+            lives.dequeued(segment, count, body_bytes)
+        self._segments = []

@@ -8,6 +8,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.state import BrokerState
 from penstock.broker.store.message_store import MovedRecord
 from penstock.storage.segment import segment_of
@@ -17,9 +18,14 @@ class Holders:
     """Held by the reclaimer for one pass; `close` it."""
 
     def __init__(
-        self, segment: int, state: BrokerState, unsettled: list[tuple[MessageQueue, QueueEntry]]
+        self,
+        segment: int,
+        state: BrokerState,
+        unsettled: list[tuple[MessageQueue, QueueEntry]],
+        staged: dict[int, ReplicaList],
     ) -> None:
         self.segment: int = segment
+        self._staged: dict[int, ReplicaList] = staged
         # By number: queues, and what waits in delayed exchanges.
         self._lists: dict[int, ReadyList] = {}
         # By number and position: what was out when the pass began, or was given out since. It may
@@ -45,17 +51,18 @@ class Holders:
         if segment_of(entry.message.location) == self.segment:
             self._out[(number, entry.position)] = entry
 
-    def find(self, number: int, position: int, moved: MovedRecord) -> bool:
-        """Whether the record is still needed for this pair; notes where its new location must be
-        set.
+    def find(self, number: int, position: int, location: int, moved: MovedRecord) -> bool:
+        """Whether the record at a location is still needed for this pair; notes where its new
+        location must be set. A segment may have another record of the pair: a backup may have
+        staged a message before it got it as part of the state.
         """
         ready = self._lists.get(number)
         entry = None if ready is None else ready.entry_of(position)
         if entry is None and ready is not None:
             # After a restart the queue may refer to a copy that was made before.
-            location = ready.location_of(position)
-            if location >= 0:
-                if segment_of(location) != self.segment:
+            known = ready.location_of(position)
+            if known >= 0:
+                if known != location:
                     return False
                 moved.lists.append(ready)
                 moved.positions.append(position)
@@ -63,9 +70,23 @@ class Holders:
         if entry is None:
             # A queue that is deleted may still have something out with consumers.
             entry = self._out.get((number, position))
-        if entry is None or entry.is_gone or segment_of(entry.message.location) != self.segment:
+        if entry is None and self._staged:
+            return self._find_staged(number, position, location, moved)
+        if entry is None or entry.is_gone or entry.message.location != location:
             return False
         moved.messages.append(entry.message)
+        return True
+
+    def _find_staged(self, number: int, position: int, location: int, moved: MovedRecord) -> bool:
+        """A record is staged for all of its queues or for none, since the state takes over all that
+        is staged at once.
+        """
+        ready = self._staged.get(number)
+        if ready is None or ready.location_of(position) != location:
+            return False
+        moved.is_staged = True
+        moved.lists.append(ready)
+        moved.positions.append(position)
         return True
 
     def close(self) -> None:

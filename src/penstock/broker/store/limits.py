@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from penstock.broker.queues.paged_list import PagingLimits
-from penstock.broker.store.reclaim import PATIENCE_STEPS, STEP_BYTES
+from penstock.broker.store.reclaim import PATIENCE_MS, STEP_BYTES
 from penstock.broker.store.spool import FILE_BYTES_MAX
 from penstock.storage.journal import SEGMENT_BYTES_MAX
 
@@ -18,4 +18,4 @@ class StoreLimits:
     paging: PagingLimits = field(default_factory=PagingLimits)
     # Of the data directory; a new journal takes it over. Empty draws one.
     store_id: bytes = b""
-    reclaim_patience_steps: int = PATIENCE_STEPS
+    reclaim_patience_ms: int = PATIENCE_MS

@@ -21,8 +21,8 @@ PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
 class QueuePages(MessagePages):
-    """The pages of one queue. Persistent messages of a durable queue are in the journal already;
-    all others are spooled.
+    """The pages of one queue. Persistent messages of a durable queue are in the journal already, and
+    so are all messages of a replicated one; others are spooled.
     """
 
     def __init__(
@@ -36,12 +36,14 @@ class QueuePages(MessagePages):
         self._writer: RepeatWriter = RepeatWriter()
         # Of its queue in the journal; 0 when everything is spooled.
         self.number: int = 0
+        # Whether the journal has those that are not persistent too.
+        self.journals_all: bool = False
 
     def page_out(self, entries: list[QueueEntry]) -> list[int]:
         locations: list[int] = []
         for entry in entries:
             message = entry.message
-            if self.number and message.properties.persistent:
+            if self.number and (message.properties.persistent or self.journals_all):
                 assert message.location >= 0, "written before it is paged out"
                 locations.append(message.location)
             else:

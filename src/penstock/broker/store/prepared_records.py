@@ -19,11 +19,19 @@ class StoredRecords(PreparedRecords):
     it.
     """
 
-    def __init__(self, arrivals: "list[StoredRecords]", number: int, discarded: Discarded) -> None:
+    def __init__(
+        self,
+        arrivals: "list[StoredRecords]",
+        number: int,
+        discarded: Discarded,
+        journals_all: bool = False,
+    ) -> None:
         self._arrivals: list[StoredRecords] = arrivals
         self._discarded: Discarded = discarded
         self.number: int = number
-        # Of the persistent ones, in order.
+        # Whether there are records of messages that are not persistent.
+        self._journals_all: bool = journals_all
+        # Of those that are written, in order.
         self._entries: list[QueueEntry] = []
         # How many one behind the other have records of one size, and that size.
         self._counts: list[int] = []
@@ -45,7 +53,7 @@ class StoredRecords(PreparedRecords):
         pieces: list[bytes] = []
         for entry in entries:
             message = entry.message
-            if not message.properties.persistent:
+            if not (self._journals_all or message.properties.persistent):
                 continue
             self._entries.append(entry)
             # They never expire, so it does not matter what the wall clock shows.
@@ -94,6 +102,10 @@ class StoredRecords(PreparedRecords):
         """The positions of those already dequeued; their records are written nevertheless."""
         self.gone = [entry for entry in self._entries if entry.is_gone]
         return [entry.position for entry in self.gone]
+
+    def gone_bytes(self) -> int:
+        """Octets of the bodies of those."""
+        return sum([len(entry.message.body) for entry in self.gone])
 
     def written(self, base: int) -> None:
         """The batch is written, its payload at this location."""

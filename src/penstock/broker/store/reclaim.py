@@ -4,7 +4,7 @@ Segments are deleted in order, oldest first, because a dequeue is recorded in a 
 the message itself. A segment that is mostly dead, but not entirely, is read record by record and
 what lives is copied to the end of the journal; a bounded number of records per tick, so that
 clients do not notice. Definitions are repeated as one snapshot before the segment that held them is
-deleted.
+deleted, and so is, in a cluster, how far the stream of operations was applied.
 
 A segment that was just filled is mostly dead while consumers keep up, and entirely dead soon after:
 so copying waits until what lives stops growing less, and ends as soon as nothing lives.
@@ -30,9 +30,12 @@ from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of
 LIVE_SHARE_MAX: Final = 0.5
 # Copied per tick at the most; about a millisecond compiled.
 STEP_BYTES: Final = 512 * 1024
-# Steps in a row without a dequeue from a segment before it is copied: acknowledgements that are on
-# their way come within a few.
-PATIENCE_STEPS: Final = 16
+# A segment is copied when nothing was dequeued from it for this long, or while the journal grew by so
+# much, which is an eighth of a segment: acknowledgements that are on their way come before that, also
+# those that wait until other servers have a message. A shorter time copies what is dead a moment later;
+# with the second limit a journal that grows fast is still reclaimed as fast.
+PATIENCE_MS: Final = 500
+PATIENCE_BYTES: Final = 8 << 20
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -51,27 +54,36 @@ class Reclaimer:
         store: MessageStore,
         deliveries: UnsettledSource,
         step_bytes: int = STEP_BYTES,
-        patience_steps: int = PATIENCE_STEPS,
+        patience_ms: int = PATIENCE_MS,
     ) -> None:
         self._store: MessageStore = store
         self._step_bytes: int = step_bytes
-        self._patience_steps: int = patience_steps
+        self._patience_ms: int = patience_ms
         self._deliveries: UnsettledSource = deliveries
         # The segment that is being copied, and how far it was read; None for none.
         self._holders: Holders | None = None
         self._offset: int = 0
         # The last one that was copied to its end: nothing in it is worth a second look.
         self._copied: int = 0
-        # How much lived in the oldest segment at the last step, and for how many steps before.
+        # How much lived in the oldest segment at the last step, since when, and where the journal
+        # ended then.
         self._seen_live: int = 0
-        self._settled_steps: int = 0
+        self._seen_at: int = 0
+        self._seen_position: int = 0
 
     def is_busy(self) -> bool:
         """Whether a segment is half copied."""
         return self._holders is not None
 
-    def step(self) -> bool:
-        """Do a little, at most once per tick. True when there is more to do soon."""
+    def begin_anew(self) -> None:
+        """All queues were made anew, or got other lists: a pass begins again at its segment's start."""
+        self._end_copying()
+        self._copied = 0
+
+    def step(self, now: int) -> bool:
+        """Do a little, at most once per tick. True when there is more to do at once; what it waits
+        for is seen by the ticks that come anyway.
+        """
         store = self._store
         segments = store.journal.segments()
         if len(segments) < 2:
@@ -88,17 +100,20 @@ class Reclaimer:
             return True
         if not self._is_worth_copying(segments):
             return False
-        if self._is_settled(life.live_count):
-            self._copy(oldest)
+        if not self._is_settled(life.live_count, now):
+            return False
+        self._copy(oldest)
         return True
 
-    def _is_settled(self, live_count: int) -> bool:
-        """Whether nothing was dequeued from the oldest segment for some steps."""
+    def _is_settled(self, live_count: int, now: int) -> bool:
+        """Whether nothing was dequeued from the oldest segment for a while."""
+        position = self._store.journal.position
         if live_count != self._seen_live:
             self._seen_live = live_count
-            self._settled_steps = 0
-        self._settled_steps += 1
-        return self._settled_steps > self._patience_steps
+            self._seen_at = now
+            self._seen_position = position
+        grown = position - self._seen_position
+        return now - self._seen_at >= self._patience_ms or grown >= PATIENCE_BYTES
 
     def _end_copying(self) -> None:
         if self._holders is not None:
@@ -130,6 +145,10 @@ class Reclaimer:
             text = encode_snapshot(snapshot_of(store.state), store.next_queue_number)
             store.add_snapshot(text)
             return True
+        if store.syn != (0, 0) and store.syn_segment <= segment:
+            # The last operation may be in it.
+            store.repeat_syn()
+            return True
         # The journal removes it only when everything appended so far is durable.
         store.journal.remove_segment(segment)
         store.lives.removed(segment)
@@ -140,7 +159,8 @@ class Reclaimer:
         store = self._store
         holders = self._holders
         if holders is None:
-            holders = Holders(segment, store.state, self._deliveries.unsettled())
+            unsettled = self._deliveries.unsettled()
+            holders = Holders(segment, store.state, unsettled, store.staged)
             self._holders = holders
             self._offset = SEGMENT_HEADER_BYTES
         end = store.journal.segment_size(segment)
@@ -148,27 +168,28 @@ class Reclaimer:
         while budget > 0 and self._offset < end:
             head = location_of(segment, self._offset)
             payload = store.journal.batch_payload(head)
-            self._copy_batch(payload, holders)
+            self._copy_batch(payload, head + BATCH_HEADER_BYTES, holders)
             self._offset += BATCH_HEADER_BYTES + len(payload)
             budget -= BATCH_HEADER_BYTES + len(payload)
         if self._offset >= end:
             self._end_copying()
             self._copied = segment
 
-    def _copy_batch(self, payload: bytes, holders: Holders) -> None:
+    def _copy_batch(self, payload: bytes, location: int, holders: Holders) -> None:
         at = 0
         while at < len(payload):
             size = records.size_at(payload, at)
             if payload[at] == records.MESSAGE:
-                self._copy_record(payload[at : at + size], holders)
+                self._copy_record(payload[at : at + size], location + at, holders)
             at += size
 
-    def _copy_record(self, octets: bytes, holders: Holders) -> None:
+    def _copy_record(self, octets: bytes, location: int, holders: Holders) -> None:
         record = records.MessageRecord(octets, 0)
         moved = MovedRecord(b"", 0)
         kept: list[int] = []
         for index in range(record.pair_count):
-            if holders.find(record.queue_number(index), record.position(index), moved):
+            number, position = record.queue_number(index), record.position(index)
+            if holders.find(number, position, location, moved):
                 kept.append(index)
         if kept:
             moved.octets = record.with_pairs(kept)

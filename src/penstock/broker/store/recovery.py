@@ -1,7 +1,8 @@
 """From the journal back to queues: definitions first, then what is left in each queue.
 
 One pass over all batches collects, per queue number, positions and locations of the messages and
-the ranges of positions that left. Bodies are not read: a restored queue is all tail, and its first
+the ranges of positions that left. Neither depends on the order of records in a batch: a position that
+left never returns, and of two records of one position the later one counts. Bodies are not read: a restored queue is all tail, and its first
 messages come into memory when somebody asks for them.
 """
 
@@ -18,9 +19,10 @@ from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
 from penstock.broker.store.message_store import MessageStore
+from penstock.broker.store.pages import QueuePages
 from penstock.broker.store.segments import RECORD_WEIGHT, SegmentLives
 from penstock.broker.topology import BrokerCommand, OpenDelayLine
-from penstock.formats.octets import read_u32, read_u64
+from penstock.formats.replication_id import first_id
 from penstock.storage.recovery import BatchListener
 from penstock.storage.segment import segment_of
 
@@ -42,12 +44,14 @@ class StoreRecovery(BatchListener):
 
     def __init__(self) -> None:
         self._queues: dict[int, RecoveredQueue] = {}
-        # Queues whose messages are restored, until `resume`.
+        # Queues that are restored, until `resume`.
         self._restored: list[MessageQueue] = []
         self._changes: list[Change] = []
         self._lives: SegmentLives = SegmentLives()
         self._snapshot_segment: int = 0
-        self._next_queue_number: int = 1
+        self._next_queue_number: int = first_id(0)
+        self._syn: tuple[int, int] = (0, 0)
+        self._syn_segment: int = 0
         # False when the journal was empty: the store is new.
         self.found_anything: bool = False
 
@@ -61,10 +65,24 @@ class StoreRecovery(BatchListener):
             if kind == records.MESSAGE:
                 self._message(records.MessageRecord(payload, at), location + at)
             elif kind == records.DEQUEUED:
-                self._dequeued(payload, at, size)
-            elif kind != records.TICK:
+                self._dequeued(payload, at)
+            elif kind in {records.DEFINITION, records.SNAPSHOT}:
                 self._definitions(kind, payload[at + records.HEAD_SIZE : at + size], location)
+            elif kind != records.TICK:
+                self._of_the_stream(kind, payload, at, location)
             at += size
+
+    def _of_the_stream(self, kind: int, payload: bytes, at: int, location: int) -> None:
+        """Members of a cluster say how far they have applied the stream of operations."""
+        if kind == records.OPERATION:
+            operation = records.OperationRecord(payload, at)
+            self._syn = (operation.epoch, operation.k)
+        elif kind == records.ROOT:
+            self._syn = (records.root_epoch(payload, at), 0)
+        else:
+            assert kind == records.POSITION, "what else members write is read elsewhere"
+            self._syn = records.position_at(payload, at)
+        self._syn_segment = segment_of(location)
 
     def _queue(self, number: int) -> RecoveredQueue:
         queue = self._queues.get(number)
@@ -86,15 +104,12 @@ class StoreRecovery(BatchListener):
                 queue.may_expire = True
             queue.highest_position = max(queue.highest_position, position)
 
-    def _dequeued(self, payload: bytes, at: int, size: int) -> None:
-        queue = self._queue(read_u32(payload, at + records.HEAD_SIZE))
-        place = at + records.HEAD_SIZE + 4
-        while place < at + size:
-            first = read_u64(payload, place)
-            count = read_u32(payload, place + 8)
+    def _dequeued(self, payload: bytes, at: int) -> None:
+        record = records.DequeuedRecord(payload, at)
+        queue = self._queue(record.queue_number)
+        for first, count in record.ranges:
             queue.gone.append((first, first + count))
             queue.highest_position = max(queue.highest_position, first + count - 1)
-            place += records.RANGE_SIZE
 
     def _definitions(self, kind: int, text: bytes, location: int) -> None:
         self._lives.of(segment_of(location)).has_definitions = True
@@ -123,6 +138,8 @@ class StoreRecovery(BatchListener):
         store.next_queue_number = self._next_queue_number
         store.snapshot_segment = self._snapshot_segment
         store.lives = self._lives
+        epoch, k = self._syn
+        store.note_syn(epoch, k, self._syn_segment)
         count = 0
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
@@ -130,7 +147,7 @@ class StoreRecovery(BatchListener):
                 if recovered is not None:
                     found = FoundMessages(recovered, queue.number, store, self._lives)
                     count += queue.restore(found)
-                    self._restored.append(queue)
+                self._restored.append(queue)
             line = vhost.delay_line
             recovered = self._queues.pop(line.number, None) if line.number else None
             if recovered is not None:
@@ -197,16 +214,7 @@ class FoundMessages(JournalledMessages):
         """Priorities are known from the messages only, so all are read, and paged out again."""
         positions, locations, sizes = living(self._recovered)
         total = self._count_living(locations, sizes)
-        ready.inherits(self.highest_position)
-        begin = 0
-        while begin < len(positions):
-            end = begin + PAGE_COUNT
-            read = ready.pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
-            for entry in read:
-                inherit(entry)
-                ready.append(entry)
-            ready.page_out_all()
-            begin += len(read)
+        fill_levels(ready, positions, locations, self.highest_position)
         return total
 
     def entries(self) -> list[QueueEntry]:
@@ -214,15 +222,7 @@ class FoundMessages(JournalledMessages):
         self._count_living(locations, sizes)
         pages = self._store.make_pages()
         pages.number = self._number
-        entries: list[QueueEntry] = []
-        while len(entries) < len(positions):
-            begin = len(entries)
-            end = begin + PAGE_COUNT
-            read = pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
-            entries.extend(read)
-        for entry in entries:
-            inherit(entry)
-        return entries
+        return read_entries(pages, positions, locations)
 
     def _count_living(self, locations: "array[int]", sizes: "array[int]") -> int:
         """Returns the octets of all bodies."""
@@ -234,6 +234,40 @@ class FoundMessages(JournalledMessages):
             life.live_weight += RECORD_WEIGHT + size
             total += size
         return total
+
+
+def fill_levels(
+    ready: PagedPriorityList,
+    positions: "array[int]",
+    locations: "array[int]",
+    highest_position: int,
+) -> None:
+    """Read everything, a page at a time, put it into its level, and page it out again."""
+    ready.inherits(highest_position)
+    begin = 0
+    while begin < len(positions):
+        end = begin + PAGE_COUNT
+        read = ready.pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
+        for entry in read:
+            inherit(entry)
+            ready.append(entry)
+        ready.page_out_all()
+        begin += len(read)
+
+
+def read_entries(
+    pages: QueuePages, positions: "array[int]", locations: "array[int]"
+) -> list[QueueEntry]:
+    """Everything, in order."""
+    entries: list[QueueEntry] = []
+    while len(entries) < len(positions):
+        begin = len(entries)
+        end = begin + PAGE_COUNT
+        read = pages.page_in(positions[begin:end].tolist(), locations[begin:end].tolist())
+        entries.extend(read)
+    for entry in entries:
+        inherit(entry)
+    return entries
 
 
 def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", "array[int]"]:

@@ -1,7 +1,7 @@
 """Message records that repeat the one before them: of one queue each, equal but for position and body.
 
     | kind | size | dialect | origin | pair count | queue number | position | expires at | address ...
-    |<------------------ head: 18 octets ----------------------->|<-- 8 --->|<--- tail, to the body
+    |<------------------ head: 22 octets ----------------------->|<-- 8 --->|<--- tail, to the body
 
 Most of what one application publishes are such repeats (docs/ARCHITECTURE.md says where else the broker
 makes use of that). So head and tail are put together once for all of them, and a record with the

@@ -35,8 +35,7 @@ class StreamMaker(QueueMaker):
 
 
 def open_streams(store: StreamStore, queues: Iterable[MessageQueue], now: int) -> int:
-    """Ends the recovery; returns the number of streams. Raises a `StorageError` for damage."""
-    store.is_recovering = False
+    """After recovery; returns the number of streams. Raises a `StorageError` for damage."""
     known: set[str] = set()
     names = store.disk.names()
     for stream in streams_of(queues):

@@ -1,0 +1,95 @@
+"""The definitions of a backup: changed one by one as its root changed them, or dropped and made anew."""
+
+from penstock.broker.definition_log import DefinitionLog
+from penstock.broker.errors import Refusal
+from penstock.broker.move_table import MoveState
+from penstock.broker.state import BrokerState
+from penstock.broker.store.definition_records import Change
+from penstock.broker.store.replica_queues import ReplicaQueues
+from penstock.broker.topology import (
+    BrokerCommand,
+    DeclareQueue,
+    DeleteQueue,
+    DeleteUser,
+    DeleteVhost,
+    OpenDelayLine,
+)
+
+
+class UnheardDefinitions(DefinitionLog):
+    """Of a backup, whose changes are in its journal already. Like that of its root it is interested
+    in transient objects, too: a snapshot of a backup has what one of its root has.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hears_transient = True
+
+
+class ReplicaDefinitions:
+    """Held by the replica store."""
+
+    def __init__(self, state: BrokerState, queues: ReplicaQueues) -> None:
+        self._state: BrokerState = state
+        self._queues: ReplicaQueues = queues
+
+    def change(self, change: Change, now: int) -> None:
+        """Do what the root did. It was not refused there, so it must not be here."""
+        try:
+            self._change(change, now)
+        except Refusal as refusal:
+            name = type(change.command).__name__
+            raise AssertionError(
+                f"a backup refuses {name}, which its root has accepted: {refusal}"
+            ) from refusal
+
+    def _change(self, change: Change, now: int) -> None:
+        command = change.command
+        if change.vhost is None:
+            assert isinstance(command, BrokerCommand)
+            if isinstance(command, DeleteVhost):
+                self._forget_vhost(command.name)
+            self._state.apply(command, now)
+            return
+        assert not isinstance(command, BrokerCommand)
+        host = self._state.vhosts.get(change.vhost)
+        if host is None:
+            # Its virtual host was deleted in the same batch.
+            return
+        if isinstance(command, OpenDelayLine):
+            self._queues.add_line(change.queue_number, host.delay_line)
+            return
+        if isinstance(command, DeleteQueue):
+            known = host.queues.get(command.name)
+            if known is not None:
+                self._queues.forget(known.number)
+        host.apply(command, now)
+        if isinstance(command, DeclareQueue) and change.queue_number:
+            self._queues.add_queue(change.queue_number, host.queues[command.name])
+
+    def _forget_vhost(self, name: str) -> None:
+        host = self._state.vhosts[name]
+        for queue in host.queues.values():
+            self._queues.forget(queue.number)
+        self._queues.forget(host.delay_line.number)
+
+    def drop(self, reason: str, now: int) -> None:
+        """Drop everything that is defined; nobody hears of it. Messages are the caller's: what is
+        still in a queue is dropped, and not counted off.
+        """
+        state = self._state
+        assert not state.decides, "otherwise what is dropped has consequences"
+        for host in list(state.vhosts.values()):
+            for move in host.move_table.moves.values():
+                move.end(MoveState.STOPPED, reason)
+            for queue in host.queues.values():
+                # Nobody hears that it was purged: it was not.
+                if state.shared.watcher is not None:
+                    state.shared.watcher.forget(queue)
+                queue.observers.clear()
+                queue.journal = None
+            host.delay_line.journal = None
+            state.apply(DeleteVhost(host.name), now)
+        for user in state.users.listed():
+            state.apply(DeleteUser(user.name), now)
+        state.global_parameters.clear()

@@ -1,0 +1,183 @@
+"""An operation of the root, taken apart and checked before any of it is applied.
+
+It comes from another server. That is a member, so it is not hostile, but it may be of another release
+or have a defect: what cannot be read must be refused before it is in the journal, where every later
+start would stumble over it.
+"""
+
+from typing import Final
+
+from penstock.broker.store import records
+from penstock.broker.store.definition_records import Change, decode_change
+
+# Of a record of one queue: where the last octet of its position is, and what comes behind it.
+_LAST_OCTET: Final = records.SINGLE_HEAD_SIZE + 7
+_TAIL_START: Final = records.SINGLE_HEAD_SIZE + 8
+_LAST_OCTET_MAX: Final = 0xFF
+
+
+class BadOperation(Exception):
+    """A root sent something that is not valid; the text says what. Nothing was changed."""
+
+
+class MessageRun:
+    """Message records beside one another that are equal but for their bodies, and whose positions
+    follow one another. Most operations consist of a few. A record that stands alone is one, too.
+    """
+
+    def __init__(self, at: int, size: int) -> None:
+        # Where the first begins in the octets, and the size of each.
+        self.at: int = at
+        self.size: int = size
+        self.count: int = 1
+
+
+class ReplicaOperation:
+    """Whole records of one operation, checked. Made by `read_operation`."""
+
+    def __init__(self, octets: bytes, epoch: int, k: int) -> None:
+        self.octets: bytes = octets
+        self.epoch: int = epoch
+        self.k: int = k
+        # Definitions that change, and their texts.
+        self.changes: list[Change] = []
+        self.texts: list[bytes] = []
+        self.runs: list[MessageRun] = []
+        self.dequeued: list[records.DequeuedRecord] = []
+
+    def enqueued(self) -> list[tuple[int, int, int]]:
+        """Queue number, first position and count of what it enqueues."""
+        found: list[tuple[int, int, int]] = []
+        for at in self.places():
+            record = records.MessageRecord(self.octets, at)
+            for index in range(record.pair_count):
+                number, position = record.queue_number(index), record.position(index)
+                if found:
+                    # Most follow the one before in the same queue.
+                    known, first, count = found[-1]
+                    if known == number and first + count == position:
+                        found[-1] = (number, first, count + 1)
+                        continue
+                found.append((number, position, 1))
+        return found
+
+    def places(self) -> list[int]:
+        """Where message records begin in the octets."""
+        found: list[int] = []
+        for run in self.runs:
+            found.extend(range(run.at, run.at + run.count * run.size, run.size))
+        return found
+
+
+def read_operation(octets: bytes) -> ReplicaOperation:
+    """Raises `BadOperation`."""
+    if len(octets) <= records.OPERATION_SIZE or octets[0] != records.OPERATION:
+        raise BadOperation("an operation begins with its number and has at least one record")
+    if records.size_at(octets, 0) != records.OPERATION_SIZE:
+        raise BadOperation("the number of an operation has a wrong size")
+    head = records.OperationRecord(octets, 0)
+    if head.octets != len(octets) - records.OPERATION_SIZE:
+        raise BadOperation(
+            f"operation {head.k} of epoch {head.epoch} has {len(octets) - records.OPERATION_SIZE} "
+            f"octets of records instead of {head.octets}"
+        )
+    operation = ReplicaOperation(octets, head.epoch, head.k)
+    at = records.OPERATION_SIZE
+    while at < len(octets):
+        size = whole_record(octets, at)
+        kind = octets[at]
+        if kind == records.MESSAGE:
+            check_message(octets, at, size)
+            run = MessageRun(at, size)
+            operation.runs.append(run)
+            size = _extend(run, octets)
+        elif kind == records.DEQUEUED:
+            operation.dequeued.append(_dequeued(octets, at, size))
+        elif kind == records.DEFINITION:
+            text = octets[at + records.HEAD_SIZE : at + size]
+            operation.changes.append(read_change(text))
+            operation.texts.append(text)
+        else:
+            raise BadOperation(f"{kind} is not a valid kind of record in an operation")
+        at += size
+    return operation
+
+
+def _extend(run: MessageRun, octets: bytes) -> int:
+    """Count the records behind the first one of a run that belong to it; returns the octets of all.
+    Their parts lie where those of the first lie, so that these need not be looked at again.
+    """
+    at = run.at
+    size = run.size
+    following = at + size
+    end = len(octets)
+    if following + size > end or octets[following + 4] != octets[at + 4]:
+        # Mostly two records that differ have different sizes.
+        return size
+    last = octets[at + _LAST_OCTET]
+    record = records.MessageRecord(octets, at)
+    if record.pair_count != 1:
+        return size
+    head = octets[at : at + _LAST_OCTET]
+    # Up to the body, and with it the sizes of header and body.
+    tail_end = size - record.body_size
+    tail = octets[at + _TAIL_START : at + tail_end]
+    # The other octets of a position are part of the head, so a run ends before they change.
+    while (
+        last < _LAST_OCTET_MAX
+        and following + size <= end
+        and octets[following + _LAST_OCTET] == last + 1
+        and octets[following : following + _LAST_OCTET] == head
+        and octets[following + _TAIL_START : following + tail_end] == tail
+    ):
+        last += 1
+        run.count += 1
+        following += size
+    return following - at
+
+
+def whole_record(octets: bytes, at: int) -> int:
+    """The size of the record that begins here; it must end within the octets."""
+    if at + records.HEAD_SIZE > len(octets):
+        raise BadOperation("a record is cut short")
+    size = records.size_at(octets, at)
+    if at + size > len(octets):
+        raise BadOperation("a record is cut short")
+    return size
+
+
+def check_message(octets: bytes, at: int, size: int) -> None:
+    """Raises `BadOperation` unless the parts of a message record fill it exactly."""
+    if not records.is_whole_message(octets, at, at + size):
+        raise BadOperation("a message record is not what its sizes say")
+
+
+def _dequeued(octets: bytes, at: int, size: int) -> records.DequeuedRecord:
+    if not records.is_whole_dequeued(size):
+        raise BadOperation("a record of dequeued messages has a wrong size")
+    record = records.DequeuedRecord(octets, at)
+    for first, count in record.ranges:
+        if first == 0 or count == 0:
+            raise BadOperation("a range of dequeued messages is empty")
+    return record
+
+
+def read_change(text: bytes) -> Change:
+    try:
+        return decode_change(text)
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise BadOperation(f"a definition cannot be read: {error!r}") from error
+
+
+def message_places(octets: bytes) -> list[int]:
+    """Where the records begin in a row of message records. Raises `BadOperation`."""
+    found: list[int] = []
+    at = 0
+    while at < len(octets):
+        size = whole_record(octets, at)
+        if octets[at] != records.MESSAGE:
+            raise BadOperation(f"{octets[at]} is not a message record")
+        check_message(octets, at, size)
+        found.append(at)
+        at += size
+    return found

@@ -1,0 +1,217 @@
+"""The queues of a backup by their numbers, what is staged beside them, and the segments that hold both.
+
+Invariants
+- an id is in its queue or staged, never both;
+- `lives` counts every id of both, so reclaiming keeps staged messages as it keeps those of the state.
+"""
+
+from array import array
+
+from penstock.broker.delays.delay_line import DelayLine
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.queue_journal import ReadyLists
+from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.queues.replica_list import ReplicaList
+from penstock.broker.store import records
+from penstock.broker.store.locations import counts_by_segment
+from penstock.broker.store.message_store import MessageStore
+from penstock.broker.store.replica_operation import MessageRun
+from penstock.storage.segment import segment_of
+
+
+class ReplicaQueue:
+    """A queue, or the delay line of a virtual host. Held by the replica's queues."""
+
+    def __init__(
+        self, ready: ReplicaList, queue: MessageQueue | None, line: DelayLine | None
+    ) -> None:
+        self.ready: ReplicaList = ready
+        self.queue: MessageQueue | None = queue
+        self.line: DelayLine | None = line
+
+    def octets(self) -> int:
+        """Of all bodies."""
+        if self.queue is not None:
+            return self.queue.ready_bytes
+        return 0 if self.line is None else self.line.octets
+
+    def add_octets(self, octets: int) -> None:
+        octets = max(self.octets() + octets, 0) if self.ready.count else 0
+        if self.queue is not None:
+            self.queue.ready_bytes = octets
+        elif self.line is not None:
+            self.line.octets = octets
+
+
+class ReplicaQueues:
+    """Held by the replica store."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store: MessageStore = store
+        self.by_number: dict[int, ReplicaQueue] = {}
+        # Messages of a SYNC that is not done; the store's reclaimer looks there too.
+        self.staged: dict[int, ReplicaList] = store.staged
+        # Of their bodies.
+        self.staged_octets: dict[int, int] = {}
+
+    # What is defined.
+
+    def add_queue(self, number: int, queue: MessageQueue) -> ReplicaQueue:
+        ready = queue.journal_list()
+        assert isinstance(ready, ReplicaList), "made by the lists of a replica"
+        queue.number = number
+        part = ReplicaQueue(ready, queue, None)
+        self.by_number[number] = part
+        return part
+
+    def add_line(self, number: int, line: DelayLine) -> ReplicaQueue:
+        ready = ReplicaList()
+        line.number = number
+        line.waiting = ready
+        part = ReplicaQueue(ready, None, line)
+        self.by_number[number] = part
+        return part
+
+    def forget(self, number: int) -> None:
+        """It is deleted, and everything in it."""
+        part = self.by_number.pop(number, None)
+        if part is not None:
+            self._count_off(part.ready.take_all()[1])
+            part.add_octets(0)
+
+    # What an operation brings.
+
+    def add_messages(
+        self, octets: bytes, runs: list[MessageRun], base: int, has_definitions: bool
+    ) -> None:
+        """Message records of a batch, whose payload has this location."""
+        count = 0
+        body_bytes = 0
+        # Most are of the same queue as the one before.
+        number = 0
+        part: ReplicaQueue | None = None
+        added = 0
+        for run in runs:
+            at = run.at
+            record = records.MessageRecord(octets, at)
+            size = record.body_size
+            if run.count > 1:
+                repeated = self._add_run(record, run, base + at)
+                count += repeated
+                body_bytes += repeated * size
+                continue
+            for index in range(record.pair_count):
+                if record.queue_number(index) != number:
+                    if part is not None:
+                        part.add_octets(added)
+                    number = record.queue_number(index)
+                    part = self.by_number.get(number)
+                    added = 0
+                if part is None:
+                    # Its queue was deleted in the same operation.
+                    continue
+                position = record.position(index)
+                part.ready.add(position, base + at)
+                if record.expires_at(index):
+                    part.ready.may_expire = True
+                added += size
+                count += 1
+                body_bytes += size
+                if self.staged:
+                    self._unstage(number, position, size)
+        if part is not None:
+            part.add_octets(added)
+        self._store.lives.wrote(segment_of(base), count, body_bytes, has_definitions)
+
+    def _add_run(self, first: records.MessageRecord, run: MessageRun, location: int) -> int:
+        """Records that repeat the first, which is at this location. Returns how many counted."""
+        number = first.queue_number(0)
+        part = self.by_number.get(number)
+        if part is None:
+            return 0
+        count = run.count
+        position = first.position(0)
+        part.ready.add_run(position, count, location, run.size)
+        if first.expires_at(0):
+            part.ready.may_expire = True
+        part.add_octets(count * first.body_size)
+        if self.staged:
+            for each in range(position, position + count):
+                self._unstage(number, each, first.body_size)
+        return count
+
+    def remove_messages(self, record: records.DequeuedRecord) -> None:
+        part = self.by_number.get(record.queue_number)
+        if part is None:
+            # What was out with consumers when its queue was deleted.
+            return
+        for first, count in record.ranges:
+            self._count_off(part.ready.remove_range(first, count))
+        part.add_octets(-record.body_bytes)
+
+    def _count_off(self, locations: "array[int]") -> None:
+        lives = self._store.lives
+        if len(locations) == 1:
+            lives.dequeued_unread(segment_of(locations[0]))
+            return
+        for segment, count in counts_by_segment(locations).items():
+            lives.dequeued_unread(segment, count)
+
+    # What is staged.
+
+    def holds(self, number: int, position: int) -> bool:
+        """Whether the state or the staged area has it."""
+        part = self.by_number.get(number)
+        if part is not None and part.ready.location_of(position) >= 0:
+            return True
+        staged = self.staged.get(number)
+        return staged is not None and staged.location_of(position) >= 0
+
+    def stage(self, number: int, position: int, location: int, size: int) -> None:
+        ready = self.staged.get(number)
+        if ready is None:
+            ready = ReplicaList()
+            self.staged[number] = ready
+        ready.add(position, location)
+        self.staged_octets[number] = self.staged_octets.get(number, 0) + size
+
+    def _unstage(self, number: int, position: int, size: int) -> None:
+        """A message that is staged has become part of the state."""
+        ready = self.staged.get(number)
+        if ready is not None:
+            gone = ready.remove_range(position, 1)
+            if len(gone):
+                self._count_off(gone)
+                self.staged_octets[number] -= size
+                if ready.count == 0:
+                    del self.staged[number]
+                    del self.staged_octets[number]
+
+    def discard_staged(self) -> None:
+        for ready in self.staged.values():
+            self._count_off(ready.take_all()[1])
+        self.staged.clear()
+        self.staged_octets = {}
+
+    # Everything.
+
+    def lists(self) -> list[ReplicaList]:
+        return [part.ready for part in self.by_number.values()] + list(self.staged.values())
+
+    def counts(self) -> dict[int, int]:
+        """How many ids each segment is needed for."""
+        total: dict[int, int] = {}
+        for ready in self.lists():
+            for segment, count in counts_by_segment(ready.journalled()[1]).items():
+                total[segment] = total.get(segment, 0) + count
+        return total
+
+
+class ReplicaLists(ReadyLists):
+    """Makes the lists of a backup's queues, whatever their priorities."""
+
+    def make(self, max_priority: int) -> ReadyList:
+        return ReplicaList()
+
+    def gone(self, locations: "array[int]") -> None:
+        assert not len(locations), "a queue is emptied before it is deleted"

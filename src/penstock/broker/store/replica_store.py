@@ -1,0 +1,448 @@
+"""The store of a cluster's member: a replica while another server is the root, and the way there and back.
+
+A backup keeps applying operations as a start does what it reads back: each is one batch of its own
+journal, and its messages go to lists without a message in memory. It reclaims on its own. It decides
+nothing (`BrokerState.decides`). A SYNC is staged beside the state and takes effect in one record.
+
+When its server becomes the root (`promote`), each queue gets a list that pages, with the same arrays;
+only priority queues and delay lines are read. When it steps down (`demote`), everything that is defined
+is made anew around lists of a replica, as at a start: no timer, consumer or lock of the root is left.
+
+Invariants
+- the state is at every moment what the root of epoch e had after k whole operations; (e, k) is
+  `syn()`, and `durable_syn()` is what a crash would leave of it;
+- nothing is acknowledged, nor reclaimed, before the record that says so is durable: the journal
+  removes a segment only when everything before is.
+"""
+
+from array import array
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.delays.delay_line import DelayLine
+from penstock.broker.leases.leases import resume_leases
+from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.ready_list import ReadyList, merged
+from penstock.broker.queues.replica_list import Ranges, ReplicaList
+from penstock.broker.sinks.sinks import resume_sinks
+from penstock.broker.state import BrokerState, put_defaults
+from penstock.broker.store import records
+from penstock.broker.store.definition_records import (
+    Change,
+    decode_snapshot,
+    encode_snapshot,
+    snapshot_of,
+)
+from penstock.broker.store.message_store import (
+    MessageStore,
+    StoredDefinitions,
+    StoredLists,
+)
+from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
+from penstock.broker.store.replica_definitions import ReplicaDefinitions, UnheardDefinitions
+from penstock.broker.store.replica_operation import (
+    BadOperation,
+    ReplicaOperation,
+    message_places,
+    read_change,
+    read_operation,
+)
+from penstock.broker.store.replica_queues import ReplicaLists, ReplicaQueues
+from penstock.broker.store.replica_reading import HeldMessages, RecordReader
+from penstock.broker.store.replica_recovery import ReplicaRecovery
+from penstock.broker.store.replicated_messages import ReplicatedMessages
+from penstock.broker.topology import NO_CONNECTION, DeleteQueue
+from penstock.storage.journal import NOT_SUMMED
+from penstock.storage.segment import segment_of
+
+# Batches that are appended and not known to be durable. There is one per operation, so this is more
+# than come between two flushes; beyond it one of them stands for the last ones together, which only
+# delays their acknowledgement.
+UNFLUSHED_MAX: Final = 4096
+Target = list[tuple[int, Ranges]]  # by queue number
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class WantedIds:
+    """What a backup lacks of a SYNC. The part of it that decides which messages are staged."""
+
+    def wants(self, number: int, position: int) -> bool:
+        raise NotImplementedError
+
+
+class ReplicaStore:
+    """Held by the node of a member, beside the message store whose journal and segments it uses."""
+
+    def __init__(
+        self,
+        state: BrokerState,
+        store: MessageStore,
+        reclaimer: Reclaimer,
+        deliveries: UnsettledSource,
+        recovery: ReplicaRecovery,
+        now: int,
+    ) -> None:
+        self._state: BrokerState = state
+        self._store: MessageStore = store
+        self._reclaimer: Reclaimer = reclaimer
+        self._deliveries: UnsettledSource = deliveries
+        self._queues: ReplicaQueues = ReplicaQueues(store)
+        self._definitions: ReplicaDefinitions = ReplicaDefinitions(state, self._queues)
+        self.is_root: bool = False
+        # What a crash would leave, and the journal positions at which it becomes more.
+        self._durable_syn: tuple[int, int] = (0, 0)
+        self._unflushed: list[tuple[int, tuple[int, int]]] = []
+        self._become_backup()
+        recovery.restore_replica(state, store, self._queues, self._definitions, now)
+        self._note_syn(recovery.syn(), recovery.syn_segment())
+
+    def _become_backup(self) -> None:
+        self.is_root = False
+        self._state.decides = False
+        self._state.log_definitions(UnheardDefinitions())
+        self._state.shared.ready_lists = ReplicaLists()
+
+    # Positions.
+
+    def syn(self) -> tuple[int, int]:
+        """Epoch and k of the state."""
+        return self._store.syn
+
+    def durable_syn(self) -> tuple[int, int]:
+        """Epoch and k of what would be there after a crash."""
+        durable = self._store.journal.durable_position
+        count = 0
+        while count < len(self._unflushed) and self._unflushed[count][0] <= durable:
+            self._durable_syn = self._unflushed[count][1]
+            count += 1
+        if count:
+            del self._unflushed[:count]
+        return self._durable_syn
+
+    def _note_syn(self, syn: tuple[int, int], segment: int) -> None:
+        """The journal's last batch says how far the state has come."""
+        self._store.note_syn(syn[0], syn[1], segment)
+        if len(self._unflushed) == UNFLUSHED_MAX:
+            self._unflushed.pop()
+        self._unflushed.append((self._store.journal.position, syn))
+
+    # What a root sends.
+
+    def apply(self, octets: bytes, now: int, checksum: int = NOT_SUMMED) -> None:
+        """Apply a whole operation: the one after `syn()`. Raises `BadOperation`, and has changed
+        nothing then. `checksum` is that of its octets, if it is known.
+        """
+        assert not self.is_root, "a root applies what its clients want"
+        operation = read_operation(octets)
+        epoch, k = self._store.syn
+        if operation.epoch != epoch or operation.k != k + 1:
+            raise BadOperation(
+                f"operation {operation.k} of epoch {operation.epoch} does not follow operation {k} "
+                f"of epoch {epoch}"
+            )
+        store = self._store
+        base = store.journal.append(octets, checksum)
+        self._note_syn((epoch, operation.k), segment_of(base))
+        for change in operation.changes:
+            self._change(change, now)
+        self._queues.add_messages(octets, operation.runs, base, bool(operation.changes))
+        for record in operation.dequeued:
+            self._queues.remove_messages(record)
+        store.journal.request_flush()
+
+    def _change(self, change: Change, now: int) -> None:
+        self._definitions.change(change, now)
+        if change.queue_number >= self._store.next_queue_number:
+            self._store.next_queue_number = change.queue_number + 1
+
+    def parts(self, octets: bytes) -> ReplicaOperation:
+        """An operation, taken apart; nothing is applied. Raises `BadOperation`."""
+        return read_operation(octets)
+
+    # SYNC: staged beside the state.
+
+    def stage_operation(self, octets: bytes) -> None:
+        """Stage the messages of an operation. Raises `BadOperation`."""
+        operation = read_operation(octets)
+        if operation.runs:
+            self._stage(octets, operation.places())
+
+    def stage_records(self, octets: bytes, wanted: WantedIds) -> list[tuple[int, int]]:
+        """Stage those messages of a row of records that are wanted; returns the ids that were
+        wanted. Raises `BadOperation`.
+        """
+        kept: list[bytes] = []
+        places: list[int] = []
+        taken: list[tuple[int, int]] = []
+        size = 0
+        for at in message_places(octets):
+            octets_of_one = octets[at : at + records.size_at(octets, at)]
+            record = records.MessageRecord(octets_of_one, 0)
+            indices: list[int] = []
+            for index in range(record.pair_count):
+                number, position = record.queue_number(index), record.position(index)
+                if wanted.wants(number, position):
+                    taken.append((number, position))
+                    if not self._queues.holds(number, position):
+                        indices.append(index)
+            if not indices:
+                continue
+            if len(indices) < record.pair_count:
+                octets_of_one = record.with_pairs(indices)
+            kept.append(octets_of_one)
+            places.append(size)
+            size += len(octets_of_one)
+        if kept:
+            self._stage(b"".join(kept), places)
+        return taken
+
+    def _stage(self, octets: bytes, places: list[int]) -> None:
+        """One batch of records that are not part of the state, messages at these places of them."""
+        base = self._store.journal.append(records.STAGED_RECORD + octets) + records.HEAD_SIZE
+        count = 0
+        body_bytes = 0
+        for at in places:
+            record = records.MessageRecord(octets, at)
+            for index in range(record.pair_count):
+                number, position = record.queue_number(index), record.position(index)
+                if self._queues.holds(number, position):
+                    continue
+                self._queues.stage(number, position, base + at, record.body_size)
+                count += 1
+                body_bytes += record.body_size
+                if record.expires_at(index):
+                    self._queues.staged[number].may_expire = True
+        self._store.lives.wrote(segment_of(base), count, body_bytes, False)
+        self._store.journal.request_flush()
+
+    def finish(
+        self, epoch: int, k: int, target: Target, values: bytes, texts: list[bytes], now: int
+    ) -> None:
+        """SYNC-DONE: in one record the state becomes the target. Raises `BadOperation`, and has
+        changed nothing then.
+        """
+        assert not self.is_root, "a root does not join"
+        changes = read_snapshot(values)
+        changes.extend([read_change(text) for text in texts])
+        made = self._targets(target)
+        pieces: list[bytes] = []
+        records.append_sync_done(pieces, epoch, k, target)
+        records.append_text(pieces, records.SNAPSHOT, values)
+        for text in texts:
+            records.append_text(pieces, records.DEFINITION, text)
+        store = self._store
+        base = store.journal.append(b"".join(pieces))
+        self._note_syn((epoch, k), segment_of(base))
+        store.lives.wrote(segment_of(base), 0, 0, True)
+        store.snapshot_segment = segment_of(base)
+        before = self._queues.counts()
+        self._make_anew(changes, made, "another server is the root", now)
+        self._queues.staged.clear()
+        self._queues.staged_octets = {}
+        after = self._queues.counts()
+        for segment, count in before.items():
+            gone = count - after.get(segment, 0)
+            if gone:
+                store.lives.dequeued_unread(segment, gone)
+        store.journal.request_flush()
+
+    def _targets(self, target: Target) -> "dict[int, MadeQueue]":
+        """The messages of the target, out of the state and of what is staged."""
+        made: dict[int, MadeQueue] = {}
+        reader = RecordReader(self._store.journal)
+        for number, ranges in target:
+            part = self._queues.by_number.get(number)
+            staged = self._queues.staged.get(number)
+            queue = MadeQueue()
+            if part is not None:
+                queue.add(part.ready, ranges, part.octets(), reader)
+            if staged is not None:
+                queue.add(staged, ranges, self._queues.staged_octets[number], reader)
+            wanted = sum([count for _, count in ranges])
+            if len(queue.places[0]) != wanted:
+                raise BadOperation(
+                    f"a SYNC cannot be done: {wanted - len(queue.places[0])} messages of queue "
+                    f"{number} are missing"
+                )
+            made[number] = queue
+        return made
+
+    def _make_anew(
+        self, changes: list[Change], made: "dict[int, MadeQueue]", reason: str, now: int
+    ) -> None:
+        """Drop what is defined, and make it from these changes with these messages."""
+        # Its pass over a segment knows the lists that will be gone.
+        self._reclaimer.begin_anew()
+        for known in self._queues.by_number.values():
+            known.ready.take_all()
+        self._definitions.drop(reason, now)
+        self._become_backup()
+        self._queues.by_number = {}
+        for change in changes:
+            self._change(change, now)
+        for number, queue in made.items():
+            part = self._queues.by_number.get(number)
+            if part is not None:
+                queue.fill(part.ready)
+                part.add_octets(queue.octets)
+
+    # The root's side.
+
+    def held_messages(self) -> HeldMessages:
+        """Of the state, to be asked in this very tick."""
+        return HeldMessages(self._state, self._store.journal, self._deliveries)
+
+    def ids(self) -> dict[int, Ranges]:
+        """Of the state after the last whole operation, also of what is not ready."""
+        if self.is_root:
+            self._check_end_of_tick()
+            return self.held_messages().ids()
+        return {n: part.ready.ranges() for n, part in self._queues.by_number.items()}
+
+    def message_count(self) -> int:
+        """Of all queues, while it is a backup."""
+        return sum([part.ready.count for part in self._queues.by_number.values()])
+
+    def staged_ids(self) -> dict[int, Ranges]:
+        return {number: ready.ranges() for number, ready in self._queues.staged.items()}
+
+    def values(self) -> bytes:
+        """Everything that can change under an id."""
+        self._check_end_of_tick()
+        return encode_snapshot(snapshot_of(self._state), self._store.next_queue_number)
+
+    def _check_end_of_tick(self) -> None:
+        """A SYNC must tell what the state was after a whole operation: no change may be pending."""
+        assert not self._store.has_records(), "asked between the end of a tick and the next change"
+
+    def promote(self, epoch: int, now: int) -> None:
+        """This server is the root of an epoch from now on. What follows from it (transient queues
+        are gone, messages have expired meanwhile) is part of its first operation.
+        """
+        assert not self.is_root, "one becomes the root once per epoch"
+        store = self._store
+        state = self._state
+        is_new = not state.vhosts and not state.users.listed()
+        base = store.journal.append(records.root_record(epoch))
+        self._queues.discard_staged()
+        self._note_syn((epoch, 0), segment_of(base))
+        self.is_root = True
+        self._reclaimer.begin_anew()
+        lists = StoredLists(store)
+        state.shared.ready_lists = lists
+        for host in state.vhosts.values():
+            for queue in host.queues.values():
+                self._page(queue, lists)
+            if host.delay_line.number:
+                self._read_line(host.delay_line, now)
+        self._queues.by_number = {}
+        store.first_numbers(epoch)
+        state.log_definitions(StoredDefinitions(store, True))
+        state.decides = True
+        if is_new:
+            # No root has written anything yet, or what the first one wrote did not reach this server.
+            put_defaults(state, now)
+        self._delete_transient(now)
+        for queue in state.queues():
+            queue.resume(now)
+        for host in state.vhosts.values():
+            resume_leases(host, now)
+            resume_sinks(host, now)
+        store.journal.request_flush()
+
+    def _page(self, queue: MessageQueue, lists: StoredLists) -> None:
+        """Give a queue a list that pages, with the messages that it has."""
+        replica = queue.journal_list()
+        assert isinstance(replica, ReplicaList), "made by the lists of a replica"
+        queue.replace_list(lists.make(queue.settings.max_priority))
+        if queue.number:
+            self._store.attach(queue, queue.number)
+            queue.restore(ReplicatedMessages(self._store, replica, queue.number, queue.ready_bytes))
+
+    def _read_line(self, line: DelayLine, now: int) -> None:
+        replica = line.waiting
+        assert isinstance(replica, ReplicaList), "made by the queues of a replica"
+        found = ReplicatedMessages(self._store, replica, line.number, line.octets)
+        line.waiting = ReadyList()
+        line.octets = 0
+        self._store.attach_delay_line(line, line.number)
+        entries = found.entries()
+        line.restored(entries, found.highest_position)
+        for entry in entries:
+            line.hold(entry, now)
+
+    def _delete_transient(self, now: int) -> None:
+        """What they held was at the last root only."""
+        for host in self._state.vhosts.values():
+            for queue in list(host.queues.values()):
+                if not queue.durable and queue.exclusive_owner == NO_CONNECTION:
+                    host.apply(DeleteQueue(queue.name), now)
+
+    def demote(self, now: int) -> None:
+        """This server is not the root any more. Its clients are gone, and its last tick is written.
+        What it has written stays, and the next root decides about it.
+        """
+        assert self.is_root, "only a root steps down"
+        assert not self._store.has_records(), "the last tick is written"
+        values = self.values()
+        held = self.held_messages()
+        octets = held.octets()
+        made: dict[int, MadeQueue] = {}
+        for number, places in held.everything().items():
+            queue = MadeQueue()
+            queue.places = places
+            queue.octets = octets[number]
+            made[number] = queue
+        for known in self._state.queues():
+            if known.number:
+                made[known.number].may_expire = known.may_expire()
+        self._store.operations = None
+        self._state.decides = False
+        self._state.log_definitions(UnheardDefinitions())
+        self._make_anew(read_snapshot(values), made, "this server is not the root any more", now)
+        self._state.touched.clear()
+        self._store.page_list.clear()
+        # Of its own operations the journal was told without us.
+        self._note_syn(self._store.syn, self._store.syn_segment)
+
+
+def read_snapshot(text: bytes) -> list[Change]:
+    try:
+        return decode_snapshot(text)[0]
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise BadOperation(f"the definitions of a SYNC cannot be read: {error!r}") from error
+
+
+class MadeQueue:
+    """The messages that a queue gets when everything is made anew."""
+
+    def __init__(self) -> None:
+        self.places: tuple[array[int], array[int]] = (array("Q"), array("Q"))
+        # Of their bodies.
+        self.octets: int = 0
+        self.may_expire: bool = False
+
+    def add(self, ready: ReplicaList, ranges: Ranges, octets: int, reader: RecordReader) -> None:
+        """Add those of a list that lie in the ranges; the list's bodies have so many octets."""
+        kept: tuple[array[int], array[int]] = (array("Q"), array("Q"))
+        dropped: array[int] = array("Q")
+        behind = 0
+        for first, count in ranges:
+            dropped.extend(ready.between(behind, first - behind)[1])
+            behind = first + count
+            positions, locations = ready.between(first, count)
+            kept[0].extend(positions)
+            kept[1].extend(locations)
+        dropped.extend(ready.between(behind, max(ready.highest_position + 1 - behind, 0))[1])
+        # Whichever are fewer are read; mostly these are none, or a few that the target lacks.
+        if len(dropped) <= len(kept[0]):
+            self.octets += octets - reader.body_octets(dropped)
+        else:
+            self.octets += reader.body_octets(kept[1])
+        self.places = merged(self.places, kept)
+        self.may_expire = self.may_expire or ready.may_expire
+
+    def fill(self, ready: ReplicaList) -> None:
+        ready.add_many(self.places[0], self.places[1])
+        ready.may_expire = self.may_expire

@@ -1,0 +1,74 @@
+"""Operations taken apart: records that repeat one another are found without reading each."""
+
+import pytest
+
+from penstock.broker.store import records
+from penstock.broker.store.replica_operation import BadOperation, message_places, read_operation
+from tests.broker.store.replica_doubles import Member, audit, joined
+
+
+def operation_of(*puts: tuple[str, list[bytes]]) -> bytes:
+    """One tick of a root that publishes these bodies to these queues."""
+    root = Member()
+    root.promote(1)
+    for name in {name for name, _ in puts}:
+        root.declare(name)
+    root.tick()
+    for name, bodies in puts:
+        root.put(name, *bodies)
+    root.tick()
+    assert root.stream is not None
+    return root.stream.operations[-1]
+
+
+def numbered(count: int, size: int = 20) -> list[bytes]:
+    return [str(number).encode().rjust(size, b".") for number in range(count)]
+
+
+def test_a_thousand_equal_messages_are_a_few_runs() -> None:
+    operation = read_operation(operation_of(("q", numbered(1000))))
+    # One ends where the last octet of the position does.
+    assert [run.count for run in operation.runs] == [255, 256, 256, 233]
+
+
+def test_runs_end_where_the_queue_or_the_size_changes() -> None:
+    octets = operation_of(
+        ("q", numbered(3)), ("r", numbered(2)), ("q", numbered(2)), ("q", numbered(4, 30))
+    )
+    assert [run.count for run in read_operation(octets).runs] == [3, 2, 2, 4]
+
+
+def test_the_places_are_those_of_every_record() -> None:
+    octets = operation_of(("q", numbered(300)), ("r", numbered(5, 7)), ("q", numbered(3)))
+    operation = read_operation(octets)
+    behind = octets[records.OPERATION_SIZE :]
+    expected = [records.OPERATION_SIZE + place for place in message_places(behind)]
+    assert operation.places() == expected
+    assert sum(count for _, _, count in operation.enqueued()) == 308
+
+
+def test_a_record_in_a_run_that_is_not_whole_is_refused() -> None:
+    octets = bytearray(operation_of(("q", numbered(5))))
+    third = read_operation(bytes(octets)).places()[2]
+    # The size of its key, behind the pair and an empty exchange.
+    key = third + records.SINGLE_HEAD_SIZE + 16 + 1
+    octets[key] += 1
+    with pytest.raises(BadOperation, match="not what its sizes say"):
+        read_operation(bytes(octets))
+
+
+def test_a_backup_has_the_messages_of_runs_where_its_root_has_them() -> None:
+    root, backup = Member(), Member()
+    root.promote(1)
+    root.declare("q")
+    root.tick()
+    joined(backup, root)
+    root.put("q", *numbered(700))
+    root.tick()
+    root.take("q", 300)
+    root.tick()
+    backup.follow(root)
+    assert backup.digest() == root.digest()
+    assert backup.vhost.queue("q").message_count == 400
+    assert backup.vhost.queue("q").ready_bytes == 400 * 20
+    audit(backup)
