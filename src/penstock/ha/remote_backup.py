@@ -1,0 +1,191 @@
+"""One backup as the primary sees it: its line, what it was sent, what it has acknowledged.
+
+The line changes with every JOIN; acknowledgements stay valid for the epoch, because a backup keeps
+its state until a SYNC is complete. Ranges of the ids that a backup lacks are held here, bodies are
+not: these are read when they are sent.
+"""
+
+from penstock.formats.peer_limits import BadPeerMessage
+from penstock.ha import messages
+from penstock.ha.backup_line import BackupLine
+from penstock.ha.id_ranges import IdSets, IdSetsReader, encode_in_parts, minus_sets
+from penstock.ha.kept_operations import KeptOperations
+from penstock.ha.limits import RANGES_MAX, HaLimits
+from penstock.ha.replicated_state import ReplicatedState
+
+
+class RemoteBackup:
+    """Held by a `Primary`, one for each server that has joined in this epoch."""
+
+    def __init__(self, name: str, now: int) -> None:
+        self.name: str = name
+        # Progress in this epoch. -1: it has not synced.
+        self.acked_k: int = -1
+        # Since when it has been behind without progress. -1: it is not behind.
+        self.behind_since: int = now
+        # The line and the JOIN that came over it.
+        self.line: BackupLine | None = None
+        self._join: messages.JoinHead | None = None
+        self._reader: IdSetsReader = IdSetsReader(RANGES_MAX)
+        self.is_answered: bool = False
+        # What follows: the answer, operations behind `sent_k`, pieces.
+        self.sent_k: int = -1
+        self._answer: list[bytes] = []
+        self._answered: int = 0
+        # k of the SYNC that is under way; -1: none.
+        self._sync_k: int = -1
+        self._wanted: IdSets = {}
+        self._wanted_numbers: list[int] = []
+        self._piece_bytes_sent: int = 0
+        self._piece_bytes_acked: int = 0
+
+    @property
+    def is_syncing(self) -> bool:
+        return self._sync_k >= 0
+
+    def line_lost(self) -> None:
+        self.line = None
+        self._join = None
+        self._reader = IdSetsReader(RANGES_MAX)
+        self.is_answered = False
+        self.sent_k = -1
+        self._answer = []
+        self._answered = 0
+        self._sync_k = -1
+        self._wanted = {}
+        self._wanted_numbers = []
+        self._piece_bytes_sent = 0
+        self._piece_bytes_acked = 0
+
+    def end_line(self, reason: str) -> None:
+        line = self.line
+        self.line_lost()
+        if line is not None:
+            line.end(reason)
+
+    def join_part(self, octets: bytes, epoch: int, last_k: int) -> None:
+        """One message of a JOIN; it is answered at the end of the tick in which the last one came."""
+        head = messages.decode_join(octets)
+        before = self._join
+        if head.epoch != epoch:
+            raise BadPeerMessage(f"JOIN is of epoch {head.epoch}, and this is the root of {epoch}")
+        if before is not None:
+            if before.is_last:
+                raise BadPeerMessage("a second JOIN came over the same line")
+            if (head.nonce, head.syn_epoch, head.syn_k) != (
+                before.nonce,
+                before.syn_epoch,
+                before.syn_k,
+            ):
+                raise BadPeerMessage("the messages of a JOIN do not belong together")
+        if head.syn_epoch > epoch or (head.syn_epoch == epoch and head.syn_k > last_k):
+            raise BadPeerMessage(
+                f"JOIN is at position {head.syn_k} of epoch {head.syn_epoch}, which does not exist"
+            )
+        if self._reader.read(octets, messages.JOIN_HEAD_SIZE) != len(octets):
+            raise BadPeerMessage("octets follow the ids of a JOIN")
+        self._join = head
+        if head.is_last and (head.syn_epoch, head.syn_k) < (epoch, self.acked_k):
+            # What it had acknowledged is gone: its disk was lost and replaced.
+            self.acked_k = -1
+
+    def is_to_be_answered(self) -> bool:
+        return self._join is not None and self._join.is_last and not self.is_answered
+
+    def answer(
+        self, epoch: int, state: ReplicatedState, kept: KeptOperations, limits: HaLimits
+    ) -> None:
+        """RESUME if all operations that it lacks are kept, otherwise SYNC. The state is that after
+        the last operation.
+        """
+        join = self._join
+        assert join is not None, "a JOIN came"
+        self.is_answered = True
+        if join.syn_epoch == epoch and join.syn_k + 1 >= kept.first_k:
+            self.sent_k = join.syn_k
+            self._answer = [messages.encode_resume(epoch, join.nonce, join.syn_k)]
+        else:
+            ids = state.ids()
+            self.sent_k = kept.last_k
+            self._sync_k = kept.last_k
+            self._wanted = minus_sets(ids, self._reader.sets)
+            self._wanted_numbers = sorted(self._wanted, reverse=True)
+            parts = encode_in_parts(ids, limits.ranges_per_message)
+            self._answer = messages.encode_sync(
+                epoch, join.nonce, kept.last_k, parts, state.values(), limits.values_per_message
+            )
+        self._reader = IdSetsReader(RANGES_MAX)
+
+    def pump(
+        self, epoch: int, state: ReplicatedState, kept: KeptOperations, limits: HaLimits
+    ) -> None:
+        """Send as much as the line takes: the answer, then operations, then pieces."""
+        line = self.line
+        if line is None or not self.is_answered:
+            return
+        kind = messages.SYNC if self.is_syncing else messages.RESUME
+        while self._answered < len(self._answer):
+            if line.unsent_bytes() >= limits.unsent_bytes:
+                return
+            line.send(kind, [self._answer[self._answered]])
+            # The octets belong to the line now.
+            self._answer[self._answered] = b""
+            self._answered += 1
+        while self.sent_k < kept.last_k:
+            if line.unsent_bytes() >= limits.unsent_bytes:
+                return
+            line.send(messages.OP, kept.message(self.sent_k + 1))
+            self.sent_k += 1
+        while self._wanted_numbers:
+            outstanding = self._piece_bytes_sent - self._piece_bytes_acked
+            if outstanding >= limits.unacknowledged_bytes:
+                return
+            if line.unsent_bytes() >= limits.unsent_bytes:
+                return
+            self._send_piece(line, epoch, state, limits.piece_bytes)
+
+    def _send_piece(
+        self, line: BackupLine, epoch: int, state: ReplicatedState, octets_max: int
+    ) -> None:
+        number = self._wanted_numbers[-1]
+        wanted = self._wanted[number]
+        records, next_id = state.read(number, wanted, octets_max)
+        assert next_id == 0 or next_id > wanted.first(), "reading goes on"
+        if next_id:
+            wanted.remove_below(next_id)
+        if next_id == 0 or wanted.is_empty():
+            del self._wanted[number]
+            self._wanted_numbers.pop()
+        if records:
+            self._piece_bytes_sent += len(records)
+            line.send(messages.PIECE, [messages.encode_piece_head(epoch), records])
+
+    def needs(self, first_k: int) -> bool:
+        """Whether it has to be sent an operation before this one."""
+        return self.is_answered and self.sent_k + 1 < first_k
+
+    def fell_behind(self, now: int) -> None:
+        """An operation was made. Its clock runs already if it was behind before."""
+        if self.behind_since < 0:
+            self.behind_since = now
+
+    def acknowledged(self, ack: messages.Acknowledgement, last_k: int, now: int) -> bool:
+        """Whether that is progress."""
+        if not self.is_answered:
+            raise BadPeerMessage("ACK came before the answer to a JOIN")
+        if ack.k > self.sent_k:
+            raise BadPeerMessage(f"ACK is of position {ack.k}, and {self.sent_k} was sent")
+        if not self._piece_bytes_acked <= ack.piece_bytes <= self._piece_bytes_sent:
+            raise BadPeerMessage(
+                f"ACK is of {ack.piece_bytes} octets of pieces, and {self._piece_bytes_sent} were sent"
+            )
+        self._piece_bytes_acked = ack.piece_bytes
+        if self.is_syncing and ack.k >= self._sync_k:
+            self._sync_k = -1
+            self._wanted = {}
+            self._wanted_numbers = []
+        if ack.k <= self.acked_k:
+            return False
+        self.acked_k = ack.k
+        self.behind_since = -1 if ack.k >= last_k else now
+        return True

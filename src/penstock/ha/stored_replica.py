@@ -1,0 +1,109 @@
+"""The replicated state of a server: its broker's state and its message store."""
+
+from penstock.broker.store.replica_operation import BadOperation, ReplicaOperation
+from penstock.broker.store.replica_store import ReplicaStore, WantedIds
+from penstock.formats.peer_limits import BadPeerMessage
+from penstock.ha.id_ranges import IdRanges, IdSets, add_ids, ranges_of, union_sets
+from penstock.ha.replicated_state import OperationParts, ReplicatedState
+from penstock.storage.journal import NOT_SUMMED
+
+
+class StoredReplica(ReplicatedState):
+    """Held by the node of a cluster's member, for its primary and its backup."""
+
+    def __init__(self, replica: ReplicaStore, now: int) -> None:
+        self._replica: ReplicaStore = replica
+        # What time it is: the owner says so before it calls.
+        self.now: int = now
+
+    def syn(self) -> tuple[int, int]:
+        return self._replica.syn()
+
+    def durable_syn(self) -> tuple[int, int]:
+        return self._replica.durable_syn()
+
+    def held(self) -> IdSets:
+        return union_sets(_sets(self._replica.ids()), _sets(self._replica.staged_ids()))
+
+    # The root's side.
+
+    def begin_root(self, epoch: int) -> None:
+        self._replica.promote(epoch, self.now)
+
+    def ids(self) -> IdSets:
+        return _sets(self._replica.ids())
+
+    def values(self) -> bytes:
+        return self._replica.values()
+
+    def read(self, number: int, wanted: IdRanges, octets_max: int) -> tuple[bytes, int]:
+        return self._replica.held_messages().read(number, wanted.ranges(), octets_max)
+
+    # The backup's side.
+
+    def apply(self, operation: bytes) -> None:
+        self.apply_summed(operation, NOT_SUMMED)
+
+    def apply_summed(self, operation: bytes, checksum: int) -> None:
+        try:
+            self._replica.apply(operation, self.now, checksum)
+        except BadOperation as error:
+            raise BadPeerMessage(str(error)) from error
+
+    def parts(self, operation: bytes) -> OperationParts:
+        try:
+            return _parts(self._replica.parts(operation))
+        except BadOperation as error:
+            raise BadPeerMessage(str(error)) from error
+
+    def stage_operation(self, operation: bytes) -> None:
+        try:
+            self._replica.stage_operation(operation)
+        except BadOperation as error:
+            raise BadPeerMessage(str(error)) from error
+
+    def stage_piece(self, records: bytes, missing: IdSets) -> IdSets:
+        try:
+            taken = self._replica.stage_records(records, MissingIds(missing))
+        except BadOperation as error:
+            raise BadPeerMessage(str(error)) from error
+        sets: IdSets = {}
+        for number, position in taken:
+            add_ids(sets, number, position, 1)
+        return sets
+
+    def finish(
+        self, epoch: int, k: int, target: IdSets, values: bytes, changes: list[bytes]
+    ) -> None:
+        wanted = [(number, target[number].ranges()) for number in sorted(target)]
+        try:
+            self._replica.finish(epoch, k, wanted, values, changes, self.now)
+        except BadOperation as error:
+            raise BadPeerMessage(str(error)) from error
+
+
+class MissingIds(WantedIds):
+    """What a SYNC still lacks, for the store."""
+
+    def __init__(self, missing: IdSets) -> None:
+        self._missing: IdSets = missing
+
+    def wants(self, number: int, position: int) -> bool:
+        ids = self._missing.get(number)
+        return ids is not None and ids.contains(position)
+
+
+def _sets(ids: dict[int, list[tuple[int, int]]]) -> IdSets:
+    return {number: ranges_of(ranges) for number, ranges in ids.items() if ranges}
+
+
+def _parts(operation: ReplicaOperation) -> OperationParts:
+    parts = OperationParts()
+    parts.enqueued = operation.enqueued()
+    for dequeued in operation.dequeued:
+        for first, count in dequeued.ranges:
+            parts.dequeued.append((dequeued.queue_number, first, count))
+    for change in operation.changes:
+        parts.gone.extend(change.gone_numbers)
+    parts.changes = operation.texts
+    return parts
