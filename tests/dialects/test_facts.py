@@ -9,9 +9,8 @@ NOW = 1
 
 
 def only_channel(peer: Peer) -> ChannelFacts:
-    found = peer.connection.protocol.channel_facts()
-    assert len(found) == 1
-    return found[0]
+    (found,) = peer.connection.protocol.channel_facts()
+    return found
 
 
 def test_a_connection_says_who_it_is_and_what_it_agreed_on() -> None:

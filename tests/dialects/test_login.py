@@ -13,8 +13,10 @@ from penstock.broker.topology import AddVhost, DeclareQueue, PutUser, SetVhostLi
 from penstock.dialects.container import Container
 from penstock.dialects.encryption import Encryption
 from penstock.dialects.input_pause import InputPause
-from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
+from penstock.dialects.login import TOO_MANY_LOGINS, Login
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
+from penstock.dialects.login_counts import LoginCounts
+from penstock.dialects.login_listener import LoginListener
 from penstock.dialects.mechanisms import Plain, ScramSha256
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
@@ -45,6 +47,9 @@ class NotedEnd(LoginListener):
 
     def login_postponed(self, now: int) -> None:
         self.heard.append("postponed")
+
+    def login_expired(self, now: int) -> None:
+        self.heard.append("expired")
 
 
 class LaterChecks(LoginChecker):
@@ -80,9 +85,10 @@ class Door:
         outgoing = Outgoing(self.container.flush_list, self.transport)
         self.peer = Peer(7, "192.0.2.1", 4000, is_loopback, outgoing)
         self.end = NotedEnd()
+        self.counts = LoginCounts()
         noting = Noting(self.events, "AMQP", self.peer)
         input_pause = InputPause(self.transport)
-        self.login = Login(self.container, self.peer, noting, input_pause, self.end)
+        self.login = Login(self.container, self.peer, noting, input_pause, self.end, self.counts)
 
     def again(self) -> Door:
         """Another connection from the same host."""
@@ -121,10 +127,20 @@ def test_a_refusal_waits_and_the_peer_is_not_read_meanwhile(good: bool, is_loopb
     assert door.login.user == ""
 
 
+@pytest.mark.parametrize("good", [True, False])
+def test_a_login_is_counted_when_its_password_was_checked(good: bool) -> None:
+    door = Door()
+    door.knock()
+    assert (door.counts.failed, door.counts.succeeded) == (0, 0)
+    door.checks.answer(good)
+    assert (door.counts.failed, door.counts.succeeded) == (int(not good), int(good))
+
+
 def test_a_login_that_was_not_looked_at_is_postponed() -> None:
     door = Door()
     door.knock()
     door.login.login_not_checked(NOW)
+    assert (door.counts.failed, door.counts.succeeded) == (0, 0)
     assert (door.end.heard, door.transport.is_reading) == (["postponed"], True)
     assert door.events.of(EventKind.LOGIN_REFUSED).facts["user"] == "guest"
 

@@ -72,6 +72,28 @@ def test_a_connection_names_its_virtual_host_and_what_is_out_with_it(scene: Scen
     assert scene.connection.held_bytes(0) < MESSAGE_BYTES
 
 
+def test_what_is_out_with_a_connection_can_be_taken_bit_by_bit(scene: Scene) -> None:
+    taken: list[bytes] = []
+    for part in scene.connection.unsettled_parts():
+        while not part.is_over:
+            found = part.take(1)
+            assert len(found) <= 1
+            taken += [entry.message.body[-10:] for _, entry in found]
+    assert sorted(taken) == sorted(scene.unsettled())
+
+
+def test_every_dialect_counts_its_logins() -> None:
+    house = House091()
+    house.client()
+    assert (
+        house.node.amqp091.login_counts.succeeded,
+        house.node.amqp10.login_counts.succeeded,
+    ) == (1, 0)
+    house10 = House10()
+    house10.connect()
+    assert house10.node.amqp10.login_counts.succeeded == 1
+
+
 def test_only_a_protocol_with_channels_counts_them() -> None:
     assert Scene("amqp091").connection.channel_count() == 1
     assert Scene("amqp10").connection.channel_count() == 0

@@ -7,6 +7,7 @@ In this case, a message broker/queue."
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.access.permissions import Access
+from penstock.broker.access.tokens import TokenAccess, TokenVerifier
 from penstock.broker.events import EventLog
 from penstock.broker.message import Publisher
 from penstock.broker.parameters import CLUSTER_NAME
@@ -15,7 +16,9 @@ from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.confirm_times import ConfirmTimes
 from penstock.dialects.login_checker import LoginChecker
+from penstock.dialects.peers import Peers
 from penstock.dialects.principal import Principal
+from penstock.dialects.serving import HeldClients
 from penstock.dialects.translator import Translator
 from penstock.dialects.turn import Turns
 from penstock.wire.outgoing import Outgoing
@@ -66,6 +69,9 @@ class EndOfTickAnswer(Publisher):
         """More of the journal is durable than before."""
         raise NotImplementedError
 
+    def abandoned(self) -> None:
+        """This server will not know whether what it waits for is committed; it is not called again."""
+
     def outgoing_of(self) -> Outgoing | None:
         """The output of the connection that is answered; None when it is not a connection, or gone.
         An exception in `flush` is attributed to it.
@@ -82,6 +88,8 @@ class Container:
         self.state: BrokerState = state
         self.entropy: Entropy = entropy
         self.login_checker: LoginChecker = login_checker
+        # None: tokens are not accepted, and a password is a password.
+        self.token_verifier: TokenVerifier | None = None
         # Connections with output, and publishers to answer, at the end of this tick.
         self.flush_list: list[Outgoing] = []
         self.answer_list: list[EndOfTickAnswer] = []
@@ -121,6 +129,11 @@ class Container:
         # What this tick has spent on costly work, and which connections wait for the next one.
         self.turns: Turns = Turns()
         self._holder_count: int = 0
+        # Of a cluster member: the other servers, and clients that wait for a root.
+        self.peers: Peers | None = None
+        self.held_clients: HeldClients = HeldClients(state.timers)
+        # What one transaction may publish in a cluster, where it is one operation; 0 without one.
+        self.transaction_bytes_max: int = 0
 
     def new_holder(self) -> int:
         """A number for a channel or a link, under which queues note what is out with it. Numbers of
@@ -139,6 +152,9 @@ class Container:
         return {**properties, CLUSTER_NAME: chosen} if chosen else properties
 
     def principal(self, user: str, vhost: VirtualHost, access: Access) -> Principal:
+        if isinstance(access, TokenAccess):
+            # It is renewed with its connection, so it is not shared.
+            return Principal(user, vhost, access, self.state.topic_access)
         key = (user, vhost.name)
         known = self.principals.get(key)
         if known is None or known.vhost is not vhost or known.access is not access:

@@ -10,6 +10,8 @@ LOGIN: Final = 1
 ALARM: Final = 2
 # It has used its share of this tick, and its last input is kept until its next turn.
 TURN: Final = 4
+# What a client hears that was to complete a message and did not.
+NOT_COMPLETED: Final = "the message was not completed in time while an alarm blocks publishers"
 
 
 class InputPause:

@@ -21,7 +21,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.access.users import DEFAULT_USER, Users
-from penstock.formats.scram_keys import SCRAM_SHA_256
+from penstock.formats.scram_keys import SCRAM_SHA_256, ScramKeys
 from penstock.wire.amqp091.amqplain import parse_amqplain
 from penstock.wire.sasl import parse_plain
 from penstock.wire.scram import ScramServer
@@ -37,6 +37,11 @@ ANONYMOUS_REFUSED: Final = (
 # All there are, in the order in which a listener offers them unless it is told otherwise. Some
 # clients take the first one that they know.
 ALL_MECHANISMS: Final = (PLAIN, AMQPLAIN, SCRAM_SHA_256, EXTERNAL, ANONYMOUS)
+# The name under which servers of a cluster log in to one another. No user of a cluster member may log
+# in with this name.
+PEER_USER: Final = "cluster"
+RESERVED: Final = f"the name '{PEER_USER}' is reserved for servers of the cluster"
+WRONG_KEY: Final = "the peer does not have the key of this cluster"
 # Of the server's part of a SCRAM nonce, before it is written in hexadecimal.
 NONCE_OCTETS: Final = 18
 
@@ -60,8 +65,12 @@ class Challenge:
 class MechanismVerdict:
     """What the mechanism decided by itself, without a password that has to be checked elsewhere."""
 
-    def __init__(self, user: str, reason: str, server_final: bytes = b"") -> None:
+    def __init__(
+        self, user: str, reason: str, server_final: bytes = b"", is_peer: bool = False
+    ) -> None:
         self.user: str = user
+        # Whether it is about a server of this cluster, not about a user.
+        self.is_peer: bool = is_peer
         # Why the login is refused, for the log alone; empty when it is good.
         self.reason: str = reason
         # The server's own proof, which the client checks.
@@ -139,11 +148,16 @@ class ScramSha256(Mechanism):
     """A proof that the client knows the password, and one for the client that we do (RFC 7677).
 
     A user without keys, and a name that nobody has, gets a challenge as everybody else does, the
-    same one each time, and no proof is good for it.
+    same one each time, and no proof is good for it. Servers of this cluster log in here as well, with
+    the cluster's key for a password; they may do so where clients are not offered the mechanism.
     """
 
-    def __init__(self, users: Users, nonce: str) -> None:
+    def __init__(
+        self, users: Users, nonce: str, peer_keys: ScramKeys | None = None, is_offered: bool = True
+    ) -> None:
         super().__init__(SCRAM_SHA_256)
+        self._peer_keys: ScramKeys | None = peer_keys
+        self._is_offered: bool = is_offered
         self._users: Users = users
         self._server: ScramServer = ScramServer(nonce)
         self._text: str = ""
@@ -154,9 +168,17 @@ class ScramSha256(Mechanism):
         if not self._is_challenged:
             self._is_challenged = True
             user = server.start(response)
+            if self._peer_keys is not None and user == PEER_USER:
+                return Challenge(user, server.challenge(self._peer_keys))
             self._text = self._users.scram_text(user)
             return Challenge(user, server.challenge(self._users.scram_keys(user)))
         final = server.finish(response)
+        if self._peer_keys is not None and server.user == PEER_USER:
+            return MechanismVerdict(
+                server.user, "" if final else WRONG_KEY, final or b"", is_peer=True
+            )
+        if not self._is_offered:
+            return MechanismVerdict(server.user, "SCRAM-SHA-256 is not offered to clients here")
         if not self._text:
             return MechanismVerdict(server.user, "the user is unknown, or has no SCRAM keys")
         if final is None:

@@ -6,6 +6,7 @@ from penstock.broker.access.permissions import Access, Permission, ResourceKind
 from penstock.broker.access.topic_permissions import TopicAccessTable
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.exchanges.kinds import TOPIC
+from penstock.broker.message import Properties
 from penstock.broker.partitions import partitions_of
 from penstock.broker.publishing.target import Target
 from penstock.broker.queues.message_queue import MessageQueue
@@ -68,7 +69,16 @@ class Principal:
     def check_topic(self, permission: Permission, exchange: Exchange, routing_key: str) -> None:
         """Asked when a target is resolved or a binding made, never for each message."""
         if exchange.kind == TOPIC:
-            self._topics.check(self.user, self.vhost.name, exchange.name, permission, routing_key)
+            self._topics.check(self.access, exchange.name, permission, routing_key)
+
+    def check_copies(self, exchange: str, properties: Properties) -> None:
+        """The keys of CC and BCC, which are not part of a target: asked for each message that has
+        some.
+        """
+        found = self.vhost.exchanges.get(exchange)
+        if found is not None and found.kind == TOPIC:
+            for key in properties.extra_keys():
+                self.check_topic(Permission.WRITE, found, key)
 
     def check_read_queue(self, name: str) -> None:
         self.access.check(Permission.READ, ResourceKind.QUEUE, name)

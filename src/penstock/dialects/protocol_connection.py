@@ -1,10 +1,13 @@
 """One client's connection as the node sees it, whatever protocol the client speaks."""
 
+from collections.abc import Iterator
+
 from mypy_extensions import trait
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
+from penstock.dialects.unsettled_part import UnsettledPart
 
 
 @trait
@@ -31,6 +34,14 @@ class ProtocolConnection:
 
     def stop(self, reason: str, now: int) -> None:
         """The server closes this connection: it stops, or an operator asked for it."""
+        raise NotImplementedError
+
+    def admit(self, now: int) -> None:
+        """This server may serve clients: the open that was held is answered."""
+        raise NotImplementedError
+
+    def is_peer(self) -> bool:
+        """Whether the other end is a server of this cluster, not a client."""
         raise NotImplementedError
 
     def alarm_changed(self, now: int) -> None:
@@ -80,10 +91,12 @@ class ProtocolConnection:
     def facts(self) -> ConnectionFacts:
         raise NotImplementedError
 
-    def channel_facts(self) -> list[ChannelFacts]:
+    def channel_facts(self) -> Iterator[ChannelFacts]:
+        """Made one by one: there may be pauses between them."""
         raise NotImplementedError
 
-    def consumer_facts(self) -> list[ConsumerFacts]:
+    def consumer_facts(self) -> Iterator[ConsumerFacts]:
+        """As those of channels."""
         raise NotImplementedError
 
     def held_bytes(self, message_bytes: int) -> int:
@@ -94,4 +107,8 @@ class ProtocolConnection:
 
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append every delivery that is out with its consumers."""
+        raise NotImplementedError
+
+    def unsettled_parts(self) -> list[UnsettledPart]:
+        """The same deliveries, for whoever takes them bit by bit."""
         raise NotImplementedError

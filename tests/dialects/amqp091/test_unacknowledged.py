@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.broker.entry import QueueEntry
-from penstock.dialects.amqp091.unacknowledged import Receiver, Unacknowledged
+from penstock.dialects.amqp091.unacknowledged import Receiver, Unacknowledged, UnacknowledgedPart
 from tests.broker.queues.doubles import make_queue, message
 
 STEPS = st.lists(
@@ -71,3 +71,31 @@ def test_settled_slots_do_not_pile_up() -> None:
             waiting.settle(waiting.slot_of(tag - 10))
             waiting.trim()
     assert len(waiting._entries) < 2100
+
+
+@given(st.lists(st.tuples(st.integers(0, 4_000), st.integers(1, 3_000)), max_size=6))
+def test_a_part_finds_each_delivery_once_whatever_is_settled_between_its_steps(
+    steps: list[tuple[int, int]],
+) -> None:
+    """Slots are cut off when many are settled, so tags and not slots say how far it is."""
+    queue, _ = make_queue()
+    receiver = Quiet(queue, "t", 0, False, False)
+    waiting = Unacknowledged()
+    tags = range(1, 4_001)
+    for tag in tags:
+        waiting.add(tag, QueueEntry(message(b""), tag), receiver)
+    part = UnacknowledgedPart(waiting)
+    found: list[int] = []
+    settled = 0
+    for upto, count in steps:
+        found += [entry.position for _, entry in part.take(count)]
+        for tag in range(settled + 1, upto + 1):
+            waiting.settle(waiting.slot_of(tag))
+        waiting.trim()
+        settled = max(settled, upto)
+        # What is delivered meanwhile is not looked for.
+        waiting.add(waiting.end_tag(), QueueEntry(message(b""), 10_000), receiver)
+    while not part.is_over:
+        found += [entry.position for _, entry in part.take(700)]
+    assert found == sorted(set(found))
+    assert set(tags[settled:]) <= set(found) <= set(tags)

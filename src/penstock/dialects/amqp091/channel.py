@@ -140,16 +140,14 @@ class Channel(CancelListener):
         facts.got_empty = deliveries.got_empty
         return facts
 
-    def add_consumers(self, found: list[ConsumerFacts]) -> None:
-        """Append what is known of each consumer."""
-        for tag, consumer in self.consumers.items():
-            facts = ConsumerFacts(self.number, tag, consumer.queue.name)
-            facts.acknowledges = not consumer.takes_ownership
-            facts.is_exclusive = consumer.exclusive
-            facts.is_active = consumer.queue.consumers.is_active(consumer)
-            facts.prefetch_count = consumer.prefetch_count
-            facts.arguments = consumer.arguments
-            found.append(facts)
+    def consumer_facts(self, tag: str, consumer: ChannelConsumer) -> ConsumerFacts:
+        facts = ConsumerFacts(self.number, tag, consumer.queue.name)
+        facts.acknowledges = not consumer.takes_ownership
+        facts.is_exclusive = consumer.exclusive
+        facts.is_active = consumer.queue.consumers.is_active(consumer)
+        facts.prefetch_count = consumer.prefetch_count
+        facts.arguments = consumer.arguments
+        return facts
 
     def touch_queues(self) -> None:
         """There is room again for deliveries of every consumer here."""
@@ -186,3 +184,15 @@ class Channel(CancelListener):
 def identity_of(vhost: str, connection_name: str, channel: int) -> str:
     """The name of a publisher in the ledger; empty when its client has not named itself."""
     return f"{vhost}\0{connection_name}/{channel}" if connection_name else ""
+
+
+def end_all(channels: list[Channel], now: int) -> Exception | None:
+    """End every channel of a connection; returns the first internal error."""
+    failure: Exception | None = None
+    for channel in channels:
+        try:
+            channel.ended(now)
+        except Exception as error:
+            # The others must requeue what they hold all the same.
+            failure = failure or error
+    return failure

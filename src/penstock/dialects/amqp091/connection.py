@@ -7,27 +7,33 @@ Invariants: a channel exists here exactly while it is open on the wire; when the
 whatever means, all its channels end, then its exclusive queues go.
 """
 
-from typing import Final
+from collections.abc import Iterator
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
-from penstock.dialects.amqp091.channel import Channel
+from penstock.dialects.amqp091.channel import Channel, end_all
 from penstock.dialects.amqp091.commit import Commit
+from penstock.dialects.amqp091.connection_facts import facts_of
 from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.faults import fault_of, kind_of
 from penstock.dialects.amqp091.publish import publish
+from penstock.dialects.amqp091.unacknowledged import UnacknowledgedPart
 from penstock.dialects.amqp091.verbs import perform, settle_or_stage
 from penstock.dialects.container import Container
 from penstock.dialects.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
-from penstock.dialects.input_pause import ALARM, LOGIN, InputPause
-from penstock.dialects.login import Login, LoginListener
+from penstock.dialects.input_pause import ALARM, LOGIN, NOT_COMPLETED, InputPause
+from penstock.dialects.login import Login
+from penstock.dialects.login_listener import LOGIN_EXPIRED, LoginListener
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
+from penstock.dialects.peers import PeerSession
 from penstock.dialects.protocol_connection import ProtocolConnection
+from penstock.dialects.serving import HeldClient
 from penstock.dialects.turn import ConnectionTurn, PendingWork
+from penstock.dialects.unsettled_part import UnsettledPart
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault, Fault
@@ -42,7 +48,6 @@ from penstock.wire.amqp091.methods_generated import (
     ConnectionSecure,
     ConnectionSecureOk,
     ConnectionStartOk,
-    ConnectionTune,
     ConnectionTuneOk,
     ConnectionUnblocked,
     ConnectionUpdateSecret,
@@ -50,22 +55,13 @@ from penstock.wire.amqp091.methods_generated import (
     Method,
 )
 from penstock.wire.amqp091.reply_codes_generated import (
+    ACCESS_REFUSED,
     CONNECTION_FORCED,
     INTERNAL_ERROR,
     RESOURCE_ERROR,
 )
-from penstock.wire.amqp091.states import ConnectionState, Role
+from penstock.wire.amqp091.states import Role
 from penstock.wire.outgoing import DrainListener, Outgoing
-
-# RabbitMQ's words for the states of a connection; all others are its `starting`.
-_STATES: Final = {
-    ConnectionState.AWAITING_TUNE_OK: "tuning",
-    ConnectionState.AWAITING_OPEN: "opening",
-    ConnectionState.OPENING: "opening",
-    ConnectionState.OPEN: "running",
-    ConnectionState.CLOSING: "closing",
-    ConnectionState.ENDED: "closed",
-}
 
 
 class Connection(ConnectionListener, ProtocolConnection):
@@ -82,15 +78,26 @@ class Connection(ConnectionListener, ProtocolConnection):
         outgoing.listener = ConnectionDrain(self)
         self.wire: WireConnection = WireConnection(Role.SERVER, self, outgoing, dialect.limits)
         self.input_pause: InputPause = InputPause(outgoing.transport)
-        number = peer.number
         self.turn: ConnectionTurn = ConnectionTurn(
-            container.turns, number, self.wire, self.input_pause
+            container.turns, peer.number, self.wire, self.input_pause
         )
         self.login: Login = Login(
-            container, peer, self.noting, self.input_pause, ConnectionLogin(self)
+            container,
+            peer,
+            self.noting,
+            self.input_pause,
+            ConnectionLogin(self),
+            dialect.login_counts,
+            container.peers,
         )
         # The time of the event that is being handled.
         self._now: int = now
+        self._peer: Peer = peer
+        # What a server of this cluster says goes there; None for a client.
+        self._session: PeerSession | None = None
+        # Of a client that opens its connection at a cluster member.
+        self._held: HeldClient | None = None
+        self._wanted_vhost: str = ""
         self._channels: dict[int, Channel] = {}
         self.ended: bool = False
         self.client_properties: dict[str, object] = {}
@@ -147,8 +154,7 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def give_up_unfinished(self, now: int) -> None:
         self._now = now
-        text = "the message was not completed in time while an alarm blocks publishers"
-        self.wire.close(ConnectionFault(RESOURCE_ERROR, text))
+        self.wire.close(ConnectionFault(RESOURCE_ERROR, NOT_COMPLETED))
 
     def _work_on(self, work: PendingWork) -> bool:
         """A turn of something that takes several; True when it is done and input goes on."""
@@ -208,7 +214,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             self.input_pause.resume(ALARM)
 
     def _block(self) -> None:
-        if self._blocked or self.ended:
+        if self._blocked or self.ended or self._session is not None:
             return
         self._blocked = True
         if login.client_capability(self.client_properties, "connection.blocked"):
@@ -219,6 +225,8 @@ class Connection(ConnectionListener, ProtocolConnection):
         """The socket has room again."""
         for channel in self._channels.values():
             channel.touch_queues()
+        if self._session is not None:
+            self._session.drained()
 
     def interceptor_changed(self) -> None:
         for channel in self._channels.values():
@@ -235,28 +243,17 @@ class Connection(ConnectionListener, ProtocolConnection):
         return len(self._channels)
 
     def facts(self) -> ConnectionFacts:
-        facts = ConnectionFacts("AMQP 0-9-1")
-        wire = self.wire
-        facts.state = "blocked" if self._blocked else _STATES.get(wire.state, "starting")
-        facts.user = self.login.user
-        facts.vhost = self.vhost_name()
-        facts.mechanism = self.login.mechanism_name
-        facts.frame_max = wire.frame_max
-        facts.channel_max = wire.channel_max
-        facts.heartbeat_seconds = wire.heartbeat_seconds
-        facts.client_properties = self.client_properties
-        facts.client_name = login.connection_name(self.client_properties)
-        facts.channel_count = len(self._channels)
-        return facts
+        count = len(self._channels)
+        return facts_of(self.wire, self.login, self.client_properties, self._blocked, count)
 
-    def channel_facts(self) -> list[ChannelFacts]:
-        return [channel.facts() for channel in self._channels.values()]
+    def channel_facts(self) -> Iterator[ChannelFacts]:
+        for channel in list(self._channels.values()):
+            yield channel.facts()
 
-    def consumer_facts(self) -> list[ConsumerFacts]:
-        found: list[ConsumerFacts] = []
-        for channel in self._channels.values():
-            channel.add_consumers(found)
-        return found
+    def consumer_facts(self) -> Iterator[ConsumerFacts]:
+        for channel in list(self._channels.values()):
+            for tag, consumer in list(channel.consumers.items()):
+                yield channel.consumer_facts(tag, consumer)
 
     def held_bytes(self, message_bytes: int) -> int:
         octets = self.wire.buffered()
@@ -269,12 +266,21 @@ class Connection(ConnectionListener, ProtocolConnection):
             transaction = channel.transaction
             if transaction is not None:
                 octets += transaction.octets + len(transaction.publishes) * message_bytes
-        return octets
+        return octets if self._session is None else octets + self._session.held_bytes()
+
+    def is_peer(self) -> bool:
+        return self.login.is_peer
 
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is out with its consumers."""
         for channel in self._channels.values():
             channel.deliveries.unacknowledged.add_to(found)
+
+    def unsettled_parts(self) -> list[UnsettledPart]:
+        return [
+            UnacknowledgedPart(channel.deliveries.unacknowledged)
+            for channel in self._channels.values()
+        ]
 
     # Calls from the wire.
 
@@ -285,6 +291,8 @@ class Connection(ConnectionListener, ProtocolConnection):
     def content_received(self, channel: int, method: bytes, header: bytes, body: bytes) -> None:
         found = self._channels.get(channel)
         if found is None:
+            if self._session is not None:
+                self._session.content_received(method, body, self._now)
             return
         if not self._publishes:
             self._publishes = True
@@ -304,6 +312,8 @@ class Connection(ConnectionListener, ProtocolConnection):
         try:
             if channel == 0:
                 self._connection_method(method)
+            elif self._session is not None:
+                self._peer_method(self._session, channel, method)
             elif isinstance(method, ChannelOpen):
                 self._open_channel(channel)
             else:
@@ -312,6 +322,12 @@ class Connection(ConnectionListener, ProtocolConnection):
                     perform(found, method, self._now)
         except Refusal as refusal:
             raise fault_of(refusal) from refusal
+
+    def _peer_method(self, session: PeerSession, channel: int, method: Method) -> None:
+        if isinstance(method, ChannelOpen):
+            self.wire.send_method(channel, ChannelOpenOk())
+        else:
+            session.method_received(channel, method, self._now)
 
     def _open_channel(self, number: int) -> None:
         principal = self.login.principal
@@ -339,6 +355,11 @@ class Connection(ConnectionListener, ProtocolConnection):
             return
         self.ended = True
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
+        if self._held is not None:
+            self.container.held_clients.drop(self._held)
+        session, self._session = self._session, None
+        if session is not None:
+            session.ended("closed by the peer" if fault is None else fault.reply_text(), self._now)
         # A commit that was being prepared is rolled back: none of it was visible.
         work = self.turn.work
         self.turn.work = None
@@ -349,13 +370,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.input_pause.resume(ALARM | LOGIN)
         channels = list(self._channels.values())
         self._channels.clear()
-        failure: Exception | None = None
-        for channel in channels:
-            try:
-                channel.ended(self._now)
-            except Exception as error:
-                # The others must requeue what they hold all the same.
-                failure = failure or error
+        failure = end_all(channels, self._now)
         self.login.end(self._now)
         if failure is not None:
             raise failure
@@ -372,7 +387,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         elif isinstance(method, ConnectionOpen):
             self._open(method.virtual_host)
         elif isinstance(method, ConnectionUpdateSecret):
-            # A renewed token of an external login; ours does not expire, so it is only noted.
+            self.login.renew(method.new_secret, self._now)
             self.wire.send_method(0, ConnectionUpdateSecretOk())
 
     def _log_in(self, method: ConnectionStartOk) -> None:
@@ -388,7 +403,7 @@ class Connection(ConnectionListener, ProtocolConnection):
     def _respond(self, response: bytes) -> None:
         if self.login.user:
             # The client has seen the last word of its mechanism.
-            self._tune()
+            login.tune(self.wire, self.login, self.container.peers)
             return
         try:
             self.login.respond(response, self._now)
@@ -404,31 +419,47 @@ class Connection(ConnectionListener, ProtocolConnection):
         if self.login.server_final:
             self.wire.send_method(0, ConnectionSecure(self.login.server_final))
         else:
-            self._tune()
-
-    def _tune(self) -> None:
-        # Those that the wire keeps, even if others are in force for new connections.
-        limits = self.wire.limits
-        self.wire.send_method(
-            0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
-        )
+            login.tune(self.wire, self.login, self.container.peers)
 
     def login_refused(self, now: int) -> None:
         self._now = now
-        self._deny(login.refusal(self.login.mechanism_name))
+        fault = login.refusal(self.login.mechanism_name, self.login.peer_reason)
+        login.deny(self.wire, self.client_properties, fault)
 
     def login_postponed(self, now: int) -> None:
         self._now = now
-        self._deny(login.postponement())
+        login.deny(self.wire, self.client_properties, login.postponement())
 
-    def _deny(self, fault: ConnectionFault) -> None:
-        if login.client_capability(self.client_properties, "authentication_failure_close"):
-            self.wire.close(fault)
-        else:
-            # Older clients take a silent close at this point for a refused login.
-            self.wire.lost()
+    def login_expired(self, now: int) -> None:
+        self._now = now
+        self.wire.close(ConnectionFault(ACCESS_REFUSED, LOGIN_EXPIRED))
 
     def _open(self, vhost: str) -> None:
+        peers = self.container.peers
+        if self.login.is_peer and peers is not None:
+            self.wire.send_method(0, ConnectionOpenOk())
+            self._session = peers.opened(self.wire, self._peer, self._now)
+            return
+        self._wanted_vhost = vhost
+        held_clients = self.container.held_clients
+        if held_clients.serving is not None:
+            reason = held_clients.why_refused(self.client_properties)
+            if reason:
+                raise NotAllowed(reason)
+            self._held = HeldClient(self, self.number)
+            self.wire.is_open_withheld = not held_clients.may_open(self._held, self._now)
+        if not self.wire.is_open_withheld:
+            self._answer_open(vhost)
+
+    def admit(self, now: int) -> None:
+        self._now = now
+        self.wire.is_open_withheld = False
+        try:
+            self._answer_open(self._wanted_vhost)
+        except ConnectionFault as fault:
+            self.wire.close(fault)
+
+    def _answer_open(self, vhost: str) -> None:
         try:
             self.login.open_vhost(vhost, login.connection_name(self.client_properties))
         except Refusal as refusal:
@@ -464,3 +495,6 @@ class ConnectionLogin(LoginListener):
 
     def login_postponed(self, now: int) -> None:
         self._connection.login_postponed(now)
+
+    def login_expired(self, now: int) -> None:
+        self._connection.login_expired(now)

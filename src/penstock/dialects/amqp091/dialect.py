@@ -15,6 +15,7 @@ from penstock.dialects.amqp091.properties import (
 )
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, ReplyConsumers
 from penstock.dialects.container import Container
+from penstock.dialects.login_counts import LoginCounts
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties, encode_header
 from penstock.wire.amqp091.limits import Limits
 
@@ -35,6 +36,7 @@ class Dialect091:
         self.container: Container = container
         self.limits: Limits = limits
         self._server_properties: dict[str, object] = server_properties
+        self.login_counts: LoginCounts = LoginCounts()
         self.properties: dict[bytes, MessageProperties] = {}
         self.no_properties: MessageProperties = no_properties()
         self.reply_consumers: ReplyConsumers = ReplyConsumers()

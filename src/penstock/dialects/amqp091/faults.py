@@ -6,6 +6,7 @@ from penstock.broker.errors import (
     NotAllowed,
     NotFound,
     NotImplementedHere,
+    NotRoot,
     PreconditionFailed,
     Refusal,
     ResourceError,
@@ -35,6 +36,8 @@ def fault_of(refusal: Refusal) -> Fault:
         return ConnectionFault(codes.NOT_IMPLEMENTED, text)
     if isinstance(refusal, ResourceError):
         return ConnectionFault(codes.RESOURCE_ERROR, text)
+    if isinstance(refusal, NotRoot):
+        return ConnectionFault(codes.CONNECTION_FORCED, text)
     return ConnectionFault(codes.INTERNAL_ERROR, text)
 
 

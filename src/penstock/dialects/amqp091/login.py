@@ -10,9 +10,12 @@ What happens between start-ok and tune is the same for both dialects: `dialects.
 
 from typing import Final
 
+from penstock.dialects.login import Login
+from penstock.dialects.peers import Peers
 from penstock.formats.octets import Malformed
+from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.errors import ConnectionFault
-from penstock.wire.amqp091.methods_generated import ConnectionStart
+from penstock.wire.amqp091.methods_generated import ConnectionStart, ConnectionTune
 from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_ERROR
 
 LOCALES: Final = b"en_US"
@@ -63,8 +66,12 @@ def malformed(mechanism: str, error: Malformed) -> ConnectionFault:
     return ConnectionFault(ACCESS_REFUSED, f"malformed {mechanism} response: {error}")
 
 
-def refusal(mechanism: str) -> ConnectionFault:
-    """The answer to a failed login; the reason is for the log alone."""
+def refusal(mechanism: str, peer_reason: str) -> ConnectionFault:
+    """The answer to a failed login; the reason is for the log alone, unless it is a server of this
+    cluster that was refused.
+    """
+    if peer_reason:
+        return ConnectionFault(ACCESS_REFUSED, peer_reason)
     return ConnectionFault(
         ACCESS_REFUSED,
         f"Login was refused using authentication mechanism {mechanism}. "
@@ -90,3 +97,22 @@ def connection_name(properties: dict[str, object]) -> str:
     if not isinstance(name, str) or len(name) > CONNECTION_NAME_MAX or "\0" in name:
         return ""
     return name
+
+
+def tune(wire: WireConnection, login: Login, peers: Peers | None) -> None:
+    """The limits that the wire keeps, even if others are in force for new connections."""
+    if login.is_peer and peers is not None:
+        wire.limits = peers.limits()
+        wire.accept_peer()
+    limits = wire.limits
+    wire.send_method(
+        0, ConnectionTune(limits.channel_max, limits.frame_max, limits.heartbeat_seconds)
+    )
+
+
+def deny(wire: WireConnection, properties: dict[str, object], fault: ConnectionFault) -> None:
+    if client_capability(properties, "authentication_failure_close"):
+        wire.close(fault)
+    else:
+        # Older clients take a silent close at this point for a refused login.
+        wire.lost()

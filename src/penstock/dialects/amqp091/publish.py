@@ -93,6 +93,8 @@ def _publish_carefully(
     properties: MessageProperties,
     now: int,
 ) -> None:
+    if properties.has_extra_keys:
+        channel.principal.check_copies(target.address.exchange, properties)
     user_id = properties.user_id
     if user_id is not None and user_id != channel.principal.user:
         raise ChannelFault(

@@ -112,6 +112,9 @@ def purge_queue(channel: Channel, method: wire.QueuePurge, now: int) -> None:
     result = _apply(channel, PurgeQueue(name, channel.connection_number), now)
     assert isinstance(result, Purged)
     channel.turn.charge(result.message_count // PURGED_PER_UNIT)
+    if result.message_count:
+        # What is said to be gone does not come back after a crash.
+        channel.container.hold_until_durable(channel.wire.outgoing)
     _reply(channel, method.no_wait, wire.QueuePurgeOk(result.message_count))
 
 

@@ -5,7 +5,7 @@ A commit changes queues in one step, so no client sees half of it; see `commit`.
 
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.commit import Commit
-from penstock.dialects.amqp091.staged import Transaction
+from penstock.dialects.amqp091.staged import TRANSACTION_BYTES_MAX, Transaction
 from penstock.wire.amqp091.errors import ChannelFault
 from penstock.wire.amqp091.methods_generated import (
     ConfirmSelect,
@@ -20,7 +20,8 @@ def select_transaction(channel: Channel) -> None:
     if channel.confirms is not None:
         raise ChannelFault(PRECONDITION_FAILED, "cannot switch from confirm to tx mode")
     if channel.transaction is None:
-        channel.transaction = Transaction()
+        bytes_max = channel.container.transaction_bytes_max
+        channel.transaction = Transaction(bytes_max or TRANSACTION_BYTES_MAX)
         channel.choose_publish_path()
     channel.wire.send_method(channel.number, TxSelectOk())
 

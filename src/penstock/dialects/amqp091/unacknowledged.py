@@ -15,6 +15,7 @@ from penstock.broker.consumer import Consumer
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.sampled import sampled_bytes
+from penstock.dialects.unsettled_part import UnsettledPart
 
 # Settled slots before the head are cut off when they are this many and at least half.
 COMPACT_SLOTS_MIN: Final = 1024
@@ -125,7 +126,20 @@ class Unacknowledged:
 
     def add_to(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         """Append everything that is outstanding."""
-        for slot in range(self._head, len(self._entries)):
+        self.add_between(self._first_tag, self.end_tag(), found)
+
+    def end_tag(self) -> int:
+        """The tag of the next delivery, if it follows without a gap."""
+        return self._first_tag + len(self._entries)
+
+    def add_between(
+        self, first: int, end: int, found: list[tuple[MessageQueue, QueueEntry]]
+    ) -> None:
+        """Append what is outstanding of the tags from `first` to before `end`."""
+        length = len(self._entries)
+        for slot in range(
+            max(first - self._first_tag, self._head), min(end - self._first_tag, length)
+        ):
             entry = self._entries[slot]
             consumer = self._consumers[slot]
             if entry is not None and consumer is not None:
@@ -151,3 +165,21 @@ class Unacknowledged:
             del self._consumers[:head]
             self._first_tag += head
             self._head = 0
+
+
+class UnacknowledgedPart(UnsettledPart):
+    """Of one channel. Its tags say how far it is, whatever is settled meanwhile."""
+
+    def __init__(self, unacknowledged: Unacknowledged) -> None:
+        super().__init__()
+        self._unacknowledged: Unacknowledged = unacknowledged
+        self._tag: int = unacknowledged.tag_of(unacknowledged.head())
+        self._end: int = unacknowledged.end_tag()
+
+    def take(self, count: int) -> list[tuple[MessageQueue, QueueEntry]]:
+        found: list[tuple[MessageQueue, QueueEntry]] = []
+        end = min(self._tag + count, self._end)
+        self._unacknowledged.add_between(self._tag, end, found)
+        self._tag = end
+        self.is_over = end == self._end
+        return found

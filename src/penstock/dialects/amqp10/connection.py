@@ -7,6 +7,8 @@ Invariants: a session is here exactly while it is mapped on the wire; when the c
 whatever means, all its links end or are suspended, then its exclusive queues go.
 """
 
+from collections.abc import Iterator
+
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
@@ -15,17 +17,20 @@ from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.amqp10.faults import condition_of, kind_of, link_fault_of
-from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
+from penstock.dialects.amqp10.links.link_end import LinkEnd, LinkPart, Parting
 from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
 from penstock.dialects.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
-from penstock.dialects.input_pause import ALARM, LOGIN
-from penstock.dialects.login import TOO_MANY_LOGINS, Login, LoginListener
+from penstock.dialects.input_pause import ALARM, LOGIN, NOT_COMPLETED
+from penstock.dialects.login import TOO_MANY_LOGINS, Login
+from penstock.dialects.login_listener import LOGIN_EXPIRED, LoginListener
 from penstock.dialects.mechanisms import AMQPLAIN, ANONYMOUS, ANONYMOUS_REFUSED, Anonymous
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
+from penstock.dialects.serving import HeldClient
 from penstock.dialects.turn import TOPOLOGY_UNITS
+from penstock.dialects.unsettled_part import UnsettledPart
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
     CONNECTION_FORCED,
@@ -79,12 +84,20 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._context.creates_queues = dialect.settings.creates_queues
         self._context.noting = self.noting
         self.login: Login = Login(
-            container, peer, self.noting, self._context.input_pause, ConnectionLogin(self)
+            container,
+            peer,
+            self.noting,
+            self._context.input_pause,
+            ConnectionLogin(self),
+            dialect.login_counts,
         )
         self.wire.sasl_required = not self.login.allows_anonymous()
         self._sessions: dict[Session, SessionLinks] = {}
         # The open of a client without a SASL layer, while its login is checked.
         self._held_open: Open | None = None
+        # Of a client that opens its connection at a cluster member, and its open.
+        self._held: HeldClient | None = None
+        self._wanted: Open | None = None
         self.ended: bool = False
         self._has_hung_up: bool = False
         # It may complete the message that it is in the middle of, though an alarm lasts.
@@ -128,8 +141,7 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def give_up_unfinished(self, now: int) -> None:
         self._context.now = now
-        text = "the message was not completed in time while an alarm blocks publishers"
-        self.wire.close(ConnectionFault(RESOURCE_LIMIT_EXCEEDED, text))
+        self.wire.close(ConnectionFault(RESOURCE_LIMIT_EXCEEDED, NOT_COMPLETED))
 
     def _stop_assembling(self) -> None:
         """A producer without credit may still complete what it has begun, which may be as large as
@@ -199,6 +211,9 @@ class Connection(ConnectionListener, ProtocolConnection):
     def channel_count(self) -> int:
         return 0
 
+    def is_peer(self) -> bool:
+        return False
+
     def facts(self) -> ConnectionFacts:
         facts = ConnectionFacts("AMQP 1.0")
         facts.state = "blocked" if self._context.input_pause.is_paused_for(ALARM) else self._state()
@@ -220,14 +235,15 @@ class Connection(ConnectionListener, ProtocolConnection):
             return "closing"
         return "starting" if self.login.principal is None else "running"
 
-    def channel_facts(self) -> list[ChannelFacts]:
-        return [links.facts() for links in self._sessions.values()]
+    def channel_facts(self) -> Iterator[ChannelFacts]:
+        for links in list(self._sessions.values()):
+            yield links.facts()
 
-    def consumer_facts(self) -> list[ConsumerFacts]:
-        found: list[ConsumerFacts] = []
-        for links in self._sessions.values():
-            links.add_consumers(found)
-        return found
+    def consumer_facts(self) -> Iterator[ConsumerFacts]:
+        for end in self._ends():
+            facts = end.consumer_facts()
+            if facts is not None:
+                yield facts
 
     def held_bytes(self, message_bytes: int) -> int:
         octets = self.wire.buffered() + self._context.transactions.octets
@@ -239,6 +255,9 @@ class Connection(ConnectionListener, ProtocolConnection):
         """Append everything that is out with its receivers."""
         for links in self._sessions.values():
             links.add_unsettled(found)
+
+    def unsettled_parts(self) -> list[UnsettledPart]:
+        return [LinkPart(end) for end in self._ends()]
 
     def _ends(self) -> list[LinkEnd]:
         found: list[LinkEnd] = []
@@ -302,6 +321,8 @@ class Connection(ConnectionListener, ProtocolConnection):
         if self.ended:
             return
         self.ended = True
+        if self._held is not None:
+            self.container.held_clients.drop(self._held)
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         now = self._context.now
         # Otherwise the peer's close would stay unread.
@@ -377,6 +398,10 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._context.now = now
         self._deny(login.TRY_AGAIN)
 
+    def login_expired(self, now: int) -> None:
+        self._context.now = now
+        self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, LOGIN_EXPIRED))
+
     def _deny(self, code: int) -> None:
         """Answer a login that failed, or was not checked, with a code of the SASL outcome. A client
         without a SASL layer gets a close.
@@ -388,6 +413,28 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, text))
 
     def _open(self, opened: Open) -> None:
+        held_clients = self.container.held_clients
+        if held_clients.serving is not None:
+            reason = held_clients.why_refused(opened.properties or {})
+            if reason:
+                raise ConnectionFault(UNAUTHORIZED_ACCESS, reason)
+            self._wanted = opened
+            self._held = HeldClient(self, self.number)
+            self.wire.is_open_withheld = not held_clients.may_open(self._held, self._context.now)
+        if not self.wire.is_open_withheld:
+            self._answer_open(opened)
+
+    def admit(self, now: int) -> None:
+        self._context.now = now
+        self.wire.is_open_withheld = False
+        opened, self._wanted = self._wanted, None
+        assert opened is not None, "it was held"
+        try:
+            self._answer_open(opened)
+        except ConnectionFault as fault:
+            self.wire.close(fault)
+
+    def _answer_open(self, opened: Open) -> None:
         try:
             principal = self.login.open_vhost(login.vhost_of(opened.hostname), opened.container_id)
         except Refusal as refusal:
@@ -427,3 +474,6 @@ class ConnectionLogin(LoginListener):
 
     def login_postponed(self, now: int) -> None:
         self._connection.login_postponed(now)
+
+    def login_expired(self, now: int) -> None:
+        self._connection.login_expired(now)

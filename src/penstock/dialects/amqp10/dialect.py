@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.dialects.amqp10.links.suspended_links import ResumableLinks
 from penstock.dialects.amqp10.login import open_properties
 from penstock.dialects.container import Container
+from penstock.dialects.login_counts import LoginCounts
 from penstock.wire.amqp10.limits import Limits
 
 
@@ -35,6 +36,7 @@ class Dialect10:
         self.container_id: str = container_id
         self._properties: dict[str, object] = open_properties(server_properties)
         self.settings: Amqp10Settings = settings
+        self.login_counts: LoginCounts = LoginCounts()
         self.links: ResumableLinks = ResumableLinks(container.state.timers)
 
     def properties(self) -> dict[str, object]:

@@ -10,6 +10,7 @@ from penstock.broker.errors import (
     NotAllowed,
     NotFound,
     NotImplementedHere,
+    NotRoot,
     PreconditionFailed,
     Refusal,
     ResourceError,
@@ -36,6 +37,8 @@ def condition_of(refusal: Refusal) -> str:
         return conditions.INVALID_FIELD
     if isinstance(refusal, NotImplementedHere):
         return conditions.NOT_IMPLEMENTED
+    if isinstance(refusal, NotRoot):
+        return conditions.CONNECTION_FORCED
     if isinstance(refusal, ResourceError):
         return conditions.RESOURCE_LIMIT_EXCEEDED
     return conditions.INTERNAL_ERROR

@@ -17,7 +17,7 @@ from penstock.dialects.amqp10.links.source_attach import attach_source
 from penstock.dialects.amqp10.links.suspended_links import ResumableLinks
 from penstock.dialects.amqp10.links.target_attach import attach_target
 from penstock.dialects.amqp10.management.answering import ADDRESSES
-from penstock.dialects.facts import ChannelFacts, ConsumerFacts
+from penstock.dialects.facts import ChannelFacts
 from penstock.wire.amqp10.link import SND_SETTLED, Link
 from penstock.wire.amqp10.performatives_generated import Attach, Coordinator, Target
 from penstock.wire.amqp10.receiving import ReceivingLink
@@ -143,12 +143,6 @@ class SessionLinks:
         for end in self._ends.values():
             end.add_to(facts)
         return facts
-
-    def add_consumers(self, found: list[ConsumerFacts]) -> None:
-        for end in self._ends.values():
-            facts = end.consumer_facts()
-            if facts is not None:
-                found.append(facts)
 
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
         for end in self._ends.values():

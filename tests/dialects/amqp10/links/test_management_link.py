@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.events import EventKind
+from penstock.broker.topology import DeclareQueue
 from penstock.dialects.amqp10.links.management_link import RESPONSES_MAX
 from penstock.storage.memory_disk import MemoryDisk
-from penstock.wire.amqp10.performatives_generated import AmqpValue, Properties
+from penstock.wire.amqp10.performatives_generated import AmqpValue, Header, Properties
 from penstock.wire.amqp10.sending import SentDelivery
 from tests.dialects.amqp10.doubles import House, Peer, Producer, Receiver
 from tests.support.recorded_events import RecordedEvents
@@ -119,3 +120,27 @@ def test_a_response_waits_until_what_was_declared_is_safe() -> None:
         disk.answer_flushes(house.now)
         house.settle()
     assert statuses(responses) == ["201"]
+
+
+def test_a_purge_is_answered_when_it_is_safe() -> None:
+    disk = MemoryDisk(at_once=False)
+    house = House(disk)
+    vhost = house.node.state.vhost("/")
+    vhost.apply(DeclareQueue("q", durable=True), house.now)
+    disk.answer_flushes(house.now)
+    house.settle()
+    disk.answer_flushes(house.now)
+    peer = house.connect()
+    peer.sender(peer.begin(), "/queues/q").send(b"one", head=Header(durable=True).encode())
+    for _ in range(3):
+        disk.answer_flushes(house.now)
+        house.settle()
+    requests, responses = pair(peer, "/management")
+    requests.link.send_settled(*request("DELETE", "/queues/q/messages"))
+    house.settle()
+    assert house.queue("q").message_count == 0
+    assert responses.got == []
+    for _ in range(2):
+        disk.answer_flushes(house.now)
+        house.settle()
+    assert statuses(responses) == ["200"]

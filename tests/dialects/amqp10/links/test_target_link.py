@@ -21,6 +21,7 @@ from penstock.wire.amqp10.performatives_generated import (
     DeliveryAnnotations,
     Footer,
     Header,
+    MessageAnnotations,
     Properties,
     Rejected,
     Transfer,
@@ -213,6 +214,19 @@ def test_a_topic_permission_is_asked_for_each_routing_key(house: House) -> None:
     assert outcome.error.description == (
         "access to topic 'b.a' in exchange 'amq.topic' in vhost '/' refused for user 'guest'"
     )
+
+
+def test_a_topic_permission_is_asked_for_the_keys_of_copies(house: House) -> None:
+    queue = house.declare("q")
+    house.node.apply_to_vhost("/", BindQueue("q", "amq.topic", "#"), house.now)
+    house.node.apply(SetTopicPermissions("guest", "/", "amq.topic", "^a", ""), house.now)
+    sender = producer(house, None)
+    to = Properties(to="/exchanges/amq.topic/a").encode()
+    for keys in (["a.b"], ["a.b", "b.a"]):
+        copies = MessageAnnotations({Symbol("x-cc"): keys}).encode()
+        sender.send(b"1", head=copies + to)
+    assert sender.outcomes == ["accepted", "rejected"]
+    assert queue.message_count == 1
 
 
 def test_a_link_to_a_topic_exchange_ends_with_a_subject_that_is_not_permitted(

@@ -12,6 +12,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.facts import ChannelFacts, ConsumerFacts
+from penstock.dialects.unsettled_part import UnsettledPart
 from penstock.wire.amqp10.conditions_generated import LINK_STOLEN
 from penstock.wire.amqp10.errors import LinkFault
 from penstock.wire.amqp10.link import Link
@@ -92,3 +93,23 @@ class LinkEnd:
         self.context.now = now
         fault = LinkFault(LINK_STOLEN, "the link was attached again elsewhere")
         self.context.wire.detach(self.session, self.wire_link, fault, True)
+
+
+class LinkPart(UnsettledPart):
+    """What is out with one link, which is gathered with the first step: clients give a link credit
+    for thousands of deliveries, and not for millions.
+    """
+
+    def __init__(self, end: LinkEnd) -> None:
+        super().__init__()
+        self._end: LinkEnd | None = end
+        self._found: list[tuple[MessageQueue, QueueEntry]] = []
+
+    def take(self, count: int) -> list[tuple[MessageQueue, QueueEntry]]:
+        if self._end is not None:
+            self._end.add_unsettled(self._found)
+            self._end = None
+        taken = self._found[-count:]
+        del self._found[-count:]
+        self.is_over = not self._found
+        return taken

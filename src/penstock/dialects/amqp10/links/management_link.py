@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.links.link_end import LinkEnd, Parting
-from penstock.dialects.amqp10.management.answering import answer
+from penstock.dialects.amqp10.management.answering import DELETE, answer
 from penstock.dialects.amqp10.management.messages import encode_response, read_request
 from penstock.dialects.amqp10.management.refusals import FORBIDDEN
 from penstock.dialects.turn import TOPOLOGY_UNITS
@@ -69,6 +69,9 @@ class ManagementPair:
         if response.status == FORBIDDEN:
             context.denied(str(response.body))
         context.hold_for_definitions()
+        if request.method == DELETE:
+            # Messages that are said to be purged do not come back after a crash.
+            context.container.hold_until_durable(context.outgoing)
         self._responses.append(encode_response(request, response))
         self.pump()
 

@@ -89,7 +89,7 @@ class Settlement(SettlementListener):
         if settled:
             return
         # The receiver settles second: it waits for our settlement first, which must be durable.
-        if self._queue.journal is not None and sent.entry.message.properties.persistent:
+        if self._queue.journals(sent.entry.message):
             self._context.container.hold_until_durable(self._context.outgoing)
         self._session.settle_sent(sent.delivery_id, sent.delivery_id, state)
 

@@ -181,10 +181,13 @@ class SuspendedSource(SuspendedLink):
         self.default_outcome: Composite | None = None
 
     def expired(self, now: int) -> None:
+        self.forgotten(now)
+        release_source(self.node, Ending.EXPIRED, now)
+
+    def forgotten(self, now: int) -> None:
         entries = [delivery.entry for delivery in self.kept]
         self.kept = []
         give_back(self.node.queue, entries, self.holder, self.default_outcome, now)
-        release_source(self.node, Ending.EXPIRED, now)
 
     def held_bytes(self, message_bytes: int) -> int:
         entries: list[QueueEntry | None] = [delivery.entry for delivery in self.kept]

@@ -50,6 +50,10 @@ class SuspendedLink(Timer):
         """It can no longer be resumed: what it kept is given back."""
         raise NotImplementedError
 
+    def forgotten(self, now: int) -> None:
+        """This server does not serve clients any more: what it kept is given back, as a restart would."""
+        raise NotImplementedError
+
     def held_bytes(self, message_bytes: int) -> int:
         """As a `LinkEnd`'s."""
         return 0
@@ -119,6 +123,13 @@ class ResumableLinks:
             del self._suspended[suspended.key]
             self._timers.cancel(suspended)
             suspended.expired(now)
+
+    def forget_all(self, now: int) -> None:
+        """No link can be resumed any more, but what it was attached to stays."""
+        for suspended in list(self._suspended.values()):
+            self._timers.cancel(suspended)
+            suspended.forgotten(now)
+        self._suspended = {}
 
     def suspended_count(self) -> int:
         return len(self._suspended)

@@ -89,5 +89,8 @@ class SuspendedTarget(SuspendedLink):
         self.answers: TargetOutcomes = answers
 
     def expired(self, now: int) -> None:
-        self.answers.closed = True
+        self.forgotten(now)
         release_target(self.node, Ending.EXPIRED, now)
+
+    def forgotten(self, now: int) -> None:
+        self.answers.closed = True

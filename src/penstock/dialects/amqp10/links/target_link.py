@@ -276,6 +276,8 @@ class TargetLink(DeliveryListener):
         if key is None:
             key = properties.subject() or ""
             check_routing_key(key)
+        if properties.has_extra_keys:
+            self._principal.check_copies(address.exchange, properties)
         return find_target(self._principal, address, key)
 
     def _publish(self, target: Target, message: Message, sequence: int) -> None:
