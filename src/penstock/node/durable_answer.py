@@ -11,9 +11,16 @@ class DurableAnswer(EndOfTickAnswer):
     which it is listed writes what it waits for. Without a data directory it is answered at once.
     """
 
-    def __init__(self, node: Node, answer: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        answer: Callable[[], None],
+        when_abandoned: Callable[[], None] | None = None,
+    ) -> None:
         self._node = node
         self._answer = answer
+        # Called instead when this server steps down in between, and cannot know what became of it.
+        self._when_abandoned = when_abandoned
         self._position = -1
         self._is_answered = False
         node.container.answer_list.append(self)
@@ -28,6 +35,11 @@ class DurableAnswer(EndOfTickAnswer):
 
     def is_waiting(self) -> bool:
         return not self._is_answered
+
+    def abandoned(self) -> None:
+        if not self._is_answered and self._when_abandoned is not None:
+            self._is_answered = True
+            self._when_abandoned()
 
     def became_durable(self) -> None:
         self._node.container.answer_list.append(self)

@@ -12,7 +12,7 @@ from typing import Final
 from penstock.broker.access.actor import NOBODY, Actor
 from penstock.broker.definitions.parsing import Step
 from penstock.broker.entry import QueueEntry
-from penstock.broker.events import Event, EventKind, EventLog, Party, Severity
+from penstock.broker.events import EventLog
 from penstock.broker.ledger.ledger import Ledger
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.queues.message_queue import MessageQueue
@@ -23,18 +23,23 @@ from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.amqp091.login import server_properties
 from penstock.dialects.amqp10.dialect import Dialect10
 from penstock.dialects.connection import Connection
-from penstock.dialects.container import Container, Durability, EndOfTickAnswer
+from penstock.dialects.container import Container, Durability
 from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.encryption import Encryption
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer
 from penstock.dialects.translate import DialectTranslator
 from penstock.node.administration import Administration
+from penstock.node.alarms import Alarms
+from penstock.node.answers import Answers
+from penstock.node.cluster_member import ClusterMember
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
+from penstock.node.joining import ClusterPlan, join_cluster, prepare_state
 from penstock.node.move_gate import NodeMoveGate
-from penstock.node.stored import StorageOwner, StoredState
+from penstock.node.node_owner import NodeOwner
+from penstock.node.stored import StoredState
 from penstock.node.unfinished import UnfinishedMessages
 from penstock.wire.outgoing import Outgoing
 from penstock.world.disk import Disk, DiskError
@@ -49,7 +54,7 @@ FAILED_TIMERS_MAX: Final = 100
 MEMORY: Final = "memory"
 
 
-class Node:
+class Node(NodeOwner):
     """Held by the world that drives it."""
 
     def __init__(
@@ -61,6 +66,7 @@ class Node:
         wall: int,
         disk: Disk | None = None,
         events: EventLog | None = None,
+        cluster: ClusterPlan | None = None,
     ) -> None:
         self.configuration: NodeConfiguration = configuration
         self.state: BrokerState = BrokerState(entropy)
@@ -78,10 +84,7 @@ class Node:
         )
         self.durability: Durability = self.container.durability
         self.state.shared.move_gate = NodeMoveGate(self.container)
-        # Connections whose output waits for the journal.
-        self._held_output: list[Outgoing] = []
-        # Publishers whose answers wait for it; a dictionary for its order.
-        self._waiting: dict[EndOfTickAnswer, None] = {}
+        self._answers: Answers = Answers(self.container, self)
         # Why the disk cannot be trusted any more; the server stops when this is not empty.
         self.storage_failure: str = ""
         # Why no tick can be stored any more, though the disk works: an internal error has left what
@@ -90,18 +93,17 @@ class Node:
         # None lets every exception through to the caller.
         self.failure_listener: FailureListener | None = None
         self.stored: StoredState | None = None
+        # None without a cluster.
+        self.member: ClusterMember | None = None
         if disk is None:
             put_defaults(self.state, now)
         else:
-            storage = NodeStorage(self)
-            self.stored = StoredState(
-                storage, disk, self.state, decoder, entropy, now, configuration.store
-            )
-            self.stored.begin(self.durability)
+            self._open_store(disk, decoder, cluster, now)
         self.ledger: Ledger | None = None
         if disk is not None and configuration.ledger:
             self.ledger = Ledger(self.state, disk, wall)
-        self.alarms: dict[str, str] = {}
+        self._alarms: Alarms = Alarms(self.container)
+        self.alarms: dict[str, str] = self._alarms.reasons
         self._unfinished: UnfinishedMessages = UnfinishedMessages()
         # What `held_bytes` found last.
         self.last_held_bytes: int = 0
@@ -109,6 +111,19 @@ class Node:
         self._administration: Administration = Administration(self.container, self.connections)
         self.connections_accepted: int = 0
         self.is_stopping: bool = False
+
+    def _open_store(
+        self, disk: Disk, decoder: DialectDecoder, cluster: ClusterPlan | None, now: int
+    ) -> None:
+        guarded = None if cluster is None else prepare_state(self.state)
+        is_member = cluster is not None
+        entropy = self.container.entropy
+        limits = self.configuration.store
+        stored = StoredState(self, disk, self.state, decoder, entropy, now, limits, is_member)
+        self.stored = stored
+        stored.begin(self.durability)
+        if cluster is not None and guarded is not None:
+            self.member = join_cluster(cluster, guarded, self, self.container, stored, disk, now)
 
     # Connections.
 
@@ -180,14 +195,15 @@ class Node:
         if not self.breakdown:
             self.breakdown = reason
 
-    def _of(self, outgoing: Outgoing | None) -> Connection | None:
-        """The connection that owns this output."""
-        if outgoing is None:
-            return None
-        for connection in self.connections.values():
+    def answer_failed(
+        self, outgoing: Outgoing | None, doing: str, error: Exception, now: int
+    ) -> None:
+        """An internal error occurred while the owner of this output was answered."""
+        for connection in list(self.connections.values()):
             if connection.outgoing is outgoing:
-                return connection
-        return None
+                self.connection_failed(connection, doing, error, now)
+                return
+        self.failed(f"answering: {doing}", error)
 
     # Ticks.
 
@@ -199,6 +215,7 @@ class Node:
             or self.container.turns.waiting
             or not self.state.discarded.is_empty()
             or (self.stored is not None and self.stored.has_work())
+            or (self.member is not None and self.member.has_ready(self.durability.durable))
             or (self.ledger is not None and self.ledger.has_work())
         )
 
@@ -213,6 +230,8 @@ class Node:
         if self.breakdown:
             raise RuntimeError(self.breakdown)
         self.durability.begin_tick(now)
+        if self.member is not None:
+            self.member.begin_tick(self.durability.durable, now)
         self._take_turns(now)
         if self._has_disk_failed():
             return
@@ -222,7 +241,7 @@ class Node:
         self.state.discarded.step()
         try:
             if self.stored is not None:
-                self._store(self.stored)
+                self._store_tick(now)
             else:
                 # Nothing is written, so nothing waits for it.
                 self.container.held_list.clear()
@@ -235,8 +254,8 @@ class Node:
             self._write_ledger(self.ledger, now)
         if self._has_disk_failed():
             return
-        self._confirm(now)
-        self._write(now)
+        self._answers.confirm(now)
+        self._answers.write(now)
 
     def _write_ledger(self, ledger: Ledger, now: int) -> None:
         try:
@@ -283,49 +302,12 @@ class Node:
                 except Exception as error:
                     self.failed(f"dispatching the messages of queue '{queue.name}'", error)
 
-    def _confirm(self, now: int) -> None:
-        answer_list = self.container.answer_list
-        if not answer_list:
-            return
-        answering = answer_list[:]
-        # Cleared first: a queue with more to dispatch lists itself for the next tick.
-        answer_list.clear()
-        for confirms in answering:
-            try:
-                confirms.flush()
-                if confirms.is_waiting():
-                    self._waiting[confirms] = None
-            except Exception as error:
-                connection = self._of(confirms.outgoing_of())
-                if connection is None:
-                    self.failed("answering the commands of a tick", error)
-                else:
-                    self.connection_failed(connection, "confirming its messages", error, now)
-
-    def _write(self, now: int) -> None:
-        flush_list = self.container.flush_list
-        if not flush_list:
-            return
-        pending = flush_list[:]
-        flush_list.clear()
-        durable = self.durability.durable
-        for outgoing in pending:
-            if outgoing.durable_at > durable:
-                self._held_output.append(outgoing)
-                continue
-            try:
-                outgoing.flush()
-            except Exception as error:
-                connection = self._of(outgoing)
-                if connection is None:
-                    self.failed("writing the output of a tick", error)
-                else:
-                    self.connection_failed(connection, "writing its output", error, now)
-
-    def _store(self, stored: "StoredState") -> None:
+    def _store_tick(self, now: int) -> None:
         """Write what the tick brought, before anything of it is sent."""
+        stored = self.stored
+        assert stored is not None, "a node with a disk stores its ticks"
         held_list = self.container.held_list
-        stored.end_of_tick()
+        stored.end_of_tick(now)
         durability = self.durability
         durability.written = stored.journal.position
         count = self.state.definitions.change_count
@@ -336,18 +318,34 @@ class Node:
             for outgoing in held_list:
                 outgoing.durable_at = self.durability.written
             held_list.clear()
+        if self.member is not None:
+            self.member.end_of_tick(durability.written, now)
 
-    def journal_became_durable(self, position: int) -> None:
+    def store_tick(self, now: int) -> None:
+        try:
+            self._store_tick(now)
+        except DiskError as error:
+            self.storage_failed(str(error))
+
+    def journal_became_durable(self, position: int, now: int) -> None:
         """A flush has covered the journal up to here."""
-        self.durability.durable = position
-        waiting = self._waiting
-        self._waiting = {}
-        for confirms in waiting:
-            confirms.became_durable()
-        held = self._held_output
-        self._held_output = []
-        for outgoing in held:
-            self.container.flush_list.append(outgoing)
+        if self.member is None:
+            self._answers.became_durable(position)
+        else:
+            self.member.journal_durable(position, now)
+
+    def committed(self, position: int) -> None:
+        if position > self.durability.durable:
+            self._answers.became_durable(position)
+
+    def close_clients(self, reason: str, now: int) -> None:
+        for connection in list(self.connections.values()):
+            if not connection.protocol.is_peer():
+                connection.outgoing.drop()
+                self._answers.forget(connection.outgoing)
+                self._stop(connection, reason, now)
+        self.amqp10.links.forget_all(now)
+        self._answers.abandon()
 
     def is_all_durable(self) -> bool:
         """Whether everything that was written would survive a power loss."""
@@ -436,18 +434,8 @@ class Node:
         """Block publishers for this reason of this source (memory, disk); an empty reason clears
         it, and they are unblocked when no source has one. The figures are for the log.
         """
-        if self.alarms.get(source, "") == reason:
+        if not self._alarms.set(source, reason, figures):
             return
-        self.alarms[source] = reason
-        alarm = ", ".join([reason for reason in self.alarms.values() if reason])
-        if alarm == self.container.alarm:
-            return
-        self.container.alarm = alarm
-        kind = EventKind.ALARM_RAISED if reason else EventKind.ALARM_CLEARED
-        severity = Severity.WARNING if reason else Severity.INFO
-        facts: dict[str, object] = {"source": source, "publishers": alarm or "go on"}
-        facts.update(figures or {})
-        self.container.events.record(Event(kind, severity, Party(), reason, facts))
         for connection in list(self.connections.values()):
             try:
                 connection.protocol.alarm_changed(now)
@@ -462,13 +450,18 @@ class Node:
     def stop(self, now: int) -> None:
         """Accept no more connections and close the existing ones."""
         self.is_stopping = True
+        if self.member is not None:
+            self.member.stop(now)
         reason = "broker forced connection closure with reason 'shutdown'"
         for connection in list(self.connections.values()):
-            try:
-                connection.stop(reason, now)
-            except Exception as error:
-                self.connection_failed(connection, "closing it", error, now)
+            self._stop(connection, reason, now)
         self._sweep_ledger(now + self.state.wall.offset_ms, True)
+
+    def _stop(self, connection: Connection, reason: str, now: int) -> None:
+        try:
+            connection.stop(reason, now)
+        except Exception as error:
+            self.connection_failed(connection, "closing it", error, now)
 
 
 def prepare(
@@ -479,19 +472,3 @@ def prepare(
     container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
     if events is not None:
         container.events = events
-
-
-class NodeStorage(StorageOwner):
-    """The node as its storage sees it."""
-
-    def __init__(self, node: Node) -> None:
-        self._node: Node = node
-
-    def journal_became_durable(self, position: int) -> None:
-        self._node.journal_became_durable(position)
-
-    def storage_failed(self, reason: str) -> None:
-        self._node.storage_failed(reason)
-
-    def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
-        return self._node.unsettled()

@@ -9,8 +9,9 @@ from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore, StoredDefinitions, StoredLists
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
-from penstock.broker.store.records import TICK_RECORD
 from penstock.broker.store.recovery import StoreRecovery
+from penstock.broker.store.replica_recovery import ReplicaRecovery
+from penstock.broker.store.replica_store import ReplicaStore
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.opening import durable_ends, open_streams
 from penstock.dialects.container import Durability
@@ -27,7 +28,7 @@ STORE_ID_OCTETS = 16
 class StorageOwner(UnsettledSource):
     """The receiver of storage events: the node."""
 
-    def journal_became_durable(self, position: int) -> None:
+    def journal_became_durable(self, position: int, now: int) -> None:
         raise NotImplementedError
 
     def storage_failed(self, reason: str) -> None:
@@ -46,8 +47,13 @@ class StoredState:
         entropy: Entropy,
         now: int,
         limits: StoreLimits,
+        is_member: bool = False,
     ) -> None:
-        recovery = StoreRecovery()
+        """A member of a cluster starts as a backup (`replica`), and does not begin with defaults of its
+        own: they are an operation of the first root.
+        """
+        replica_recovery = ReplicaRecovery() if is_member else None
+        recovery = StoreRecovery() if replica_recovery is None else replica_recovery
         new_id = limits.store_id or entropy.octets(STORE_ID_OCTETS)
         recovered: RecoveredJournal = recover(disk, new_id, recovery)
         # What was cut off at the end, for the log.
@@ -59,11 +65,12 @@ class StoredState:
         self.journal: Journal = Journal(
             disk, OwnedJournal(owner, state.streams), recovered, limits.segment_bytes_max
         )
+        self.journal.now = now
         self.store: MessageStore = MessageStore(
             state, disk, self.journal, decoder, limits.paging, limits.spool_bytes_max
         )
         self.reclaimer: Reclaimer = Reclaimer(
-            self.store, owner, limits.reclaim_step_bytes, limits.reclaim_patience_steps
+            self.store, owner, limits.reclaim_step_bytes, limits.reclaim_patience_ms
         )
         self._reclaims: bool = True
         state.shared.ready_lists = StoredLists(self.store)
@@ -71,31 +78,51 @@ class StoredState:
         self._streams.disk = disk
         self._streams.decoder = decoder
         self._streams.is_flushed = True
-        self._streams.is_recovering = True
+        state.decides = False
         self._streams.durable_ends = self._safe_point.ends()
         self.recovered_count: int = 0
+        # Of a member of a cluster.
+        self.replica: ReplicaStore | None = None
+        # Whether the safe point still lists streams: the disk had no room for another one.
+        self._tells_of_streams: bool = False
+        if replica_recovery is not None:
+            self.replica = ReplicaStore(
+                state, self.store, self.reclaimer, owner, replica_recovery, now
+            )
+            self.recovered_count = self.replica.message_count()
+            self.journal.request_flush()
+            return
+        self._restore(recovery, now)
+
+    def _restore(self, recovery: StoreRecovery, now: int) -> None:
+        """Everything that a server on its own had, or what a new one begins with."""
+        state = self._state
         if recovery.found_anything:
             self.recovered_count = recovery.restore(state, self.store, now)
         open_streams(self._streams, state.queues(), now)
-        # Whether the safe point still lists streams: the disk had no room for another one.
-        self._tells_of_streams: bool = False
+        state.decides = True
         try:
             self._forget_stream_ends()
         except DiskFull:
             self._tells_of_streams = True
-        state.log_definitions(StoredDefinitions(self.store))
+        state.log_definitions(StoredDefinitions(self.store, False))
         if recovery.found_anything:
-            recovery.resume(now)
-            for vhost in state.vhosts.values():
-                resume_leases(vhost, now)
-                resume_sinks(vhost, now)
-            # What a killed process left in the page cache is not durable yet. This flush covers the
-            # streams too, so a start appends nothing to the journal, for which a full disk may have
-            # no room.
-            self._flush_streams()
-            self.journal.request_flush()
+            self._resume(recovery, now)
         else:
             put_defaults(state, now)
+
+    def _resume(self, recovery: StoreRecovery, now: int) -> None:
+        recovery.resume(now)
+        for vhost in self._state.vhosts.values():
+            resume_leases(vhost, now)
+            resume_sinks(vhost, now)
+        # What a killed process left in the page cache is not durable yet. This flush covers the
+        # streams too, so a start appends nothing to the journal, for which a full disk may have no
+        # room. But what streams have lost and take from the journal again is written by the first
+        # tick, and must not count as durable before that is: then the tick's flush covers them.
+        if not self.store.has_pending():
+            self._flush_streams()
+        self.journal.request_flush()
 
     def begin(self, durability: Durability) -> None:
         """What was recovered counts as written, and as durable as far as the disk is known to have
@@ -108,19 +135,20 @@ class StoredState:
     def has_work(self) -> bool:
         return self.store.has_pending() or self._reclaims or self._streams.is_dirty()
 
-    def end_of_tick(self) -> None:
+    def end_of_tick(self, now: int) -> None:
         """Write what the tick brought and ask for a flush. Raises DiskError."""
+        self.journal.now = now
         if not self._safe_point.numbers and self.journal.durable_position:
             self._note_new_store()
         if self._tells_of_streams and (self.store.has_pending() or self._streams.is_dirty()):
             self._forget_stream_ends()
             self._tells_of_streams = False
-        self._reclaims = self.reclaimer.step()
+        self._reclaims = self.reclaimer.step(now)
         wrote = self.store.end_of_tick()
         if self._streams.is_dirty():
             if not wrote:
                 # Waiting for streams is waiting for a position of the journal.
-                self.journal.append(TICK_RECORD)
+                self.store.append_tick()
             self._flush_streams()
             wrote = True
         if wrote:
@@ -174,7 +202,7 @@ class OwnedJournal(JournalListener):
 
     def durable(self, position: int, now: int) -> None:
         self._streams.became_durable(position, now)
-        self._owner.journal_became_durable(position)
+        self._owner.journal_became_durable(position, now)
 
     def failed(self, reason: str, now: int) -> None:
         self._owner.storage_failed(reason)

@@ -1,0 +1,460 @@
+"""One server as a member of a cluster: joins links, election, stream of operations and store.
+
+The rooms `cluster` and `ha` do not know one another. What one needs of the other passes through here:
+who is in the in-sync set, how far each backup is, and over which line operations travel.
+
+Invariants
+- a `Primary` exists exactly while this server is the root of its epoch, and then the store writes
+  operations; else a `Backup` follows the root, and nothing is decided here;
+- one line carries one JOIN: to join again, the line is ended and dialled anew (S2);
+- a server that has the name of a member and another store is not counted for that member.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.queues.guarded_queues import GuardedQueues
+from penstock.broker.timers import Timer, Timers
+from penstock.cluster.election import Election
+from penstock.cluster.links import PeerLinks
+from penstock.cluster.links_listener import PeerLine
+from penstock.cluster.peer_identity import PeerIdentity
+from penstock.formats.peer_limits import FIRST_CONTROL_KIND
+from penstock.ha.backup import Backup
+from penstock.ha.backup_line import BackupLine
+from penstock.ha.messages import ACK, JOIN
+from penstock.ha.primary import Primary
+from penstock.ha.stored_replica import StoredReplica
+from penstock.node.cluster_settings import ClusterSettings
+from penstock.node.cluster_status import ClusterStatus, MemberStatus
+from penstock.node.node_owner import NodeOwner
+from penstock.world.disk import DiskError
+
+# An election asks for five ticks per heartbeat interval.
+TICKS_PER_HEARTBEAT: Final = 5
+# Appended to the name of a server that is not the member of that name.
+_STRANGER: Final = "?"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RootDuties(ABC):
+    """What changes in the store and for clients with the role of this server."""
+
+    @abstractmethod
+    def begin(self, epoch: int, now: int) -> Primary:
+        """This server is the root: the store writes operations from now on."""
+
+    @abstractmethod
+    def end(self, now: int) -> None:
+        """It is not any more; clients are closed, and all that they left behind is written."""
+
+    @abstractmethod
+    def serving_changed(self, now: int) -> None:
+        """Whether clients are served here, or who serves them, has changed."""
+
+    @abstractmethod
+    def role_changed(self, role: str, reason: str, now: int) -> None:
+        """For the log."""
+
+    @abstractmethod
+    def disk_is_slow(self, now: int) -> bool:
+        """Whether a flush of the journal takes longer than it may (R15)."""
+
+
+class MemberTimer(Timer):
+    """Calls a member several times per heartbeat interval."""
+
+    def __init__(self, member: "ClusterMember", timers: Timers) -> None:
+        super().__init__()
+        self._member: ClusterMember = member
+        self._timers: Timers = timers
+
+    def fire(self, now: int) -> None:
+        self._timers.schedule(self, now + self._member.tick_ms)
+        self._member.tick(now)
+
+
+class LinkBackupLine(BackupLine):
+    """A peer link as `ha` sees it."""
+
+    def __init__(self, line: PeerLine) -> None:
+        self._line: PeerLine = line
+
+    def send(self, kind: int, pieces: list[bytes]) -> None:
+        self._line.send(kind, pieces)
+
+    def unsent_bytes(self) -> int:
+        return self._line.unsent_bytes()
+
+    def end(self, reason: str) -> None:
+        self._line.end(reason)
+
+
+class ClusterMember:
+    """Held by the node."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        owner: NodeOwner,
+        replica: StoredReplica,
+        backup: Backup,
+        guarded: GuardedQueues,
+    ) -> None:
+        """`attach` completes it, because election, links and duties know it."""
+        self.settings: ClusterSettings = settings
+        self.name: str = settings.name
+        self.owner: NodeOwner = owner
+        self._replica: StoredReplica = replica
+        self.backup: Backup = backup
+        self.guarded: GuardedQueues = guarded
+        self.primary: Primary | None = None
+        self.election: Election | None = None
+        self.links: PeerLinks | None = None
+        self.duties: RootDuties | None = None
+        # As its peers are told.
+        self.identity: PeerIdentity | None = None
+        self.tick_ms: int = max(settings.timing.heartbeat_ms // TICKS_PER_HEARTBEAT, 1)
+        self.reason: str = "it has started"
+        self.since: int = 0
+        self.role_changes: int = 0
+        # Whom to follow, and in which epoch; the line over which that root was joined.
+        self._root_name: str = ""
+        self._epoch: int = 0
+        self._joined: PeerLine | None = None
+        # Our links over which a root was joined, by the names of these.
+        self._used: dict[str, PeerLine] = {}
+        # Lines that peers have dialled.
+        self._lines: dict[str, LinkBackupLine] = {}
+        # With which store each backup of the primary has joined.
+        self._stores: dict[str, bytes] = {}
+        self._members: dict[str, str] = {}
+        self._was_serving: str = ""
+
+    def attach(
+        self,
+        election: Election,
+        links: PeerLinks,
+        duties: RootDuties,
+        timers: Timers,
+        now: int,
+    ) -> None:
+        self.election = election
+        self.links = links
+        self.duties = duties
+        self.since = now
+        self._update_members(now)
+        timers.schedule(MemberTimer(self, timers), now)
+
+    @property
+    def _election(self) -> Election:
+        assert self.election is not None, "attached before anything happens"
+        return self.election
+
+    @property
+    def _links(self) -> PeerLinks:
+        assert self.links is not None, "attached before anything happens"
+        return self.links
+
+    @property
+    def epoch(self) -> int:
+        return self._election.epoch
+
+    @property
+    def _duties(self) -> RootDuties:
+        assert self.duties is not None, "attached before anything happens"
+        return self.duties
+
+    # Calls from the node.
+
+    def tick(self, now: int) -> None:
+        try:
+            self._links.tick(now)
+            self._election.tick(now)
+            self._update_members(now)
+            self._tell_serving(now)
+        except DiskError as error:
+            self.owner.storage_failed(str(error))
+
+    def begin_tick(self, durable: int, now: int) -> None:
+        """Before anything is dispatched: what is committed becomes ready, and a root whose lease
+        has ended stops.
+        """
+        if self.primary is not None and now > self._election.lease_until(now):
+            # R14, checked before anything is written.
+            self._election.tick(now)
+        self.guarded.committed(durable, now)
+
+    def has_ready(self, durable: int) -> bool:
+        return self.guarded.has_ready(durable)
+
+    def end_of_tick(self, position: int, now: int) -> None:
+        """The tick is written, and nothing of it has been sent yet."""
+        self.guarded.end_of_tick(position)
+        if self.primary is not None:
+            self.primary.pump(now)
+        else:
+            self.backup.pump()
+
+    def journal_durable(self, position: int, now: int) -> None:
+        """The own journal is durable up to here."""
+        if self.primary is not None:
+            self.primary.local_durable(position, now)
+        else:
+            self.owner.committed(position)
+            self.backup.flushed(now)
+            self._backup_changed(now)
+
+    def stop(self, now: int) -> None:
+        self._links.stop(now)
+
+    def may_serve(self, now: int) -> bool:
+        return self._election.may_serve(now)
+
+    def root_address(self, now: int) -> str:
+        """Of the active root, if that is another server; else empty."""
+        election = self._election
+        if election.root_name in {"", self.name} or not election.knows_active_root(now):
+            return ""
+        member = election.record.find(election.root_name)
+        return "" if member is None else member.address
+
+    # Links.
+
+    def received(self, name: str, store_id: bytes, kind: int, octets: bytes, now: int) -> None:
+        """Raises `BadPeerMessage`. A failure of the disk is the node's, not the link's."""
+        try:
+            self._receive(name, store_id, kind, octets, now)
+        except DiskError as error:
+            self.owner.storage_failed(str(error))
+
+    def _receive(self, name: str, store_id: bytes, kind: int, octets: bytes, now: int) -> None:
+        if kind >= FIRST_CONTROL_KIND:
+            self._election.received(name, store_id, kind, octets, now)
+            self._update_members(now)
+        elif kind in {JOIN, ACK}:
+            self._from_backup(name, store_id, kind, octets, now)
+        elif name == self._root_name and self._joined is not None:
+            self._replica.now = now
+            self.backup.received(kind, octets, now)
+            self._backup_changed(now)
+
+    def _counted_name(self, name: str, store_id: bytes) -> str:
+        election = self._election
+        if election.record.find(name) is None or election.is_counted(name, store_id):
+            return name
+        return name + _STRANGER
+
+    def _from_backup(self, name: str, store_id: bytes, kind: int, octets: bytes, now: int) -> None:
+        line = self._lines.get(name)
+        if line is None:
+            return
+        if self.primary is None:
+            # It has not heard yet that this server is not the root any more. The line stays: by it
+            # go the votes for the next one.
+            return
+        counted = self._counted_name(name, store_id)
+        if kind == JOIN:
+            if self._stores.get(counted, store_id) != store_id:
+                # What another disk has acknowledged does not count for this one.
+                self.primary.forget(counted)
+            self._stores[counted] = store_id
+            self.primary.joined(counted, octets, line, now)
+        elif self._stores.get(counted) == store_id:
+            self.primary.acked(counted, octets, now)
+
+    def has_joined(self, name: str) -> bool:
+        """Whether what the primary knows under this name is of the store that the record names."""
+        election = self._election
+        if name == self.name or election.record.find(name) is None:
+            return True
+        return election.is_counted(name, self._stores.get(name, b""))
+
+    def _forget_stores(self, primary: Primary) -> None:
+        """What a store has acknowledged counts no more once the record names another one. A server
+        that joined as a stranger and has become a member since joins again as one.
+        """
+        for joined, store_id in list(self._stores.items()):
+            name = joined.removesuffix(_STRANGER)
+            if self._counted_name(name, store_id) != joined:
+                del self._stores[joined]
+                primary.forget(joined)
+
+    def link_up(self, name: str, now: int) -> None:
+        self._election.link_changed(now)
+        if name == self._root_name:
+            self._follow(now)
+
+    def link_down(self, name: str, now: int) -> None:
+        self._used.pop(name, None)
+        if name == self._root_name and self._joined is not None:
+            self._joined = None
+            self.backup.end()
+            self._backup_changed(now)
+        self._election.link_changed(now)
+
+    def backup_line(self, name: str, line: PeerLine) -> None:
+        self._lines[name] = LinkBackupLine(line)
+
+    def backup_line_lost(self, name: str) -> None:
+        self._lines.pop(name, None)
+        if self.primary is not None:
+            self.primary.line_lost(name)
+            self.primary.line_lost(name + _STRANGER)
+
+    # The election.
+
+    def won(self, epoch: int, now: int) -> None:
+        self._leave_root()
+        self._stores = {}
+        self.primary = self._duties.begin(epoch, now)
+
+    def stepped_down(self, reason: str, now: int) -> None:
+        if self.primary is None:
+            return
+        self.owner.close_clients(f"this server is not the root any more: {reason}", now)
+        # What they left is still an operation: the state is always that of a whole number of them.
+        self.owner.store_tick(now)
+        # Its lines stay, because votes for the next root go by them.
+        self.primary = None
+        self.guarded.release_all()
+        self._duties.end(now)
+        self._tell_serving(now)
+
+    def follows(self, root_name: str, epoch: int, now: int) -> None:
+        if (root_name, epoch) == (self._root_name, self._epoch):
+            return
+        self._leave_root()
+        self._root_name = root_name
+        self._epoch = epoch
+        if root_name:
+            self._follow(now)
+        self._tell_serving(now)
+
+    def _follow(self, now: int) -> None:
+        line = self._links.line_to(self._root_name)
+        if line is None or self.primary is not None:
+            return
+        if self._used.get(self._root_name) is line:
+            # It is dialled again, and then used. Not earlier: votes for the next root go by it.
+            line.end("the root is joined again, over a new link")
+            return
+        self._used[self._root_name] = line
+        self._joined = line
+        self.backup.follow(self._epoch, LinkBackupLine(line))
+        self._backup_changed(now)
+
+    def _leave_root(self) -> None:
+        """What still comes from it is not listened to any more."""
+        self._joined = None
+        self._root_name = ""
+        self.backup.end()
+
+    def _backup_changed(self, now: int) -> None:
+        self._election.backup_is(self.backup.is_syncing, self.backup.is_synced, now)
+
+    def became_active(self, now: int) -> None:
+        self._tell_serving(now)
+
+    def in_sync_changed(self, now: int) -> None:
+        self._update_members(now)
+        if self.primary is not None:
+            self.primary.advance(now)
+
+    def role_changed(self, role: str, reason: str, now: int) -> None:
+        self.reason = reason
+        self.since = now
+        self.role_changes += 1
+        self._duties.role_changed(role, reason, now)
+
+    # The stream of operations.
+
+    def committed(self, position: int, now: int) -> None:
+        self.owner.committed(position)
+        self._election.progress_changed("", now)
+
+    def acknowledged(self, name: str, now: int) -> None:
+        self._election.progress_changed(name, now)
+
+    def replace_member(self, name: str, now: int) -> str:
+        """An operator says that a member has another store. Why not; empty if it was accepted."""
+        reason = self._election.replace_member(name, now)
+        # At once: the new store must not count with what the old one has acknowledged.
+        self._update_members(now)
+        return reason
+
+    def _update_members(self, now: int) -> None:
+        """Links lead to whoever the record names now."""
+        addresses = {member.name: member.address for member in self._election.peers()}
+        if self.identity is not None:
+            # It changes when an operator forces a root.
+            self.identity.cluster_id = self._election.record.cluster_id.hex()
+        own = self._election.record.find(self.name)
+        addresses[self.name] = "" if own is None else own.address
+        if addresses != self._members:
+            self._members = addresses
+            self._links.set_members(addresses, now)
+        if self.primary is not None:
+            self._forget_stores(self.primary)
+
+    def _tell_serving(self, now: int) -> None:
+        serving = self.name if self.may_serve(now) else self.root_address(now)
+        if serving != self._was_serving:
+            self._was_serving = serving
+            self._duties.serving_changed(now)
+
+    # Operators.
+
+    def status(self, now: int) -> ClusterStatus:
+        election = self._election
+        record = election.record
+        root = "" if not election.root_name else election.root_name
+        found = record.find(root) if root else None
+        connected = self._links.connected()
+        members = [
+            self._member_status(member.name, member.address, member.may_be_root, connected)
+            for member in record.members
+        ]
+        primary = self.primary
+        lease = election.lease_until(now) - now if primary is not None else 0
+        return ClusterStatus(
+            self.name,
+            record.cluster_id.hex(),
+            election.epoch,
+            election.role,
+            root,
+            "" if found is None else found.address,
+            tuple(members),
+            election.root_committed_k if primary is None else primary.committed_k,
+            max(lease, 0),
+            election.expected_root(now),
+            election.votes(),
+            self.reason,
+            self.since,
+        )
+
+    def _member_status(
+        self, name: str, address: str, may_be_root: bool, connected: list[str]
+    ) -> MemberStatus:
+        election = self._election
+        in_sync = name in election.record.in_sync
+        is_connected = name == self.name or name in connected
+        role, lag, octets = "unknown", -1, -1
+        if name == self.name:
+            role = election.role
+        elif name == election.root_name:
+            role = "active" if election.root_is_active else "recovering"
+        elif not is_connected:
+            role = "disconnected"
+        primary = self.primary
+        if primary is not None:
+            acked = primary.acked_k(name)
+            lag = primary.last_k - max(acked, 0)
+            octets = primary.lag_bytes(name)
+            if name != self.name and is_connected:
+                is_ready = acked >= 0 and in_sync
+                is_behind = acked >= 0 or primary.is_syncing(name)
+                role = "ready" if is_ready else "catchup" if is_behind else "joining"
+        return MemberStatus(name, address, role, in_sync, lag, octets, is_connected, may_be_root)

@@ -1,0 +1,186 @@
+"""Making a node a member of a cluster: everything that is joined, in the order in which it is needed."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
+from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.broker.queues.guarded_queue import GuardedQueueMaker, NoStreamMaker
+from penstock.broker.queues.guarded_queues import GuardedQueues
+from penstock.broker.state import BrokerState
+from penstock.cluster.election import Election
+from penstock.cluster.links import LinkSurroundings, PeerLinks
+from penstock.cluster.peer_identity import PeerIdentity
+from penstock.cluster.promises import Promises, open_promises
+from penstock.dialects.container import Container
+from penstock.formats.peer_limits import OPERATION_BYTES_MAX
+from penstock.ha.backup import Backup
+from penstock.ha.primary import Primary
+from penstock.ha.stored_replica import StoredReplica
+from penstock.node.cluster_member import ClusterMember, RootDuties
+from penstock.node.cluster_settings import ClusterSettings
+from penstock.node.member_adapters import (
+    MemberElectionListener,
+    MemberInSyncSet,
+    MemberLines,
+    MemberLinksListener,
+    MemberPrimaryListener,
+    MemberProgress,
+    MemberServing,
+)
+from penstock.node.node_owner import NodeOwner
+from penstock.node.stored import StoredState
+from penstock.world.disk import Disk
+from penstock.world.entropy import Entropy
+from penstock.world.network import Dialler
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ActiveRootListener(ABC):
+    """Hears when a server has become the active root."""
+
+    @abstractmethod
+    def became_active(self, now: int) -> None:
+        """Called before any client is served."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """Given to the node of a member by the world that drives it."""
+
+    settings: ClusterSettings
+    dialler: Dialler
+    listener: ActiveRootListener | None = None
+
+
+def prepare_state(state: BrokerState) -> GuardedQueues:
+    """Replicated queues are guarded, before the first one is made. Streams are refused."""
+    guarded = GuardedQueues()
+    maker = GuardedQueueMaker(guarded.arrivals)
+    state.shared.kinds.add(CLASSIC, maker)
+    state.shared.kinds.add(QUORUM, maker)
+    state.shared.kinds.add(STREAM, NoStreamMaker())
+    state.shared.is_replicated = True
+    return guarded
+
+
+def join_cluster(
+    plan: ClusterPlan,
+    guarded: GuardedQueues,
+    owner: NodeOwner,
+    container: Container,
+    stored: StoredState,
+    disk: Disk,
+    now: int,
+) -> ClusterMember:
+    """Everything is recovered: take part in elections from now on. Raises `PromisesDamaged`."""
+    settings = plan.settings
+    entropy: Entropy = container.entropy
+    promises = open_promises(disk)
+    assert stored.replica is not None, "the store of a member"
+    replica = StoredReplica(stored.replica, now)
+    backup = Backup(replica, entropy, settings.ha_rules, settings.limits)
+    member = ClusterMember(settings, owner, replica, backup, guarded)
+    lines = MemberLines()
+    election = Election(
+        settings.name,
+        promises,
+        lines,
+        MemberElectionListener(member),
+        MemberProgress(member),
+        settings.timing,
+        entropy,
+        now,
+        settings.election_rules,
+    )
+    surroundings = LinkSurroundings(
+        plan.dialler, entropy, container.flush_list, container.events, container.state.wall
+    )
+    identity = _identity(settings, promises)
+    member.identity = identity
+    links = PeerLinks(
+        identity, settings.key, surroundings, MemberLinksListener(member), settings.links
+    )
+    lines.links = links
+    container.peers = links.door
+    container.held_clients.serving = MemberServing(member)
+    container.transaction_bytes_max = OPERATION_BYTES_MAX // 2
+    duties = StoredDuties(member, container, stored, replica, plan.listener)
+    member.attach(election, links, duties, container.state.timers, now)
+    return member
+
+
+def _identity(settings: ClusterSettings, promises: Promises) -> PeerIdentity:
+    own = promises.record.find(settings.name)
+    address = "" if own is None else own.address
+    return PeerIdentity(
+        settings.name,
+        address,
+        promises.store_id,
+        promises.record.cluster_id.hex(),
+        settings.digest,
+    )
+
+
+class StoredDuties(RootDuties):
+    """The store and the clients of a member. Held by it."""
+
+    def __init__(
+        self,
+        member: ClusterMember,
+        container: Container,
+        stored: StoredState,
+        replica: StoredReplica,
+        listener: ActiveRootListener | None,
+    ) -> None:
+        self._listener: ActiveRootListener | None = listener
+        self._member: ClusterMember = member
+        self._container: Container = container
+        self._stored: StoredState = stored
+        self._replica: StoredReplica = replica
+
+    def begin(self, epoch: int, now: int) -> Primary:
+        member = self._member
+        settings = member.settings
+        self._replica.now = now
+        self._replica.begin_root(epoch)
+        primary = Primary(
+            member.name,
+            epoch,
+            self._replica,
+            MemberInSyncSet(member),
+            MemberPrimaryListener(member),
+            self._stored.journal.position,
+            now,
+            settings.ha_rules,
+            settings.limits,
+        )
+        self._stored.store.operations = primary
+        # The log of definitions is a new one and counts from zero: its first changes are seen as such.
+        self._container.durability.definition_count = -1
+        return primary
+
+    def end(self, now: int) -> None:
+        self._stored.store.operations = None
+        assert self._stored.replica is not None, "the store of a member"
+        self._stored.replica.demote(now)
+
+    def serving_changed(self, now: int) -> None:
+        if self._listener is not None and self._member.may_serve(now):
+            self._listener.became_active(now)
+        self._container.held_clients.changed(now)
+
+    def role_changed(self, role: str, reason: str, now: int) -> None:
+        facts: dict[str, object] = {
+            "server": self._member.name,
+            "role": role,
+            "epoch": self._member.epoch,
+        }
+        event = Event(EventKind.CLUSTER_ROLE_CHANGED, Severity.INFO, Party(), reason, facts)
+        self._container.events.record(event)
+
+    def disk_is_slow(self, now: int) -> bool:
+        began = self._stored.journal.flush_began_at
+        return began > 0 and now - began > self._member.settings.timing.disk_ms
