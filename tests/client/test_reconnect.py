@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.client.reconnect import ReconnectPolicy
+from penstock.client.reconnect import Attempt, ReconnectPolicy
+from penstock.client.redirect import REDIRECTS_MAX
 from penstock.client.uri import Address
 from penstock.world.entropy import Entropy
 
@@ -63,3 +64,25 @@ def test_after_a_connection_the_same_address_is_tried_first_and_at_once() -> Non
 def test_no_address_at_all_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one address"):
         ReconnectPolicy([], FixedEntropy(0))
+
+
+def test_a_root_that_a_server_names_is_tried_next_without_a_wait() -> None:
+    policy = ReconnectPolicy([FIRST], FixedEntropy(0), 100, 1000)
+    root = Address(host="root")
+    policy.failed()
+    policy.redirected(root)
+    assert policy.next_attempt() == Attempt(root, 0)
+    policy.failed()
+    policy.redirected(None)
+    assert policy.next_attempt().address == FIRST
+
+
+def test_servers_that_name_one_another_make_a_client_wait_in_the_end() -> None:
+    policy = ReconnectPolicy([FIRST], FixedEntropy(0), 100, 1000)
+    waited = []
+    for _ in range(REDIRECTS_MAX + 2):
+        waited.append(policy.next_attempt().delay_milliseconds)
+        policy.failed()
+        policy.redirected(SECOND)
+    assert waited[:-1] == [0] * (REDIRECTS_MAX + 1)
+    assert waited[-1] > 0

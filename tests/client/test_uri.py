@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.client.errors import UriInvalid
-from penstock.client.uri import Address, Tls, decode_uri
+from penstock.client.errors import ClientError, UriInvalid
+from penstock.client.uri import Address, Tls, addresses_of, decode_uri, decode_uris
 
 
 def test_everything_missing_means_the_defaults() -> None:
@@ -93,3 +93,30 @@ def test_no_text_for_people_shows_the_password() -> None:
     with pytest.raises(UriInvalid) as caught:
         decode_uri("http://ann:secret@host/v")
     assert "secret" not in str(caught.value)
+
+
+def test_several_hosts_share_the_login_the_virtual_host_and_the_options() -> None:
+    found = decode_uris("amqp://ann:s,ecret@one:1,two,[::1]:3/orders?heartbeat=7")
+    assert [(one.host, one.port) for one in found] == [("one", 1), ("two", 5672), ("::1", 3)]
+    assert {(one.user, one.password, one.vhost) for one in found} == {("ann", "s,ecret", "orders")}
+    assert {one.heartbeat_seconds for one in found} == {7}
+
+
+def test_several_whole_addresses_are_read_one_by_one() -> None:
+    found = addresses_of(["amqp://one/v, amqps://two/v", Address(host="three")])
+    assert [(one.host, one.tls is not None) for one in found] == [
+        ("one", False),
+        ("two", True),
+        ("three", False),
+    ]
+
+
+def test_a_missing_host_among_several_is_refused() -> None:
+    with pytest.raises(UriInvalid, match="a host is missing"):
+        decode_uris("amqp://one,,two/")
+    assert decode_uris("amqp://") == [Address()]
+
+
+def test_no_address_at_all_is_refused() -> None:
+    with pytest.raises(ClientError, match="no address was given"):
+        addresses_of([])

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.client.uri import Address, Tls
-from penstock.spark.direct_publish import amqp_address
+from penstock.spark.direct_publish import amqp_addresses
 from penstock.spark.errors import OptionError
 from penstock.spark.write_options import write_options
 
@@ -19,7 +19,7 @@ TLS_FILES = {"tlsCaFile": "ca.pem", "tlsCertFile": "c.pem", "tlsKeyFile": "c.key
 
 def address(**given: str) -> Address:
     options = {"exchange": "", "routingKey": "q", "deduplicate": "false", **given}
-    return amqp_address(write_options(options, SCHEMA))
+    return amqp_addresses(write_options(options, SCHEMA))[0]
 
 
 def test_the_default_is_the_plain_port_of_the_first_host() -> None:

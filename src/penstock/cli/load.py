@@ -21,7 +21,13 @@ BROKEN_PROMISE: Final = 1
 COULD_NOT_RUN: Final = 3
 
 
-UriOption = Annotated[str, typer.Option("--uri", help="AMQP address of the broker.")]
+UriOption = Annotated[
+    str,
+    typer.Option(
+        "--uri",
+        help="AMQP address of the broker, or of the servers of a cluster: amqp://HOST:PORT,HOST:PORT.",
+    ),
+]
 CaOption = Annotated[
     Path | None,
     typer.Option(

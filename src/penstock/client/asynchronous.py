@@ -9,6 +9,7 @@
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -21,8 +22,16 @@ from penstock.client.errors import (
     ConnectionClosedError,
     ReplyError,
 )
-from penstock.client.events import Blocked, ConnectionClosed, Event, Opened, Unblocked
-from penstock.client.uri import Address, decode_uri
+from penstock.client.events import (
+    Blocked,
+    ConnectionClosed,
+    Event,
+    Opened,
+    SecretUpdated,
+    Unblocked,
+)
+from penstock.client.redirect import Tour
+from penstock.client.uri import Address, addresses_of
 
 # Deliveries kept for a program that does not fetch them; beyond it the socket is not read until
 # the program fetches some or waits for an answer. A prefetch limit keeps the number far below it.
@@ -44,6 +53,8 @@ class AsyncConnection(LineOwner):
         # The broker's reason while it does not read our publishes.
         self.blocked: str | None = None
         self.server_properties: dict[str, object] = {}
+        # Those who wait until the broker has taken their new secret, in order.
+        self._updates: deque[asyncio.Future[None]] = deque()
 
     async def open(self) -> None:
         try:
@@ -70,6 +81,19 @@ class AsyncConnection(LineOwner):
         self._channels[channel.number] = channel
         await opening
         await channel.restore()
+
+    async def update_secret(self, secret: str, reason: str = "") -> None:
+        """Give the broker a later token before the one of the login expires. Raises when the broker
+        refuses it and closes the connection.
+        """
+        if self._line is None or self._ended.done():
+            raise ConnectionClosedError(NO_REPLY_CODE, "the connection is closed")
+        self._line.conversation.update_secret(secret, reason)
+        self._line.flush_soon()
+        update: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._updates.append(update)
+        self._hold_back()
+        await update
 
     async def wait_ended(self) -> ReplyError | None:
         """Why it ended; None when we closed it."""
@@ -112,6 +136,10 @@ class AsyncConnection(LineOwner):
                 self.blocked = event.reason
             elif isinstance(event, Unblocked):
                 self.blocked = None
+            elif isinstance(event, SecretUpdated):
+                update = self._updates.popleft()
+                if not update.done():
+                    update.set_result(None)
             elif isinstance(event, ConnectionClosed):
                 self._closed(event.error)
             else:
@@ -124,6 +152,12 @@ class AsyncConnection(LineOwner):
                 error or ConnectionClosedError(NO_REPLY_CODE, "closed during the login")
             )
         self._ended.set_result(error)
+        for update in self._updates:
+            if not update.done():
+                update.set_exception(
+                    error or ConnectionClosedError(NO_REPLY_CODE, "the connection is closed")
+                )
+        self._updates.clear()
 
     def _hold_back(self) -> None:
         """Stop reading for a program that fetches nothing and waits for nothing.
@@ -133,26 +167,23 @@ class AsyncConnection(LineOwner):
         channels = self._channels.values()
         held = sum(channel.held_count for channel in channels)
         if self._line is not None and held > DELIVERIES_HELD_MAX:
-            self._line.regulate(any(channel.awaits_answer for channel in channels))
+            is_waiting = any(channel.awaits_answer for channel in channels)
+            self._line.regulate(is_waiting or bool(self._updates))
 
 
 async def connect(
     target: str | Address | Sequence[str | Address], *, name: str = ""
 ) -> AsyncConnection:
-    """Log in at the first address that can be reached."""
-    attempts: list[tuple[str, str]] = []
-    for address in addresses_of(target):
+    """Log in at the first address that can be reached, in a cluster at its root."""
+    tour = Tour(addresses_of(target))
+    while (address := tour.next_address()) is not None:
         connection = AsyncConnection(address, name)
         try:
             await connection.open()
             return connection
         except ConnectFailed as failed:
-            attempts.extend(failed.attempts)
-    raise ConnectFailed(attempts)
-
-
-def addresses_of(target: str | Address | Sequence[str | Address]) -> list[Address]:
-    targets = [target] if isinstance(target, (str, Address)) else list(target)
-    if not targets:
-        raise ClientError("no address was given")
-    return [decode_uri(entry) if isinstance(entry, str) else entry for entry in targets]
+            tour.unreachable(failed.attempts)
+        except ConnectionClosedError as closed:
+            if not tour.was_closed(address, closed):
+                raise
+    raise tour.failure()

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Self
 
-from penstock.client.asynchronous import AsyncConnection, addresses_of
+from penstock.client.asynchronous import AsyncConnection
 from penstock.client.asynchronous_channel import AsyncChannel
 from penstock.client.errors import (
     NO_REPLY_CODE,
@@ -22,7 +22,8 @@ from penstock.client.errors import (
     LoginRefused,
 )
 from penstock.client.reconnect import ReconnectPolicy
-from penstock.client.uri import Address
+from penstock.client.redirect import root_of
+from penstock.client.uri import Address, addresses_of
 from penstock.world.entropy import Entropy
 
 
@@ -70,6 +71,8 @@ class LastingConnection:
             except (ConnectFailed, ConnectionClosedError) as error:
                 attempts.append((str(attempt.address), str(error)))
                 self._policy.failed()
+                if isinstance(error, ConnectionClosedError):
+                    self._policy.redirected(root_of(error, attempt.address))
         self._policy.connected()
         self._connection = connection
 
@@ -85,6 +88,14 @@ class LastingConnection:
         await self._connection.adopt(channel)
         self._channels.append(channel)
         return channel
+
+    async def update_secret(self, secret: str, reason: str = "") -> None:
+        """Give the broker a later token, with which lost connections are made again, too."""
+        if self._error is not None:
+            raise self._error
+        self._policy.use_secret(secret)
+        assert self._connection is not None
+        await self._connection.update_secret(secret, reason)
 
     async def close(self) -> None:
         """Does nothing on a connection that has ended already."""
@@ -110,7 +121,9 @@ class LastingConnection:
         try:
             while True:
                 assert self._connection is not None
-                await self._connection.wait_ended()
+                error = await self._connection.wait_ended()
+                if error is not None:
+                    self._policy.redirected(root_of(error, self._connection.address))
                 # TLS may still be closing with the old peer; its socket must not be forgotten.
                 await self._connection.close()
                 await self._come_back()

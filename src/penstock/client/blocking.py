@@ -15,8 +15,9 @@ from typing import Final, Self
 
 from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.blocking_pump import Pump, deadline_after, remaining
-from penstock.client.errors import ClientError
-from penstock.client.uri import Address, decode_uri
+from penstock.client.errors import ConnectFailed, ConnectionClosedError
+from penstock.client.redirect import Tour
+from penstock.client.uri import Address, addresses_of
 
 # How long a verb waits for the broker's answer; a broker that fsyncs or fails over takes seconds.
 ANSWER_SECONDS: Final = 30.0
@@ -58,6 +59,19 @@ class BlockingConnection:
     def channel(self) -> BlockingChannel:
         return BlockingChannel(self._pump, self._seconds)
 
+    def update_secret(self, secret: str, reason: str = "") -> None:
+        """Give the broker a later token before the one of the login expires. Raises when the broker
+        refuses it and closes the connection.
+        """
+        deadline = deadline_after(self._seconds)
+        pump = self._pump
+        pump.check()
+        wanted = pump.secrets_updated + 1
+        pump.conversation.update_secret(secret, reason)
+        while pump.secrets_updated < wanted:
+            pump.turn(remaining(deadline))
+            pump.check()
+
     def turn(self, seconds: float = 0.0) -> bool:
         """Read what has come, send a heartbeat when one is due; whether anything came."""
         self._pump.check()
@@ -86,9 +100,16 @@ def connect(
     name: str = "",
     timeout: float | None = ANSWER_SECONDS,
 ) -> BlockingConnection:
-    """Log in at the first address that can be reached; `timeout` is for each verb, in seconds."""
-    targets = [target] if isinstance(target, (str, Address)) else list(target)
-    if not targets:
-        raise ClientError("no address was given")
-    addresses = [decode_uri(entry) if isinstance(entry, str) else entry for entry in targets]
-    return BlockingConnection(addresses, name, timeout)
+    """Log in at the first address that can be reached, in a cluster at its root; `timeout` is for
+    each verb, in seconds.
+    """
+    tour = Tour(addresses_of(target))
+    while (address := tour.next_address()) is not None:
+        try:
+            return BlockingConnection([address], name, timeout)
+        except ConnectFailed as failed:
+            tour.unreachable(failed.attempts)
+        except ConnectionClosedError as closed:
+            if not tour.was_closed(address, closed):
+                raise
+    raise tour.failure()

@@ -12,7 +12,15 @@ from typing import Final
 from penstock.client.blocking_line import Line, open_line
 from penstock.client.conversation import Conversation
 from penstock.client.errors import ConnectionClosedError, ReplyError, TimedOut
-from penstock.client.events import Blocked, ConnectionClosed, Delivered, Event, Opened, Unblocked
+from penstock.client.events import (
+    Blocked,
+    ConnectionClosed,
+    Delivered,
+    Event,
+    Opened,
+    SecretUpdated,
+    Unblocked,
+)
 from penstock.client.inbox import Inbox
 from penstock.client.login import NONCE_OCTETS
 from penstock.client.uri import Address
@@ -39,6 +47,8 @@ class Pump:
         # The broker's reason while it does not read our publishes.
         self.blocked: str | None = None
         self.server_properties: dict[str, object] = {}
+        # New secrets that the broker has taken.
+        self.secrets_updated: int = 0
         self._closed: ConnectionClosed | None = None
         self.conversation.start()
 
@@ -104,6 +114,8 @@ class Pump:
                 self.blocked = None
             elif isinstance(event, Opened):
                 self.server_properties = event.server_properties
+            elif isinstance(event, SecretUpdated):
+                self.secrets_updated += 1
             elif isinstance(event, ConnectionClosed):
                 self._closed = event
             else:

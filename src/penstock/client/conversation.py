@@ -26,6 +26,7 @@ from penstock.client.events import (
     Opened,
     Replied,
     Returned,
+    SecretUpdated,
     Unblocked,
 )
 from penstock.client.login import ClientLogin
@@ -95,6 +96,8 @@ class Conversation(ConnectionListener):
         self._next_ticket: int = 1
         self._opened: bool = False
         self._ended: bool = False
+        # New secrets that the broker has not answered yet.
+        self._secrets_sent: int = 0
         self._server_properties: dict[str, object] = {}
         self._routes: dict[tuple[str, str, bool], bytes] = {}
         self._tags: dict[bytes, str] = {}
@@ -171,6 +174,15 @@ class Conversation(ConnectionListener):
         """Send a method that has no answer: ack, nack, reject, or anything with no-wait."""
         self._channel(channel)
         self._wire.send_method(channel, method)
+
+    def update_secret(self, secret: str, reason: str) -> None:
+        """Send a new password, or a later token, before the one of the login expires; answered by
+        `SecretUpdated`. A broker that refuses it closes the connection.
+        """
+        if not self._opened or self._ended:
+            raise errors.ConnectionClosedError(errors.NO_REPLY_CODE, "the connection is not open")
+        self._secrets_sent += 1
+        self._wire.send_method(0, m.ConnectionUpdateSecret(secret.encode(), reason))
 
     def publish(
         self,
@@ -274,6 +286,9 @@ class Conversation(ConnectionListener):
             self._events.append(Blocked(method.reason))
         elif isinstance(method, m.ConnectionUnblocked):
             self._events.append(Unblocked())
+        elif isinstance(method, m.ConnectionUpdateSecretOk) and self._secrets_sent:
+            self._secrets_sent -= 1
+            self._events.append(SecretUpdated())
         else:
             raise ConnectionFault(
                 NOT_IMPLEMENTED, f"{method!r} is not a method that a broker sends"

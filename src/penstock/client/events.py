@@ -136,6 +136,11 @@ class Unblocked:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretUpdated:
+    """The broker has taken a new password or token for this connection."""
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """The broker asks the channel's publisher to pause (`active` false) or to go on."""
 
@@ -169,6 +174,7 @@ Event = (
     | ConsumerCancelled
     | Blocked
     | Unblocked
+    | SecretUpdated
     | Flow
     | ChannelClosed
     | ConnectionClosed

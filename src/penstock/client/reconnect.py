@@ -1,13 +1,14 @@
 """When to try again, and where. Pure: the skin does the waiting and the connecting.
 
 Invariants: every address is tried once before any wait; waits grow to a ceiling and never reach
-zero after the first round; two clients that lost the same broker do not reconnect at the same
+zero after the first round, except for the root that a server names; two clients that lost the same broker do not reconnect at the same
 moments.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from penstock.client.redirect import REDIRECTS_MAX
 from penstock.client.uri import Address
 from penstock.world.entropy import Entropy
 
@@ -47,18 +48,35 @@ class ReconnectPolicy:
         self._delay_max: int = delay_max
         self._failed_count: int = 0
         self._next_index: int = 0
+        # The root that a server has named, and how often that happened since the last wait.
+        self._redirect: Address | None = None
+        self._redirect_count: int = 0
 
     def next_attempt(self) -> Attempt:
         """Addresses in turn, beginning with the one that worked last."""
+        if self._redirect is not None:
+            address, self._redirect = self._redirect, None
+            return Attempt(address, 0)
         rounds = self._failed_count // len(self._addresses)
         address = self._addresses[self._next_index]
         if rounds == 0:
             return Attempt(address, 0)
+        self._redirect_count = 0
         # The shift is capped first: the ceiling is reached long before 2**16 rounds.
         ceiling = min(self._delay_max, self._delay_first << min(rounds - 1, 16))
         dice = int.from_bytes(self._entropy.octets(2), "big")
         # Between half the ceiling and all of it: spread out, yet never at once.
         return Attempt(address, ceiling // 2 + (ceiling - ceiling // 2) * dice // JITTER_STEPS)
+
+    def use_secret(self, secret: str) -> None:
+        """From now on this is the password, or the token, at every address."""
+        self._addresses = [replace(address, password=secret) for address in self._addresses]
+
+    def redirected(self, root: Address | None) -> None:
+        """A server of a cluster has named the root: it is tried next, without a wait."""
+        if root is not None and self._redirect_count < REDIRECTS_MAX:
+            self._redirect_count += 1
+            self._redirect = root
 
     def failed(self) -> None:
         self._failed_count += 1
@@ -66,3 +84,4 @@ class ReconnectPolicy:
 
     def connected(self) -> None:
         self._failed_count = 0
+        self._redirect_count = 0

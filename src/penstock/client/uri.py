@@ -5,13 +5,17 @@
 Every part is percent-decoded on its own, so `%2F` names the virtual host "/". In one case this is
 more lenient than the specification: a path of just "/" means the virtual host "/", as Python's
 clients read it, since no broker has a virtual host without a name.
+
+A cluster has several addresses: `amqp://user:password@host1:port1,host2:port2/vhost`.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from penstock.client.errors import UriInvalid
+from penstock.client.errors import ClientError, UriInvalid
 
 PLAIN_PORT: Final = 5672
 TLS_PORT: Final = 5671
@@ -21,6 +25,9 @@ CHANNEL_MAX: Final = 2047
 FRAME_SIZE_MAX: Final = 131_072
 HEARTBEAT_SECONDS: Final = 60
 CONNECT_TIMEOUT_MILLISECONDS: Final = 60_000
+
+# Where one of several addresses ends and the next begins.
+_BETWEEN: Final = re.compile(r",\s*(?=amqps?://)")
 
 # SASL mechanisms that the client has.
 MECHANISMS: Final = ("PLAIN", "AMQPLAIN", "SCRAM-SHA-256", "EXTERNAL", "ANONYMOUS")
@@ -66,6 +73,34 @@ class Address:
         scheme = "amqp" if self.tls is None else "amqps"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{self.user}@{host}:{self.port}/{self.vhost.removeprefix('/')}"
+
+
+def addresses_of(target: str | Address | Sequence[str | Address]) -> list[Address]:
+    """All addresses that were given, in their order; each text may hold several."""
+    targets = [target] if isinstance(target, (str, Address)) else list(target)
+    found: list[Address] = []
+    for entry in targets:
+        found += decode_uris(entry) if isinstance(entry, str) else [entry]
+    if not found:
+        raise ClientError("no address was given")
+    return found
+
+
+def decode_uris(uri: str) -> list[Address]:
+    """Addresses of the servers of a cluster: `amqp://user@host:port,host:port/vhost`, or several
+    whole addresses separated by commas.
+    """
+    found: list[Address] = []
+    for text in _BETWEEN.split(uri):
+        scheme, separator, rest = text.partition("://")
+        end = min([at for at in map(rest.find, "/?#") if at >= 0], default=len(rest))
+        authority, behind = rest[:end], rest[end:]
+        login, at_sign, hosts = authority.rpartition("@")
+        for host in hosts.split(","):
+            if not host and "," in hosts:
+                raise UriInvalid(f"a host is missing in the address {_without_secret(uri)!r}")
+            found.append(decode_uri(f"{scheme}{separator}{login}{at_sign}{host}{behind}"))
+    return found
 
 
 def decode_uri(uri: str) -> Address:

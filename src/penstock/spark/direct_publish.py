@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from penstock.client import blocking
 from penstock.client.errors import ClientError, PublishReturned, UriInvalid
-from penstock.client.uri import PLAIN_PORT, TLS_PORT, Address, Tls, decode_uri
+from penstock.client.uri import PLAIN_PORT, TLS_PORT, Address, Tls, decode_uris
 from penstock.spark.address import resolve_secret
 from penstock.spark.errors import OptionError, PipelineError
 from penstock.spark.octet_pieces import sizes_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.client.blocking_channel import BlockingChannel
-    from penstock.spark.address import TlsFiles
+    from penstock.spark.address import BrokerAccess, TlsFiles
     from penstock.spark.write_options import WriteOptions
 
 # Messages that are passed to the socket at once; the window is counted in these.
@@ -33,26 +33,32 @@ STEP_ROWS: Final = 2_000
 _FRAME_OVERHEAD: Final = 8
 
 
-def amqp_address(options: WriteOptions) -> Address:
-    """As given, or the default port on the first host of the HTTP addresses, with TLS where these
-    have it. What the address does not say about the login and TLS, the options do.
+def amqp_addresses(options: WriteOptions) -> list[Address]:
+    """As given, or the default port on the hosts of the HTTP addresses, with TLS where these have it.
+    What the addresses do not say about the login and TLS, the options do.
     """
     access = options.access
     if options.amqp_uri is None:
-        first = access.addresses[0]
-        address = Address(
-            host=first.host,
-            port=TLS_PORT if first.secure else PLAIN_PORT,
-            vhost=access.vhost,
-            tls=Tls() if first.secure else None,
-        )
+        addresses = [
+            Address(
+                host=one.host,
+                port=TLS_PORT if one.secure else PLAIN_PORT,
+                vhost=access.vhost,
+                tls=Tls() if one.secure else None,
+            )
+            for one in access.addresses
+        ]
         has_login = False
     else:
         try:
-            address = decode_uri(options.amqp_uri)
+            addresses = decode_uris(options.amqp_uri)
         except UriInvalid as error:
             raise OptionError("amqpUri", str(error), "Use amqp[s]://HOST:PORT/VHOST.") from None
         has_login = urlsplit(options.amqp_uri).username is not None
+    return [_completed(address, access, has_login) for address in addresses]
+
+
+def _completed(address: Address, access: BrokerAccess, has_login: bool) -> Address:
     if not has_login:
         address = replace(
             address,
@@ -78,7 +84,7 @@ def publish_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> in
     count = 0
     try:
         with (
-            blocking.connect(amqp_address(options)) as connection,
+            blocking.connect(amqp_addresses(options)) as connection,
             connection.channel() as channel,
         ):
             channel.select_confirms(options.window)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from penstock.client import blocking
 from penstock.client.errors import ClientError
-from penstock.client.uri import Address, decode_uri
+from penstock.client.uri import Address, addresses_of
 from penstock.spark.errors import PipelineError
 from penstock.spark.http_client import client_for
 
@@ -43,12 +43,14 @@ def check_source(options: ReadOptions) -> None:
     options.subscription.resolve(client)
 
 
-def check_amqp(uri: str | Address, seconds: float) -> None:
+def check_amqp(uri: str | list[Address], seconds: float) -> None:
     """Log in and out again. Raises `NoContact` within about this many seconds."""
     try:
-        address = decode_uri(uri) if isinstance(uri, str) else uri
-        address = replace(address, connect_timeout_milliseconds=round(seconds * 1000))
-        blocking.connect(address, timeout=seconds).close()
+        addresses = [
+            replace(address, connect_timeout_milliseconds=round(seconds * 1000))
+            for address in addresses_of(uri)
+        ]
+        blocking.connect(addresses, timeout=seconds).close()
     except ClientError as error:
         raise NoContact(f"The broker cannot be reached over AMQP: {error}") from None
 

@@ -86,7 +86,7 @@ class PenstockDataSource(DataSource):
     def _write_options(
         self, schema: StructType, overwrite: bool, is_first_contact: bool = False
     ) -> WriteOptions:
-        from penstock.spark.direct_publish import amqp_address
+        from penstock.spark.direct_publish import amqp_addresses
         from penstock.spark.errors import OptionError
         from penstock.spark.first_contact import check_amqp
         from penstock.spark.staging import check_target
@@ -99,7 +99,7 @@ class PenstockDataSource(DataSource):
         options = write_options(dict(self.options), schema)
         check_target(options, is_first_contact)
         if is_first_contact and not options.deduplicate:
-            check_amqp(amqp_address(options), options.access.at_first_contact().retry_seconds)
+            check_amqp(amqp_addresses(options), options.access.at_first_contact().retry_seconds)
         return options
 
     def _read_options(self, schema: StructType | None = None) -> ReadOptions:

@@ -21,7 +21,7 @@ from penstock.client.calls import limit_prefetch
 from penstock.client.encoding import encode_publish
 from penstock.client.errors import ClientError
 from penstock.client.events import Confirmed
-from penstock.client.uri import decode_uri
+from penstock.client.uri import decode_uris
 from penstock.formats.ledger_records import CONFIRMED, PUBLISHED, REFUSED
 from penstock.wire.amqp091.content import PERSISTENT, BasicProperties
 
@@ -107,7 +107,7 @@ class Faucet:
         plan = self._plan
         name = plan.publisher_name(self._publisher)
         self._book = ClientLedger(folder / f"{plan.run:08x}-faucet-{self._publisher}.led")
-        vhost = decode_uri(plan.uri).vhost
+        vhost = decode_uris(plan.uri)[0].vhost
         self._name = self._book.name(vhost, "", name)
         for queue in plan.queues_of_publisher(self._publisher):
             self._book.reaches(self._book.name(vhost, queue, name))

@@ -17,7 +17,7 @@ from penstock.client.blocking_channel import BlockingChannel
 from penstock.client.calls import consume, limit_prefetch
 from penstock.client.errors import ClientError
 from penstock.client.events import Delivered
-from penstock.client.uri import decode_uri
+from penstock.client.uri import decode_uris
 
 # How long one read waits; also how soon a sink notices that it may stop.
 LOOK_SECONDS: Final = 0.05
@@ -44,7 +44,7 @@ class Sink:
         self._book: ClientLedger | None = None
         self._written: list[WrittenArrivals] = []
         if plan.ledger is not None:
-            self._vhost: str = decode_uri(plan.uri).vhost
+            self._vhost: str = decode_uris(plan.uri)[0].vhost
             self._book = ClientLedger(Path(plan.ledger) / f"{plan.run:08x}-sink-{consumer}.led")
         self._latency: LatencyHistogram = LatencyHistogram()
         self._delivered: int = 0
