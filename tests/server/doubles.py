@@ -1,6 +1,8 @@
 """Stand-ins for what the server's parts are given: an event loop's transport, a disk, a clock."""
 
 import asyncio
+from collections.abc import Iterable
+from typing import Any
 
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.world.clock import Clock
@@ -26,6 +28,29 @@ class ReadingTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.is_closed
+
+
+class WritingTransport(asyncio.Transport):
+    """Keeps what is written, and holds as much as the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[bytes] = []
+        self.held_bytes = 0
+        self.is_closed = False
+        self.is_aborted = False
+
+    def writelines(self, pieces: "Iterable[bytes | bytearray | memoryview[Any]]") -> None:
+        self.pieces.extend([bytes(piece) for piece in pieces])
+
+    def get_write_buffer_size(self) -> int:
+        return self.held_bytes
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
 
 class FailingFile(AppendFile):

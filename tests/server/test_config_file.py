@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from penstock.server.config_file import (
-    ConfigurationError,
-    ConfigurationFile,
-    read_configuration,
-)
+from penstock.server.config_file import ConfigurationError, read_configuration
+from penstock.server.config_model import ConfigurationFile
 from penstock.server.server_configuration import ServerConfiguration
 
 INTEGER_MAX = 2**63 - 1
@@ -34,6 +31,8 @@ NUMBERS: dict[str, tuple[int, int, int, Reader]] = {
         lambda read: read.memory_bytes_max,
     ),
     "http.port": (29, 0, 65_535, lambda read: read.http.port),
+    "cluster.timing_percent": (31, 10, 10_000, lambda read: read.cluster.timing_percent),
+    "cluster.pause_seconds": (37, 1, 3600, lambda read: read.cluster.pause_seconds),
     "data.publishers_wait_below_bytes": (23, 0, INTEGER_MAX, lambda read: read.disk_bytes_min),
 }
 TEXTS: dict[str, Reader] = {
@@ -43,10 +42,14 @@ TEXTS: dict[str, Reader] = {
     "http.tls_key": lambda read: read.http.key,
     "http.tls_client_ca": lambda read: read.http.client_authorities,
     "http.tls_client_crl": lambda read: read.http.client_revocations,
+    "oauth2.jwks_file": lambda read: read.tokens.jwks_file,
     "tls.certificate": lambda read: read.tls.certificate,
     "tls.key": lambda read: read.tls.key,
     "tls.client_ca": lambda read: read.tls.client_authorities,
     "tls.client_crl": lambda read: read.tls.client_revocations,
+    "cluster.tls_certificate": lambda read: read.cluster.tls.certificate,
+    "cluster.tls_key": lambda read: read.cluster.tls.key,
+    "cluster.tls_ca": lambda read: read.cluster.tls.authorities,
 }
 HOSTS: dict[str, Reader] = {
     "listen.host": lambda read: read.hosts,
@@ -60,10 +63,14 @@ PATHS = (
     "http.tls_key",
     "http.tls_client_ca",
     "http.tls_client_crl",
+    "oauth2.jwks_file",
     "tls.certificate",
     "tls.key",
     "tls.client_ca",
     "tls.client_crl",
+    "cluster.tls_certificate",
+    "cluster.tls_key",
+    "cluster.tls_ca",
 )
 OTHERS: dict[str, tuple[str, object, Reader]] = {
     # Key: a value as it is written, as it is found, and where.
@@ -84,9 +91,32 @@ OTHERS: dict[str, tuple[str, object, Reader]] = {
     "data.ledger": ("true", True, lambda read: read.ledger),
     "login.anonymous": ('"never"', "never", lambda read: read.anonymous),
     "login.scram_keys": ("false", False, lambda read: read.stores_scram_keys),
+    "oauth2.resource_server_id": ('"a"', "a", lambda read: read.tokens.resource_server_id),
+    "oauth2.issuer": ('"a"', "a", lambda read: read.tokens.issuer),
+    "oauth2.signing_keys": (
+        '["a=/b"]',
+        (("a", Path("/b")),),
+        lambda read: read.tokens.signing_keys,
+    ),
+    "oauth2.default_key": ('"a"', "a", lambda read: read.tokens.default_key),
+    "oauth2.algorithms": ('["HS256"]', ("HS256",), lambda read: read.tokens.algorithms),
+    "oauth2.verify_aud": ("false", False, lambda read: read.tokens.verify_aud),
+    "oauth2.scope_prefix": ('"a"', "a", lambda read: read.tokens.scope_prefix),
+    "oauth2.additional_scopes_key": (
+        '"a.b c"',
+        "a.b c",
+        lambda read: read.tokens.additional_scopes_key,
+    ),
+    "oauth2.preferred_username_claims": (
+        '["a"]',
+        ("a",),
+        lambda read: read.tokens.preferred_username_claims,
+    ),
     "listen.mechanisms": ('["PLAIN"]', ("PLAIN",), lambda read: read.mechanisms),
     "tls.mechanisms": ('["EXTERNAL"]', ("EXTERNAL",), lambda read: read.tls.mechanisms),
     "http.mechanisms": ('["PLAIN"]', ("PLAIN",), lambda read: read.http.mechanisms),
+    "cluster.tls_verify": ("false", False, lambda read: read.cluster.tls.verifies),
+    "cluster.plain_text": ("true", True, lambda read: read.cluster.plain_text),
     "amqp10.create_queues": ("false", False, lambda read: read.creates_queues),
     "http.enabled": ("false", False, lambda read: read.http.enabled),
     "http.allowed_hosts": ('["a"]', ("a",), lambda read: read.http.allowed_hosts),

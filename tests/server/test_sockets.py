@@ -13,9 +13,9 @@ from pika import spec
 from penstock.server.launch import start
 from penstock.server.running import Running
 from penstock.server.server_configuration import ServerConfiguration
-from penstock.server.sockets import READ_BYTES_FULL, SocketTransport
+from penstock.server.sockets import READ_BYTES_FULL, WRITE_BYTES_MAX, SocketTransport
 from tests.behaviour.raw import BODY, HEADER, RawConnection, frame, header_payload
-from tests.server.doubles import ReadingTransport
+from tests.server.doubles import ReadingTransport, WritingTransport
 
 SECONDS_MAX = 20
 BODY_BYTES = 4096
@@ -65,6 +65,27 @@ def test_a_socket_that_closes_while_it_rests_is_left_alone(step: str) -> None:
     transport.is_closed = True
     getattr(socket_transport, step)()
     assert transport.told == 1
+
+
+def test_pieces_are_written_as_they_are() -> None:
+    transport = WritingTransport()
+    SocketTransport(transport).write_pieces([b"head", b"body"])
+    assert transport.pieces == [b"head", b"body"]
+    assert not transport.is_aborted
+
+
+def test_pieces_for_a_peer_that_does_not_read_end_its_connection() -> None:
+    transport = WritingTransport()
+    transport.held_bytes = WRITE_BYTES_MAX + 1
+    SocketTransport(transport).write_pieces([b"head", b"body"])
+    assert transport.is_aborted
+
+
+def test_pieces_for_a_socket_that_closes_are_dropped() -> None:
+    transport = WritingTransport()
+    transport.is_closed = True
+    SocketTransport(transport).write_pieces([b"head", b"body"])
+    assert transport.pieces == []
 
 
 class Clients:

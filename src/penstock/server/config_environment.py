@@ -19,10 +19,12 @@ TABLES: Final = (
     "memory",
     "data",
     "login",
+    "oauth2",
     "amqp10",
     "definitions",
     "log",
     "http",
+    "cluster",
 )
 
 

@@ -14,6 +14,7 @@ import structlog
 
 from penstock.server.descriptors import sockets_below
 from penstock.server.memory import default_limit_bytes, flood_bytes
+from penstock.server.tls import BadCertificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,16 @@ PLACES: Final = {
     "data.ledger": "ledger",
     "login.anonymous": "anonymous",
     "login.scram_keys": "stores_scram_keys",
+    "oauth2.resource_server_id": "tokens.resource_server_id",
+    "oauth2.issuer": "tokens.issuer",
+    "oauth2.jwks_file": "tokens.jwks_file",
+    "oauth2.signing_keys": "tokens.signing_keys",
+    "oauth2.default_key": "tokens.default_key",
+    "oauth2.algorithms": "tokens.algorithms",
+    "oauth2.verify_aud": "tokens.verify_aud",
+    "oauth2.scope_prefix": "tokens.scope_prefix",
+    "oauth2.additional_scopes_key": "tokens.additional_scopes_key",
+    "oauth2.preferred_username_claims": "tokens.preferred_username_claims",
     "amqp10.create_queues": "creates_queues",
     "definitions.file": "definitions",
     "log.level": "log.level",
@@ -68,6 +79,13 @@ PLACES: Final = {
     "http.allowed_hosts": "http.allowed_hosts",
     "http.websocket_origins": "http.origins",
     "http.mechanisms": "http.mechanisms",
+    "cluster.tls_certificate": "cluster.tls.certificate",
+    "cluster.tls_key": "cluster.tls.key",
+    "cluster.tls_ca": "cluster.tls.authorities",
+    "cluster.tls_verify": "cluster.tls.verifies",
+    "cluster.plain_text": "cluster.plain_text",
+    "cluster.timing_percent": "cluster.timing_percent",
+    "cluster.pause_seconds": "cluster.pause_seconds",
 }
 _AMQP_FILES: Final = (
     "tls.certificate",
@@ -85,12 +103,21 @@ _HTTP_FILES: Final = (
     "http.tls_client_crl",
     "http.tls_minimum_version",
 )
+_CLUSTER_FILES: Final = (
+    "cluster.tls_certificate",
+    "cluster.tls_key",
+    "cluster.tls_ca",
+    "cluster.tls_verify",
+)
 _LIMITS: Final = tuple(key for key in PLACES if key.startswith("limits."))
+_TOKENS: Final = tuple(key for key in PLACES if key.startswith("oauth2."))
 _LOG: Final = ("log.level", "log.format")
 _MEMORY: Final = "memory.publishers_wait_above_bytes"
 _DISK: Final = "data.publishers_wait_below_bytes"
 # Keys that take effect on SIGHUP.
-RELOADED: Final = frozenset({*_AMQP_FILES, *_HTTP_FILES, *_LIMITS, *_LOG, _MEMORY, _DISK})
+RELOADED: Final = frozenset(
+    {*_AMQP_FILES, *_HTTP_FILES, *_CLUSTER_FILES, *_TOKENS, *_LIMITS, *_LOG, _MEMORY, _DISK}
+)
 
 
 class CannotRead(Exception):
@@ -161,7 +188,37 @@ class ConfigurationChanges:
                 client_authorities=http.client_authorities,
             )
             self._current = replace(self._current, http=files)
-        return [failure for failure in (of_amqp, of_http) if failure]
+        of_tokens = self._read_tokens(wanted, applied)
+        of_cluster = self._read_cluster_files(wanted, applied)
+        return [failure for failure in (of_amqp, of_http, of_tokens, of_cluster) if failure]
+
+    def _read_tokens(self, wanted: ServerConfiguration, applied: list[str]) -> str:
+        """The keys of tokens are read again, too. Returns why that failed; it goes on with what it had
+        then.
+        """
+        running = self._running
+        has_tokens = running.tokens is not None and wanted.tokens.is_enabled
+        failure = running.reload_tokens(wanted.tokens) if has_tokens else ""
+        # Tokens cannot begin or end to be accepted.
+        if failure or not has_tokens:
+            applied[:] = [key for key in applied if key not in _TOKENS]
+        else:
+            self._current = replace(self._current, tokens=wanted.tokens)
+        return failure
+
+    def _read_cluster_files(self, wanted: ServerConfiguration, applied: list[str]) -> str:
+        """Links that are open keep what they have."""
+        dialler = self._running.dialler
+        if dialler is not None:
+            try:
+                dialler.reload(wanted.cluster.tls)
+            except BadCertificate as error:
+                log.error("cannot reload the certificates of the cluster", reason=str(error))
+                applied[:] = [key for key in applied if key not in _CLUSTER_FILES]
+                return str(error)
+        cluster = replace(self._current.cluster, tls=wanted.cluster.tls)
+        self._current = replace(self._current, cluster=cluster)
+        return ""
 
     def _apply(self, wanted: ServerConfiguration, applied: list[str]) -> None:
         running = self._running

@@ -29,7 +29,7 @@ META_NAME: Final = "meta"
 _NEW_META_NAME: Final = "meta.new"
 # Files that may be in a directory that still counts as empty: those of a server that was killed
 # while it created it, and those that a file system puts at its root.
-_NOBODYS_NAMES: Final = frozenset({LOCK_NAME, _NEW_META_NAME, "lost+found"})
+NOBODYS_NAMES: Final = frozenset({LOCK_NAME, _NEW_META_NAME, "lost+found"})
 _META_BYTES_MAX: Final = 64 << 10  # ours has about a hundred octets
 
 
@@ -138,7 +138,7 @@ def _make(path: Path) -> None:
 
 def _check_owner(path: Path) -> None:
     names = {file.name for file in path.iterdir()}
-    if META_NAME not in names and not names <= _NOBODYS_NAMES:
+    if META_NAME not in names and not names <= NOBODYS_NAMES:
         raise NotOurDirectory(
             f"{path} is not empty and is not a Penstock data directory: it has no `meta` file. "
             "Nothing was changed; name an empty or a new directory"
@@ -211,7 +211,7 @@ def _write_meta(path: Path, clock: Clock, entropy: Entropy) -> bytes:
         with suppress(OSError):
             new.unlink()
         raise
-    _flush_folder(path)
+    flush_folder(path)
     return store_id
 
 
@@ -221,13 +221,13 @@ def _flush_parents(path: Path) -> None:
     """
     for folder in path.absolute().parents:
         try:
-            _flush_folder(folder)
+            flush_folder(folder)
         except OSError as error:
             if error.errno not in {errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS}:
                 raise
 
 
-def _flush_folder(path: Path) -> None:
+def flush_folder(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
 
 
-# Rows that are rehearsed or written in one step on the broker's loop: about two milliseconds.
+# Rows that are rehearsed in one step on the broker's loop, about two milliseconds; and those that are
+# written, less than one.
 REHEARSED_PER_STEP: Final = 50
-EXPORTED_PER_STEP: Final = 500
+EXPORTED_PER_STEP: Final = 100
 
 
 def read_file(path: Path) -> object:

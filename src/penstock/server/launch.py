@@ -19,12 +19,16 @@ from penstock.broker.store.limits import StoreLimits
 from penstock.builds import build_mode, is_pure_by_accident
 from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.node.configuration import NodeConfiguration
+from penstock.node.joining import ClusterPlan
 from penstock.node.node import Node
+from penstock.server.cluster_directory import read_member
 from penstock.server.configuration_changes import ConfigurationChanges
 from penstock.server.data_directory import NotOurDirectory
 from penstock.server.descriptors import limit, sockets_below
 from penstock.server.disk_space import DiskWatcher
 from penstock.server.event_lines import EventLines
+from penstock.server.first_definitions import FirstDefinitions
+from penstock.server.joining import MemberDialler, cluster_plan, leave_root
 from penstock.server.listening import shown
 from penstock.server.log_file import LogFile
 from penstock.server.logins import ThreadedLoginChecker
@@ -36,6 +40,7 @@ from penstock.server.running import Running, Storage
 from penstock.server.server import Server
 from penstock.server.server_configuration import ServerConfiguration
 from penstock.server.systemd import Systemd
+from penstock.server.token_settings import amqp10_limits
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.entropy import MachineEntropy
 
@@ -44,9 +49,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-# Collections are rare: messages and entries cannot be part of a cycle and are freed by count, so a
-# collection only ever walks over a backlog in vain.
-GC_THRESHOLDS: Final = (200_000, 50, 50)
+# A collection of garbage stops all threads for about 0.07 ms per thousand objects that it looks at,
+# which are those that came since the last one and are still there. Compiled messages and entries
+# are not among them: they cannot be part of a cycle, and are freed by count. So every other
+# collection looks at 5,000 objects, and the one after it at 15,000 or less: about a millisecond. All
+# objects are looked at after ten million new ones: that takes long, and hardly ever finds anything.
+GC_THRESHOLDS: Final = (5_000, 1, 1_000)
 # Exit code when the disk failed while the broker ran.
 STORAGE_FAILED: Final = 4
 # Exit code when an internal error has prevented two ticks in a row.
@@ -61,11 +69,19 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
     events = EventLines(clock) if writes_events else None
     entropy = MachineEntropy()
     logins = ThreadedLoginChecker()
-    storage = None
+    storage, dialler, plan, first = None, None, None, None
+    member = read_member(configuration.data)
     if configuration.data is not None:
         storage = Storage(configuration.data, clock, entropy)
     try:
-        node = _make_node(configuration, clock, entropy, logins, storage, events)
+        if member is not None:
+            dialler = MemberDialler()
+            if configuration.definitions is not None:
+                first = FirstDefinitions(configuration.definitions, configuration.stores_scram_keys)
+            plan = cluster_plan(member, configuration.cluster, dialler, first)
+        node = _make_node(configuration, clock, entropy, logins, storage, events, plan)
+        if first is not None:
+            first.node = node
     except Exception:
         if storage is not None:
             storage.close()
@@ -74,14 +90,8 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
     logins.attach(server)
     if events is not None:
         server.watchers.append(events)
-    memory, disk = None, None
-    if can_watch():
-        memory_bytes_max = configuration.memory_bytes_max or default_limit_bytes()
-        memory = MemoryWatcher(node, memory_bytes_max)
-        server.watchers.append(memory)
-        server.memory_bytes_max = memory_bytes_max
-        server.flood_bytes = flood_bytes(memory_bytes_max)
-        server.when_flooded = memory
+    disk = None
+    memory = _watch_memory(server, configuration) if can_watch() else None
     if storage is not None:
         storage.disk.after_answer = server.schedule_flush
         storage.disk.when_it_fails = server.disk_failed
@@ -90,17 +100,32 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
         disk = DiskWatcher(node, storage.disk, configuration.disk_bytes_min)
         server.watchers.append(disk)
     running = Running(node, server, logins, storage)
-    running.events = events
+    running.events, running.dialler = events, dialler
     running.memory, running.disk = memory, disk
     try:
         for watcher in server.watchers:
             # This comes before any client can publish.
             watcher(clock.now())
+        running.accept_tokens(configuration.tokens)
+        if dialler is not None:
+            dialler.attach(server, configuration.cluster)
         running.listen(configuration)
     except Exception:
         await running.stop()
         raise
+    # The first tick arms the timers, those of a member of a cluster among them.
+    server.schedule_flush()
     return running
+
+
+def _watch_memory(server: Server, configuration: ServerConfiguration) -> MemoryWatcher:
+    memory_bytes_max = configuration.memory_bytes_max or default_limit_bytes()
+    memory = MemoryWatcher(server.node, memory_bytes_max)
+    server.watchers.append(memory)
+    server.memory_bytes_max = memory_bytes_max
+    server.flood_bytes = flood_bytes(memory_bytes_max)
+    server.when_flooded = memory
+    return memory
 
 
 def _make_node(
@@ -110,6 +135,7 @@ def _make_node(
     logins: ThreadedLoginChecker,
     storage: Storage | None,
     events: EventLines | None,
+    plan: ClusterPlan | None,
 ) -> Node:
     node = Node(
         NodeConfiguration(
@@ -124,6 +150,7 @@ def _make_node(
             mechanisms=offered_mechanisms(
                 configuration.mechanisms, configuration.anonymous, _hosts(configuration)
             ),
+            amqp10_limits=amqp10_limits(configuration.tokens),
             amqp10=Amqp10Settings(
                 creates_queues=configuration.creates_queues,
             ),
@@ -134,6 +161,7 @@ def _make_node(
         clock.wall(),
         None if storage is None else storage.disk,
         events,
+        plan,
     )
     if node.stored is not None and storage is not None:
         if node.stored.store_id != storage.store_id:
@@ -149,7 +177,7 @@ def _make_node(
                 offset=torn.offset,
             )
         log.info("recovered", messages=node.stored.recovered_count)
-    if configuration.definitions is not None:
+    if configuration.definitions is not None and plan is None:
         _import_definitions(node, configuration, clock.now())
     return node
 
@@ -239,6 +267,11 @@ async def _serve(
     systemd.ready()
     await stopped.wait()
     systemd.stopping()
+    return await _stopped(running)
+
+
+async def _stopped(running: Running) -> int:
+    """End a broker; returns the exit code."""
     if running.server.breakdown:
         # Connections are not closed either: the state in memory may be damaged. The journal is not.
         log.critical(
@@ -250,6 +283,7 @@ async def _serve(
         # Connections are not closed: nothing may be sent any more that is not durable.
         log.critical("storage failed, stopping", reason=running.node.storage_failure)
         return STORAGE_FAILED
+    await leave_root(running.server)
     log.info("stopping", connections=len(running.node.connections))
     await running.stop()
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -13,6 +14,7 @@ from penstock.server.descriptors import files_max
 from penstock.server.disk_space import DiskWatcher
 from penstock.server.event_lines import EventLines
 from penstock.server.http.listener import HttpListener
+from penstock.server.joining import MemberDialler
 from penstock.server.listening import CannotListen, address_of, bound
 from penstock.server.logins import ThreadedLoginChecker
 from penstock.server.memory import MemoryWatcher
@@ -21,9 +23,14 @@ from penstock.server.server_configuration import ServerConfiguration
 from penstock.server.tls import Certificates, TlsListener, check_tls
 from penstock.server.tls_door import TlsDoor
 from penstock.server.tls_settings import ListenerTls, TlsConfiguration
+from penstock.server.token_loading import token_verifier
+from penstock.server.token_settings import TokenConfiguration, TokensUnavailable
 from penstock.server.world.clock import MachineClock
 from penstock.server.world.disk import MachineDisk
 from penstock.server.world.entropy import MachineEntropy
+
+if TYPE_CHECKING:
+    from penstock.server.tokens import JwtVerifier
 
 log = structlog.get_logger()
 
@@ -48,8 +55,12 @@ class Running:
         # What watches for the alarms; None where nothing can be watched.
         self.memory: MemoryWatcher | None = None
         self.disk: DiskWatcher | None = None
+        # None when tokens are not accepted.
+        self.tokens: JwtVerifier | None = None
         # None when events are not written to the log.
         self.events: EventLines | None = None
+        # None without a cluster.
+        self.dialler: MemberDialler | None = None
         self._logins = logins
         self._storage = storage
 
@@ -116,6 +127,21 @@ class Running:
         if self.http is not None and self.http.certificates is not None:
             of_http = self.http.certificates.reload(http)
         return of_amqp, of_http
+
+    def accept_tokens(self, tokens: TokenConfiguration) -> None:
+        """Before anybody is let in. Raises `TokensUnavailable`."""
+        self.tokens = token_verifier(tokens)
+        self.node.container.token_verifier = self.tokens
+
+    def reload_tokens(self, tokens: TokenConfiguration) -> str:
+        """Read the keys of tokens again. Returns why that failed; what there was is kept then."""
+        assert self.tokens is not None, "asked only where tokens are accepted"
+        try:
+            self.tokens.change(tokens)
+        except TokensUnavailable as error:
+            log.error("cannot reload the keys of tokens", reason=str(error))
+            return str(error)
+        return ""
 
     def start_http(self, data: Path | None) -> None:
         if self.http is not None:

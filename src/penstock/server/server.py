@@ -104,6 +104,9 @@ class Server(SocketOwner):
         # Called once when the disk cannot be trusted any more.
         self.when_storage_fails: Callable[[], None] | None = None
 
+        # Called once when it has stopped: connections that it dialled end.
+        self.when_stopped: list[Callable[[], None]] = []
+
         # What has failed since the last tick that was completed, and in the last sweep.
         self._has_failed = False
         self._has_sweep_failed = False
@@ -116,6 +119,10 @@ class Server(SocketOwner):
 
     def now(self) -> int:
         return self._clock.now()
+
+    def wall(self) -> int:
+        """Milliseconds since 1970."""
+        return self._clock.wall()
 
     async def listen(self, host: str, port: int) -> tuple[str, int]:
         """Listen and return the address that was bound, the first one if there are more."""
@@ -410,6 +417,8 @@ class Server(SocketOwner):
         for connection in list(self.node.connections.values()):
             connection.outgoing.transport.abort()
         self._lingering.abort_all()
+        for close in self.when_stopped:
+            close()
         self._sweeper.cancel()
         if self._timer is not None:
             self._timer.cancel()

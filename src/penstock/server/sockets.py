@@ -107,6 +107,14 @@ class SocketTransport(Transport):
         if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
             transport.abort()
 
+    def write_pieces(self, pieces: list[bytes]) -> None:
+        transport = self._transport
+        if self._is_finished or transport.is_closing():
+            return
+        transport.writelines(pieces)
+        if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
+            transport.abort()
+
     def local_address(self) -> tuple[str, int]:
         """Where the peer has connected to; empty and 0 for a socket without an address."""
         name = self._transport.get_extra_info("sockname")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from penstock.server.tls_settings import ListenerTls
+    from penstock.server.tls_settings import DialTls, ListenerTls
 
 log = structlog.get_logger()
 
@@ -139,6 +139,26 @@ def make_context(files: ListenerTls, purpose: str) -> ssl.SSLContext:
     # A resumed session would not show its certificate again, which may have expired since.
     context.num_tickets = 0
     context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def make_dial_context(files: DialTls) -> ssl.SSLContext:
+    """For connections that this server opens. Raises `BadCertificate`, whose text names the file."""
+    purpose = "the cluster"
+    try:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=files.authorities)
+    except (OSError, ValueError) as error:
+        assert files.authorities is not None, "the system's authorities can always be read"
+        raise _unusable("tls_ca", files.authorities, purpose, error) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not files.verifies:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if files.certificate is not None:
+        try:
+            context.load_cert_chain(files.certificate, files.key, _no_password)
+        except (OSError, ValueError) as error:
+            raise _unusable("tls_certificate", files.certificate, purpose, error) from error
     return context
 
 

@@ -36,6 +36,16 @@ class ListenerTls:
 
 
 @dataclass(frozen=True, slots=True)
+class DialTls:
+    """The files for TLS connections that this server opens to others: `[cluster] tls_*`."""
+
+    certificate: Path | None = None  # what it shows to the other server; None: nothing
+    key: Path | None = None  # None: in the certificate's file
+    authorities: Path | None = None  # who signs the others' certificates; None: the system's
+    verifies: bool = True  # False accepts every certificate
+
+
+@dataclass(frozen=True, slots=True)
 class TlsConfiguration(ListenerTls):
     """AMQP over TLS. Held by the server's configuration."""
 

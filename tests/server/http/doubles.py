@@ -197,6 +197,7 @@ class QuietNode:
 
     def __init__(self) -> None:
         self.storage_failure = ""
+        self.member = None
         self.is_stopping = False
         self.connections: dict[int, object] = {}
         self.configuration = QuietConfiguration()

@@ -31,7 +31,25 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 BAD: dict[str, tuple[bytes, int, str]] = {
     "deep array": (request(LEASE, LOGIN, b"[" * 60_000), 400, "nested too deeply"),
     "deep object": (request(LEASE, LOGIN, b'{"a":' * 10_000), 400, "nested too deeply"),
-    "deep commit": (request(COMMIT, LOGIN, b"[" * 1_000_000), 400, "nested too deeply"),
+    "deep commit": (
+        request(COMMIT, LOGIN, b'{"attempts":' + b"[" * 1_000_000),
+        400,
+        "nested too deeply",
+    ),
+    "a large value": (
+        request(COMMIT, LOGIN, b'{"attempts":[[' + b"[]," * 100_000 + b"0]]}"),
+        400,
+        "longer than 262144 characters",
+    ),
+    "many attempts": (
+        request(
+            COMMIT,
+            LOGIN,
+            b'{"attempts":[' + b",".join(b"[%d,1,0]" % n for n in range(66_000)) + b"]}",
+        ),
+        400,
+        "more than 65536 members",
+    ),
     "no JSON": (request(LEASE, LOGIN, b"{"), 400, "not valid JSON"),
     "an empty body": (request(LEASE, LOGIN, b""), 400, "not valid JSON"),
     "not a number": (request(LEASE, LOGIN, b'{"owner":"a","number":NaN}'), 400, "NaN is not"),
@@ -75,6 +93,41 @@ BAD: dict[str, tuple[bytes, int, str]] = {
         "smaller than 512 bytes",
     ),
     "a bad chunk": (request(LEASE, LOGIN + CHUNKED) + b"zz\r\n", 400, "illegal chunk header"),
+    "a length and chunks": (
+        request(LEASE, LOGIN + CHUNKED, b"{}") + b"0\r\n\r\n",
+        400,
+        "both Content-Length and Transfer-Encoding",
+    ),
+    "chunks and a length": (
+        request(LEASE, LOGIN + b"Content-Length: 2\r\n" + CHUNKED) + b"0\r\n\r\n",
+        400,
+        "both Content-Length and Transfer-Encoding",
+    ),
+    "chunks before HTTP/1.1": (
+        LEASE + b" HTTP/1.0\r\n" + HOST + LOGIN + CHUNKED + b"\r\n0\r\n\r\n",
+        400,
+        "not valid before HTTP/1.1",
+    ),
+    "two origins": (
+        request(
+            LEASE,
+            LOGIN + b"Origin: http://localhost\r\nOrigin: http://evil.example\r\n",
+            b'{"owner":"a","number":1}',
+        ),
+        400,
+        "Origin more than once",
+    ),
+    "two logins": (request(b"GET /api/whoami", LOGIN + LOGIN), 400, "Authorization more than once"),
+    "two origins of a WebSocket": (
+        websocket_request(headers=b"Origin: http://localhost\r\nOrigin: http://evil.example\r\n"),
+        400,
+        "Origin more than once",
+    ),
+    "a number beyond all": (
+        request(b"PUT /api/queues/%2F/q", LOGIN, b'{"arguments": {"x-own": 1e400}}'),
+        400,
+        "is not a finite number",
+    ),
     "two lengths": (request(LEASE, b"Content-Length: 7\r\n", b"{}"), 400, "Content-Length"),
     "a negative length": (request(LEASE, b"Content-Length: -7\r\n"), 400, "Content-Length"),
     "no host": (b"GET / HTTP/1.1\r\n\r\n", 400, "Host"),

@@ -42,7 +42,28 @@ def test_our_names_and_every_address_are_served(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:15672", "localhost.evil.example", "notlocalhost", "", "[", ":"],
+    [
+        "evil.example",
+        "evil.example:15672",
+        "localhost.evil.example",
+        "notlocalhost",
+        "",
+        "[",
+        ":",
+        "[::1].evil.example",
+        "[::1]evil.example:15672",
+        "[127.0.0.1.evil.example]",
+        "[broker.example]",
+        "127.0.0.1%evil.example",
+        "127.0.0.1%25evil.example:80",
+        "localhost:evil.example",
+        "127.0.0.1:80:evil.example",
+        ".localhost",
+        "evil.example/.localhost",
+        "evil.example#.localhost",
+        "evil.example@localhost",
+        "::1",
+    ],
 )
 def test_other_names_are_not(host: str) -> None:
     found = Hosts(host_names("broker.example"), ()).objection({"host": host})

@@ -48,16 +48,39 @@ def test_the_text_is_that_of_the_library(accepted: str) -> None:
     whole = CollectorRegistry()
     for family in (gauge, counter):
         whole.register(FamilyCollector(family))
-    assert written(iter([gauge, counter]), encode, Pace()) == encode(whole)
+    assert b"".join(written(iter([gauge, counter]), encode, Pace())) == encode(whole)
 
 
 @pytest.mark.parametrize("accepted", ["", "application/openmetrics-text; version=1.0.0"])
 def test_every_series_may_be_followed_by_a_rest(accepted: str) -> None:
     encode, _ = choose_encoder(accepted)
     pace = CountedRests()
-    text = written(object_families(figures(), FAMILIES, False, pace), encode, pace).decode()
+    pieces = written(object_families(figures(), FAMILIES, False, pace), encode, pace)
+    text = b"".join(pieces).decode()
     series = [line for line in text.splitlines() if not line.startswith("#")]
     assert len(series) >= 3 * QUEUES
     assert pace.count >= len(series)
     assert 'rabbitmq_queue_messages_ready{queue="q\\"7\\n",vhost="/"} 7.0' in series
     assert sum("_total{" in line for line in series) >= 3 * QUEUES
+
+
+@pytest.mark.parametrize("accepted", ["", "application/openmetrics-text; version=1.0.0"])
+def test_series_are_written_as_the_library_writes_them(accepted: str) -> None:
+    encode, _ = choose_encoder(accepted)
+    found = Figures(
+        per_queue=[
+            QueueFigures("/\\", 'q"1"\n', 7, 2, 9, 1, 12_345_678, 8, 7, 6, []),
+            QueueFigures("\udc80", "\u00fc", 10**17, 0, 0, 0, 0, 0, 0, 0, []),
+        ]
+    )
+    text = b"".join(written(object_families(found, FAMILIES, False, Pace()), encode, Pace()))
+    gauge = GaugeMetricFamily(
+        "rabbitmq_queue_messages_ready", "Ready messages", labels=["vhost", "queue"]
+    )
+    gauge.add_metric(["/\\", 'q"1"\n'], 7)
+    gauge.add_metric(["\\udc80", "\u00fc"], 10**17)
+    registry = CollectorRegistry()
+    registry.register(FamilyCollector(gauge))
+    series = [line for line in encode(registry).splitlines() if b"{" in line]
+    assert len(series) == 2
+    assert set(series) <= set(text.splitlines())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from penstock.server.http.cluster_families import cluster_families
 from penstock.server.http.metric_table import (
     CHANNEL_FAMILIES,
     CONNECTION_FAMILIES,
@@ -14,7 +15,9 @@ from penstock.server.http.metric_table import (
     TIME_FAMILY,
     TOTAL_FAMILIES,
 )
+from penstock.server.http.survey import Figures
 from tests.server.http.asking import STREAM, Pages, declared, serving
+from tests.server.http.test_cluster_families import STATUS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "METRICS.md"
 # What a RabbitMQ 3.10 shows at /metrics and, with the word cluster, at /metrics/detailed.
@@ -52,6 +55,18 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, tupl
         }
 
 
+def of_a_member() -> dict[str, tuple[str, str]]:
+    """What a server in a cluster has in addition."""
+    families = list(cluster_families(Figures(cluster=STATUS)))
+    return {
+        family.name + ("_total" if family.type == "counter" else ""): (
+            family.type,
+            family.documentation,
+        )
+        for family in families
+    }
+
+
 def test_the_document_names_every_metric(
     tables: dict[str, dict[str, tuple[str, str]]],
 ) -> None:
@@ -63,7 +78,8 @@ def test_the_document_names_every_metric(
         re.sub("^(rabbitmq|penstock)_detailed_", r"\1_", name): row
         for name, row in detailed.items()
     }
-    expected = {(name, *row) for each in (totals, one_by_one, own) for name, row in each.items()}
+    pages = (totals, one_by_one, own, of_a_member())
+    expected = {(name, *row) for each in pages for name, row in each.items()}
     written = set(ROW.findall(DOCUMENT.read_text(encoding="utf-8")))
     assert sorted(expected - written) == []
     assert sorted(written - expected) == []

@@ -283,6 +283,19 @@ def test_rows_need_a_topic_permission_for_their_keys(pages: Pages) -> None:
     assert "access to topic 'b' in exchange 'amq.topic' in vhost '/'" in str(reason)
 
 
+def test_rows_need_a_topic_permission_for_the_keys_of_their_copies(pages: Pages) -> None:
+    pages.broker.apply(SetTopicPermissions("guest", "/", "amq.topic", "^a", ""))
+    copies = BasicProperties(headers={"CC": ["a.1", "b.1"]})
+    allowed = [
+        Row("a", b"1", exchange="amq.topic"),
+        Row("a", b"2", exchange="amq.direct", properties=copies),
+    ]
+    assert staging(pages, block(allowed)).json() == {"staged": 2}
+    refused = [*allowed, Row("a", b"3", exchange="amq.topic", properties=copies)]
+    reason = problem(staging(pages, block(refused)), 403)["reason"]
+    assert "access to topic 'b.1' in exchange 'amq.topic' in vhost '/'" in str(reason)
+
+
 def test_who_may_not_write_to_an_exchange_stages_nothing(broker: Broker) -> None:
     declared(broker, "q", {})
     broker.add_user("u", "p")

@@ -23,8 +23,7 @@ from penstock.server.http.api.older_pages import older_operations
 from penstock.server.http.api.openapi import document
 from penstock.server.http.api.routes import routes_of
 from penstock.server.http.health import (
-    LIVE_PATH,
-    READY_PATH,
+    PATHS,
     RETRY_SECONDS,
     HealthPages,
     answer_body,
@@ -160,7 +159,7 @@ class Gate:
         scope["path"] = _plain(scope["raw_path"].decode("ascii", "replace"))
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
-        elif scope["path"] in {LIVE_PATH, READY_PATH} and not changes_something(scope["method"]):
+        elif scope["path"] in PATHS and not changes_something(scope["method"]):
             # Health is answered however many requests are in progress. The front door answers most
             # of these itself.
             await self._health_answer(scope["path"])(scope, receive, send)
@@ -198,6 +197,10 @@ class Gate:
             )
         headers = Headers(scope=scope)
         problem = self._hosts.objection(headers)
+        if problem is None and scope["path"].startswith(_OWN):
+            # Leases and what jobs commit are the root's; a job asks its other addresses.
+            reason = self._health.why_not_root()
+            problem = Problem(503, reason, headers={"Retry-After": "1"}) if reason else None
         if problem is None and changes_something(scope["method"]):
             # A browser adds a password that was once typed, whatever page sends the request.
             problem = self._hosts.origin_objection(headers)

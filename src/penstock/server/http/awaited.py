@@ -32,7 +32,7 @@ class Awaited(Timer):
 
     def fire(self, now: int) -> None:
         if self._has_come():
-            DurableAnswer(self._node, lambda: self._answer(True))
+            DurableAnswer(self._node, lambda: self._answer(True), lambda: self._answer(False))
         elif now >= self._until:
             self._answer(False)
         else:

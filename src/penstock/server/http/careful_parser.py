@@ -3,6 +3,10 @@
 h11 bounds the octets that it keeps, not the work: a head of nothing but empty headers, or a body in
 chunks of one octet, takes it thousands of times as long as its size suggests, and all other
 requests wait meanwhile.
+
+It also accepts requests that another program in front of this one may understand otherwise: two ways
+to say where a body ends (request smuggling), and headers that count once but were sent twice. They are
+refused.
 """
 
 from __future__ import annotations
@@ -21,6 +25,11 @@ from penstock.server.http.settings import (
 
 # As h11 finds it.
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
+# Headers that decide who asks and from where. A proxy may look at the last one, and we at the first.
+_ONCE: Final = (b"authorization", b"content-type", b"origin")
+_CHUNKED: Final = b"transfer-encoding"
+_LENGTH: Final = b"content-length"
+_HTTP_1_1: Final = b"1.1"
 
 
 class CarefulParser(h11.Connection):
@@ -37,6 +46,7 @@ class CarefulParser(h11.Connection):
             _check_head(self.trailing_data[0])
         event = super().next_event()
         if isinstance(event, h11.Request):
+            _check_headers(event)
             self._chunk_count = 0
             self._body_size = 0
         elif isinstance(event, h11.Data):
@@ -50,6 +60,23 @@ class CarefulParser(h11.Connection):
         if self._chunk_count * CHUNK_BYTES_MEAN > self._body_size + free:
             raise h11.RemoteProtocolError(
                 f"the chunks of the body are smaller than {CHUNK_BYTES_MEAN} bytes on average"
+            )
+
+
+def _check_headers(request: h11.Request) -> None:
+    names = [name for name, _ in request.headers]
+    if _CHUNKED in names:
+        if _LENGTH in names:
+            raise h11.RemoteProtocolError(
+                "the request has both Content-Length and Transfer-Encoding; only one of them can say "
+                "where the body ends"
+            )
+        if request.http_version != _HTTP_1_1:
+            raise h11.RemoteProtocolError("Transfer-Encoding is not valid before HTTP/1.1")
+    for name in _ONCE:
+        if names.count(name) > 1:
+            raise h11.RemoteProtocolError(
+                f"the request has the header {name.decode().title()} more than once"
             )
 
 

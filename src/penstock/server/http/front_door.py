@@ -5,7 +5,7 @@ So a health check does not wait for what other requests wait for: the loop that 
 broker's thread, or the import of the HTTP libraries.
 
 Invariants
-- only plain `GET` and `HEAD` of the two health paths are answered here; whatever is unusual about a
+- only plain `GET` and `HEAD` of the health paths are answered here; whatever is unusual about a
   request (a body, an upgrade, long headers) is left to the HTTP server;
 - a socket is handed over together with what was read from it, and not used here afterwards;
 - nothing here blocks but the wait for the next socket.
@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Final, cast
 
 from penstock.server.descriptors import OUT_OF_DESCRIPTORS, http_below
-from penstock.server.http.health import LIVE_PATH, READY_PATH, RETRY_SECONDS, answer_body
+from penstock.server.http.health import PATHS, RETRY_SECONDS, answer_body
 from penstock.server.http.settings import FIRST_REQUEST_SECONDS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ ACCEPTED_AT_ONCE: Final = 64
 EXHAUSTED_SECONDS: Final = 0.1
 
 _QUESTIONS: Final = (b"GET /health/", b"HEAD /health/")
-_PATHS: Final = {LIVE_PATH.encode(): LIVE_PATH, READY_PATH.encode(): READY_PATH}
+_PATHS: Final = {path.encode(): path for path in PATHS}
 _HEAD_END: Final = b"\r\n\r\n"
 # Headers with which a request is left to the HTTP server.
 _UNUSUAL: Final = (b"\ncontent-length", b"\ntransfer-encoding", b"\nexpect", b"\nupgrade")

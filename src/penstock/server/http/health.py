@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LIVE_PATH: Final = "/health/live"
 READY_PATH: Final = "/health/ready"
+ROOT_PATH: Final = "/health/root"
+PATHS: Final = (LIVE_PATH, READY_PATH, ROOT_PATH)
 # When to ask again after a 503.
 RETRY_SECONDS: Final = 5
 
@@ -28,9 +30,28 @@ class HealthPages:
     def objection(self, path: str) -> str:
         """The reason for status 503 on this path; empty for 200."""
         reason = self._server.health.problem()
-        if not reason and path == READY_PATH:
-            reason = self._why_not_ready()
+        if not reason and path != LIVE_PATH:
+            reason = self._why_not_ready() or self._why_no_root(path == ROOT_PATH)
         return reason
+
+    def why_not_root(self) -> str:
+        """Why another server has to be asked; empty on the active root, and without a cluster."""
+        return self._why_no_root(is_own=True)
+
+    def _why_no_root(self, is_own: bool) -> str:
+        """Why the cluster's root does not serve, or is not this server; empty if it does, and without
+        a cluster.
+        """
+        member = self._server.node.member
+        if member is None:
+            return ""
+        now = self._server.now()
+        if member.may_serve(now):
+            return ""
+        address = member.root_address(now)
+        if not address:
+            return "no active root of the cluster is known"
+        return f"the root of the cluster is at {address}" if is_own else ""
 
     def _why_not_ready(self) -> str:
         """Why no connections are accepted; empty if they are. Publishers may be blocked all the

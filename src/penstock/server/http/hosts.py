@@ -9,6 +9,7 @@ one has connected to it.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 # In the list of names: the Host header is not checked.
 ANY_HOST: Final = "*"
 _LOCALHOST: Final = "localhost"
+# Host headers as RFC 9110 has them: an IPv6 address in brackets, which may have a zone, or a name or
+# an IPv4 address; then perhaps a port.
+_IN_BRACKETS: Final = re.compile(r"\[([0-9a-f:.]+)(?:%[a-z0-9._~%-]+)?\](?::[0-9]*)?")
+_NAMED: Final = re.compile(r"([^\[\]:%/@]+)(?::[0-9]*)?")
+# What stands before `.localhost`.
+_LABELS: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 # Methods that change nothing.
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # How much of a name is repeated in an error.
@@ -57,17 +64,23 @@ class Hosts:
     def _is_ours(self, host: str) -> bool:
         if ANY_HOST in self._names:
             return True
-        name = _plain(_without_port(host))
-        if name == _LOCALHOST or name.endswith("." + _LOCALHOST) or name in self._names:
-            return True
-        try:
-            ipaddress.ip_address(name.partition("%")[0])
-        except ValueError:
+        host = host.strip().lower()
+        bracketed = _IN_BRACKETS.fullmatch(host)
+        if bracketed is not None:
+            return _is_address(bracketed[1])
+        named = _NAMED.fullmatch(host)
+        if named is None:
             return False
-        return True
+        name = _plain(named[1])
+        if name == _LOCALHOST or name in self._names or _is_address(name):
+            return True
+        before, dot, last = name.rpartition(".")
+        return bool(dot) and last == _LOCALHOST and _LABELS.fullmatch(before) is not None
 
     def origin_objection(self, headers: Mapping[str, str]) -> Problem | None:
-        """The objection to the origin that a browser sends; None without one."""
+        """The objection to the origin that a browser sends; None without one. The parser has
+        refused requests with two.
+        """
         origin = headers.get("origin")
         if origin is None or origin.lower() in self._origins:
             return None
@@ -97,8 +110,9 @@ def _plain(name: str) -> str:
     return name.strip().lower().rstrip(".")
 
 
-def _without_port(host: str) -> str:
-    """Also removes the brackets of an IPv6 address."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if ":" in host else host
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -72,7 +72,7 @@ class LeasePages:
         caller = await self._door.let_in(request)
         caller.need_one_of(LISTERS)
         vhost = named(request, "vhost")
-        leases = await self._line.walk(lambda node: _listed(node, caller.name, vhost))
+        leases = await self._line.walk(lambda node: _listed(node, caller, vhost))
         return JsonAnswer({"vhost": vhost, "leases": leases})
 
     async def list_of_owner(self, request: Request) -> Response:
@@ -148,7 +148,7 @@ def _permitted(
     queue = named(request, "queue")
 
     def run(node: Node, now: int) -> T:
-        entered, access = enter(node, caller.name, vhost)
+        entered, access = enter(node, caller, vhost)
         access.check(Permission.READ, ResourceKind.QUEUE, queue)
         return command(entered, now)
 
@@ -174,8 +174,8 @@ def _wanted(queue: str, body: bytes) -> LeaseRequest:
     )
 
 
-def _listed(node: Node, user: str, vhost: str) -> Generator[None, None, list[Facts]]:
-    entered, _ = enter(node, user, vhost)
+def _listed(node: Node, caller: Caller, vhost: str) -> Generator[None, None, list[Facts]]:
+    entered, _ = enter(node, caller, vhost)
     found: list[Facts] = []
     for count, queue in enumerate(list(entered.queues.values()), 1):
         if LEASE_OF in queue.arguments and not queue.is_deleted:

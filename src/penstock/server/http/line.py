@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.node.durable_answer import DurableAnswer
 from penstock.server.http.awaited import Awaited
+from penstock.server.http.problems import Problem
 from penstock.world.disk import DiskError
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ T = TypeVar("T")
 
 # A broker whose loop does not answer by then is not alive; the caller gets 503.
 ANSWER_SECONDS: Final = 10.0
+STEPPED_DOWN: Final = (
+    "this server stopped being the root of its cluster before the change was committed, so it is not "
+    "known whether the change was made"
+)
+LOOK_AT_THE_ROOT: Final = "Ask the present root whether the change is there, and repeat it if not."
 
 
 class BrokerNotResponding(Exception):
@@ -81,7 +87,11 @@ class BrokerLine:
             except Exception as error:
                 answer.set_exception(error)
             else:
-                DurableAnswer(node, lambda: answer.set_result(result))
+                DurableAnswer(
+                    node,
+                    lambda: answer.set_result(result),
+                    lambda: answer.set_exception(Problem(503, STEPPED_DOWN, LOOK_AT_THE_ROOT)),
+                )
             self.server.schedule_flush()
 
         self.tell(run)

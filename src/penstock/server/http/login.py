@@ -1,6 +1,7 @@
-"""HTTP's Basic login, checked like every other login of the broker.
+"""HTTP's login, checked like every other login of the broker.
 
-Same users, same hashes, same delays after failures, and the default user from this machine only.
+Same users, same hashes, same delays after failures, and the default user from this machine only. A token
+(`Authorization: Bearer`, or in place of a password) is checked in this thread.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.tags import MANAGEMENT, MONITORING
+from penstock.broker.access.tokens import FAILED_TOKENS
 from penstock.broker.access.users import may_connect_from, why_refused
 from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.dialects.login_checker import LoginWaiter
+from penstock.dialects.login_counts import LoginCounts
 from penstock.server.http.line import BrokerLine, heard
 from penstock.server.http.problems import Problem
 from penstock.server.server import is_loopback
@@ -23,7 +26,9 @@ from penstock.server.server import is_loopback
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
+    from penstock.broker.access.tokens import TokenGrant, TokenVerifier
     from penstock.broker.access.users import Verification
+    from penstock.node.node import Node
     from penstock.server.logins import ThreadedLoginChecker
     from penstock.server.server import Server
 
@@ -32,6 +37,8 @@ WATCHERS: Final = MONITORING
 LISTERS: Final = MANAGEMENT
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Penstock", charset="UTF-8"'}
+_BASIC: Final = "basic"
+_BEARER: Final = "bearer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class Caller:
 
     name: str
     tags: tuple[str, ...]
+    # Of the token, for a user who has logged in with one and is in no table.
+    grant: TokenGrant | None = None
 
     def need_one_of(self, tags: frozenset[str]) -> None:
         if tags.isdisjoint(self.tags):
@@ -61,29 +70,54 @@ class Postponed:
     """A login that was not checked, because too many wait."""
 
 
-class LoginCounts:
-    """Logins over HTTP since the start. Held by the doorkeeper, in the HTTP server's thread."""
-
-    def __init__(self) -> None:
-        self.failed = 0
-        self.succeeded = 0
-
-
 class Doorkeeper:
     """Held by the application; every page but health asks it first."""
 
     def __init__(self, line: BrokerLine, logins: ThreadedLoginChecker) -> None:
         self._line = line
         self._logins = logins
+        # In the HTTP server's thread.
         self.counts = LoginCounts()
 
     async def let_in(self, request: HTTPConnection) -> Caller:
         """Raises a `Problem` with status 401, after the delay that a failed login has."""
-        name, password = _credentials(request.headers.get("authorization"))
+        verifier = self._verifier()
+        scheme, said = _scheme_of(request.headers.get("authorization"), verifier is not None)
+        if scheme == _BEARER and verifier is not None:
+            token = said.encode(errors="replace")
+            return await self._check_token(request, "", token, verifier)
+        name, password = _credentials(said)
         return await self.check(request, name, password)
+
+    def _verifier(self) -> TokenVerifier | None:
+        return self._line.server.node.container.token_verifier
+
+    async def _check_token(
+        self, request: HTTPConnection, name: str, token: bytes, verifier: TokenVerifier
+    ) -> Caller:
+        verdict = verifier.verify(token, self._line.server.wall())
+        grant, reason = verdict.grant, verdict.reason
+        if grant is None:
+            self.counts.failed += 1
+            host, _ = peer_of(request)
+            port = port_of(request)
+
+            def refuse(node: Node, now: int) -> int:
+                _note_refused(node, host, port, name, reason)
+                return node.state.login_delays.failed(FAILED_TOKENS, host, now)
+
+            delay = await self._line.ask(refuse)
+            await asyncio.sleep(delay / 1000)
+            raise _unauthorized("the token was refused")
+        self.counts.succeeded += 1
+        request.state.user = grant.user
+        return Caller(grant.user, grant.tags, grant)
 
     async def check(self, request: HTTPConnection, name: str, password: bytes) -> Caller:
         """As `let_in`, for a login that came otherwise."""
+        verifier = self._verifier()
+        if verifier is not None and verifier.is_token(password):
+            return await self._check_token(request, name, password, verifier)
         host, is_local = peer_of(request)
         check = LoginCheck(self._line.server, self._logins, host, is_local, port_of(request))
         self._line.tell(lambda: check.begin(name, password))
@@ -129,6 +163,10 @@ class LoginCheck(LoginWaiter):
             return
         now = self._server.now()
         try:
+            container = self._server.node.container
+            if container.state.users.is_empty():
+                # A member of a cluster gets its users from the first root.
+                container.held_clients.check_root(now)
             verification = self._server.node.state.begin_login(name, password, self._host, now)
             if verification.remembered:
                 self.login_checked(verification, now)
@@ -162,20 +200,31 @@ class LoginCheck(LoginWaiter):
         self.verdict.set_result(Caller(name, user.tags))
 
     def _note(self, name: str, reason: str) -> None:
-        party = Party(peer_host=self._host, peer_port=self._port, user=name)
-        self._server.node.container.events.record(
-            Event(EventKind.LOGIN_REFUSED, Severity.WARNING, party, reason, {"protocol": "HTTP"})
-        )
+        _note_refused(self._server.node, self._host, self._port, name, reason)
 
 
-def _credentials(header: str | None) -> tuple[str, bytes]:
+def _note_refused(node: Node, host: str, port: int, name: str, reason: str) -> None:
+    party = Party(peer_host=host, peer_port=port, user=name)
+    node.container.events.record(
+        Event(EventKind.LOGIN_REFUSED, Severity.WARNING, party, reason, {"protocol": "HTTP"})
+    )
+
+
+def _scheme_of(header: str | None, takes_tokens: bool) -> tuple[str, str]:
+    """The scheme, and what follows it."""
     if header is None:
         raise _unauthorized("authentication is required")
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        raise _unauthorized(f"authentication scheme {scheme[:20]!r} is not supported, only Basic")
+    scheme, _, said = header.partition(" ")
+    known = (_BASIC, _BEARER) if takes_tokens else (_BASIC,)
+    if scheme.lower() not in known:
+        names = " and ".join(name.capitalize() for name in known)
+        raise _unauthorized(f"authentication scheme {scheme[:20]!r} is not supported, only {names}")
+    return scheme.lower(), said.strip()
+
+
+def _credentials(encoded: str) -> tuple[str, bytes]:
     try:
-        name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        name, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
         decoded = name.decode()
     except (binascii.Error, ValueError):
         raise _unauthorized("the Authorization header is not base64 of NAME:PASSWORD") from None

@@ -19,9 +19,9 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
 
 from penstock.server.http.api.pace import Pace
+from penstock.server.http.api.pieces import answer_in_pieces
 from penstock.server.http.login import WATCHERS, Doorkeeper
 from penstock.server.http.metric_families import (
     chosen_totals,
@@ -38,7 +38,7 @@ from penstock.server.http.metric_table import (
     TIME_FAMILY,
 )
 from penstock.server.http.object_figures import Wanted
-from penstock.server.http.survey import Figures, Surveyor
+from penstock.server.http.survey import Figures, Surveyor, take_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from penstock.server.http.line import BrokerLine
 
@@ -92,14 +93,19 @@ class MetricsPages:
         caller.need_one_of(WATCHERS)
         wanted = _wanted(families, frozenset(request.query_params.getlist("vhost")))
         figures = await self._line.walk(lambda node: self._surveyor.survey(node, wanted))
+        await self._line.ask(lambda node, now: take_cluster(node, figures, now))
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
 
-        def text() -> bytes:
+        def text() -> list[bytes]:
             pace = Pace()
-            return written(self._families(figures, families, is_detailed, pace), encode, pace)
+            pieces = written(self._families(figures, families, is_detailed, pace), encode, pace)
+            pace.free(figures.per_queue)
+            pace.free(figures.per_connection)
+            pace.free(figures.per_channel)
+            return pieces
 
         # In a thread, so that bulk reads and WebSockets go on beside a long text.
-        return Response(await run_in_threadpool(text), media_type=content_type)
+        return answer_in_pieces(await run_in_threadpool(text), content_type)
 
     def _families(
         self, figures: Figures, families: frozenset[str], is_detailed: bool, pace: Pace

@@ -16,6 +16,7 @@ from penstock.broker.errors import (
     NotAllowed,
     NotFound,
     NotImplementedHere,
+    NotRoot,
     PreconditionFailed,
     Refusal,
     ResourceError,
@@ -88,6 +89,7 @@ _STATUS_OF_REFUSAL: dict[type[Refusal], int] = {
     PreconditionFailed: 400,
     NotImplementedHere: 501,
     ResourceError: 503,
+    NotRoot: 503,
 }
 
 

@@ -45,7 +45,10 @@ def number(text: str, form: str) -> int:
 
 
 async def body_of(
-    request: Request, bytes_max: int = BODY_BYTES_MAX, seconds: float = BODY_SECONDS
+    request: Request,
+    bytes_max: int = BODY_BYTES_MAX,
+    seconds: float = BODY_SECONDS,
+    bytes_per_second: int = BODY_BYTES_PER_SECOND,
 ) -> bytes:
     """Raises a `Problem` for a body that is too large or comes too slowly."""
     pieces: list[bytes] = []
@@ -59,7 +62,7 @@ async def body_of(
                 size += len(piece)
                 if size > bytes_max:
                     break
-                patience.reschedule(began + seconds + size / BODY_BYTES_PER_SECOND)
+                patience.reschedule(began + seconds + size / bytes_per_second)
     except TimeoutError:
         raise Problem(
             408,
@@ -75,7 +78,9 @@ async def body_of(
 
 
 def object_in(body: bytes, form: str) -> dict[str, object]:
-    """`form` describes the expected JSON object, for the error."""
+    """`form` describes the expected JSON object, for the error. Not for large bodies, which
+    `json_pieces` reads: this holds up everybody else.
+    """
     reason = "the body is not a JSON object"
     try:
         read = json.loads(body, parse_constant=_no_number)

@@ -40,8 +40,18 @@ ROWS_AT_ONCE: Final = 8
 PUBLISH_BYTES_MAX: Final = 8 * 1024 * 1024
 # Definitions: 32 MiB are about 200,000 queues.
 DEFINITIONS_BYTES_MAX: Final = 32 * 1024 * 1024
-# So many bodies of these two kinds are read at once; others wait with their octets unread.
-LARGE_BODIES_AT_ONCE: Final = 4
+# So many of each of these two kinds are read at once, and so many of one user; others wait with
+# their bytes unread. They are held in memory as a whole: 64 MiB of messages, and definitions take
+# several times their size when they are parsed.
+PUBLISHES_AT_ONCE: Final = 8
+PUBLISHES_OF_USER: Final = 4
+DEFINITIONS_AT_ONCE: Final = 2
+DEFINITIONS_OF_USER: Final = 1
+# A request that has waited so long for its turn is answered with 503.
+LARGE_BODY_TURN_SECONDS: Final = 60.0
+# Their minimum speed, beyond `BODY_SECONDS`: a message of 8 MiB has 47 s, definitions of 32 MiB have
+# 143 s.
+LARGE_BODY_BYTES_PER_SECOND: Final = 256 * 1024
 # A commit's body names every partition: as many as a sink has, in digits.
 COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
 # A socket that has not sent the whole head of a request by then is answered with 408 and closed.

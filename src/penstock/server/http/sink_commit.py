@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.tags import ADMINISTRATOR_TAG
 from penstock.broker.sinks.sinks import check_before_commit, check_owner, commit, is_committed
+from penstock.broker.sinks.stages import PARTITIONS_MAX
+from penstock.server.http.api.json_pieces import large_object_in
 from penstock.server.http.problems import Problem
-from penstock.server.http.request_parts import NUMBER_MAX, object_in
+from penstock.server.http.request_parts import NUMBER_MAX
 from penstock.server.http.staging import check_reach, check_room
 from penstock.server.http.vhost_access import enter
 
@@ -37,7 +39,8 @@ class SinkCommit:
         self._vhost = vhost
         self._sink = sink
         self._batch = batch
-        read = object_in(body, _FORM)
+        # A sink has no more partitions, and sorting more would hold up the broker.
+        read = large_object_in(body, _FORM, PARTITIONS_MAX)
         self._attempts = _attempts_in(read)
         # Whether rows that reach no queue refuse it.
         self._mandatory = bool(read.get("mandatory", False))
@@ -97,7 +100,7 @@ class SinkCommit:
 
 def enter_sink(node: Node, caller: Caller, vhost: str, sink: str) -> VirtualHost:
     """Raises if the user may not change the sink."""
-    entered, _ = enter(node, caller.name, vhost)
+    entered, _ = enter(node, caller, vhost)
     if ADMINISTRATOR_TAG not in caller.tags:
         check_owner(entered, sink, caller.name)
     return entered
@@ -123,4 +126,6 @@ def _attempts_in(read: Facts) -> list[tuple[int, int, int]]:
         attempts.append((row[0], row[1], row[2]))
     if len({partition for partition, _, _ in attempts}) != len(attempts):
         raise Problem(400, "a partition is listed twice", "List one attempt for each partition.")
+    # On the broker's loop they are sorted again, which costs little then.
+    attempts.sort()
     return attempts

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.broker.sink_table import Sink
     from penstock.node.node import Node
     from penstock.server.http.line import BrokerLine
+    from penstock.server.http.login import Caller
 
 # A commit that is not published by then is answered with 202; repeating it continues to wait.
 COMMIT_SECONDS: Final = 20.0
@@ -55,14 +56,14 @@ class SinkPages:
         caller.need_one_of(LISTERS)
         vhost = named(request, "vhost")
         now = await self._line.ask(lambda _, now: now)
-        sinks = await self._line.walk(lambda node: _listed(node, caller.name, vhost, None, now))
+        sinks = await self._line.walk(lambda node: _listed(node, caller, vhost, None, now))
         return JsonAnswer({"vhost": vhost, "sinks": sinks})
 
     async def describe(self, request: Request) -> Response:
         caller = await self._door.let_in(request)
         vhost, sink = named(request, "vhost"), named(request, "sink")
         now = await self._line.ask(lambda _, now: now)
-        found = await self._line.walk(lambda node: _listed(node, caller.name, vhost, sink, now))
+        found = await self._line.walk(lambda node: _listed(node, caller, vhost, sink, now))
         if not found:
             raise NotFound(f"no sink '{sink}' in vhost '{vhost}'")
         return JsonAnswer(found[0])
@@ -92,7 +93,7 @@ class SinkPages:
         async with self._room:
             rows = await body_of(request, ROWS_BYTES_MAX)
             staging = Staging(
-                caller.name,
+                caller,
                 vhost,
                 rows,
                 request.query_params.get("exchange"),
@@ -146,10 +147,10 @@ def _is_checked(request: Request, rows: bytes) -> bool:
 
 
 def _listed(
-    node: Node, user: str, vhost: str, wanted: str | None, now: int
+    node: Node, caller: Caller, vhost: str, wanted: str | None, now: int
 ) -> Generator[None, None, list[Facts]]:
     """All sinks, or the wanted one: those that have committed and those that have only staged."""
-    entered, _ = enter(node, user, vhost)
+    entered, _ = enter(node, caller, vhost)
     staged: dict[str, int] = {}
     for count, queue in enumerate(list(entered.queues.values()), 1):
         name = queue.arguments.get(STAGE_OF)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.broker.vhost import VirtualHost
     from penstock.formats.stage_block import StagedRows
     from penstock.node.node import Node
+    from penstock.server.http.login import Caller
 
 
 class Staging:
@@ -36,14 +37,14 @@ class Staging:
 
     def __init__(
         self,
-        user: str,
+        caller: Caller,
         vhost: str,
         rows: bytes,
         exchange: str | None,
         mandatory: bool,
         has_checksums: bool,
     ) -> None:
-        self._user = user
+        self._caller = caller
         self._vhost = vhost
         self._rows = rows
         # An exchange that is checked whether or not a row names it.
@@ -62,7 +63,7 @@ class Staging:
                 "Try again later.",
                 headers={"Retry-After": "1"},
             )
-        vhost, access = enter(node, self._user, self._vhost)
+        vhost, access = enter(node, self._caller, self._vhost)
         topics = node.state.topic_access
         judge = PublisherJudge(vhost, access, topics, node.state.streams.decoder)
         if self._exchange is not None:
@@ -95,20 +96,33 @@ class PublisherJudge(RowJudge):
         self._topics = topics
         self._decoder = decoder
         self._exchanges: set[str] = set()
+        # Routing keys in the CC and BCC of a header.
+        self._copies: dict[bytes, list[str]] = {}
 
     def see_address(self, exchange: str, routing_key: str) -> None:
         if exchange not in self._exchanges:
             self.check_exchange(exchange)
             self._exchanges.add(exchange)
+        self._check_topic(exchange, routing_key)
+
+    def has_copies(self, header: bytes) -> bool:
+        return header in self._copies
+
+    def see_copies(self, exchange: str, header: bytes) -> None:
+        for key in self._copies[header]:
+            self._check_topic(exchange, key)
+
+    def _check_topic(self, exchange: str, routing_key: str) -> None:
         if self._vhost.exchanges[exchange].kind == TOPIC:
-            user, vhost = self._access.user, self._vhost.name
-            self._topics.check(user, vhost, exchange, Permission.WRITE, routing_key)
+            self._topics.check(self._access, exchange, Permission.WRITE, routing_key)
 
     def see_header(self, header: bytes) -> int:
         try:
             properties = self._decoder.decode("", "", header, b"").properties
         except (Malformed, ChannelFault) as error:
             raise PreconditionFailed(f"the header of a row is malformed: {error}") from None
+        if properties.has_extra_keys:
+            self._copies[header] = properties.extra_keys()
         if not isinstance(properties, MessageProperties):
             return NOT_SAID
         if not properties.is_utf8:

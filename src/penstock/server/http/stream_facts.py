@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.streams.stream import Stream
     from penstock.broker.vhost import VirtualHost
     from penstock.node.node import Node
+    from penstock.server.http.login import Caller
     from penstock.storage.stream_facts import SegmentFacts
 
 # Queues that are visited in one step on the broker's loop: about a millisecond.
@@ -67,12 +68,12 @@ class Identities:
 class StreamView:
     """One user's view of the streams of one virtual host. Made for one request."""
 
-    def __init__(self, node: Node, identities: Identities, user: str, vhost: str) -> None:
+    def __init__(self, node: Node, identities: Identities, caller: Caller, vhost: str) -> None:
         """Raises a `Refusal` or a `Problem`."""
         self._node = node
         self._identities = identities
         self.vhost: VirtualHost
-        self.vhost, self._access = enter(node, user, vhost)
+        self.vhost, self._access = enter(node, caller, vhost)
 
     def stream(self, name: str) -> Stream:
         self._access.check(Permission.READ, ResourceKind.QUEUE, name)
@@ -191,10 +192,10 @@ def no_segment(stream: Stream, identity: str, wanted: int) -> Problem:
 
 
 def listed(
-    node: Node, identities: Identities, user: str, vhost: str
+    node: Node, identities: Identities, caller: Caller, vhost: str
 ) -> Generator[None, None, list[Facts]]:
     """All streams of a virtual host; partitions are listed under the stream they are part of."""
-    view = StreamView(node, identities, user, vhost)
+    view = StreamView(node, identities, caller, vhost)
     found: list[Facts] = []
     parts: set[str] = set()
     for count, partitioned in enumerate(view.vhost.partitioned_streams(), 1):

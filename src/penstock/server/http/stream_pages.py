@@ -55,9 +55,7 @@ class StreamPages:
         caller = await self._door.let_in(request)
         caller.need_one_of(LISTERS)
         vhost = named(request, "vhost")
-        streams = await self._line.walk(
-            lambda node: listed(node, self._identities, caller.name, vhost)
-        )
+        streams = await self._line.walk(lambda node: listed(node, self._identities, caller, vhost))
         return JsonAnswer({"vhost": vhost, "streams": streams})
 
     async def describe(self, request: Request) -> Response:
@@ -129,7 +127,7 @@ class StreamPages:
         offset = _offset_in(await body_of(request))
         facts: Facts = await self._line.change_safely(
             lambda node, now: moved_cursor(
-                StreamView(node, self._identities, caller.name, vhost).stream(name),
+                StreamView(node, self._identities, caller, vhost).stream(name),
                 cursor,
                 offset,
                 now,
@@ -144,9 +142,7 @@ class StreamPages:
         cursor = named(request, "cursor")
         await self._line.change_safely(
             lambda node, now: (
-                StreamView(node, self._identities, caller.name, vhost)
-                .stream(name)
-                .delete_cursor(cursor)
+                StreamView(node, self._identities, caller, vhost).stream(name).delete_cursor(cursor)
             )
         )
         return Response(status_code=204)
@@ -154,7 +150,7 @@ class StreamPages:
     async def _view(self, request: Request, caller: Caller, look: Callable[[StreamView], T]) -> T:
         vhost = named(request, "vhost")
         return await self._line.ask(
-            lambda node, now: look(StreamView(node, self._identities, caller.name, vhost))
+            lambda node, now: look(StreamView(node, self._identities, caller, vhost))
         )
 
 

@@ -1,8 +1,13 @@
 """Logging in by a form, and the counts of logins."""
 
 import httpx
+import pika.exceptions
+import pytest
 
+from penstock import Broker
 from tests.server.http.asking import Pages, problem
+from tests.server.http.doubles import WebSocketRelay
+from tests.server.opened import pika_connection
 
 
 def log_in(pages: Pages, name: str, password: str) -> httpx.Response:
@@ -11,6 +16,17 @@ def log_in(pages: Pages, name: str, password: str) -> httpx.Response:
         data={"username": name, "password": password},
         timeout=60,
     )
+
+
+def counted(pages: Pages, protocol: str) -> tuple[int, int]:
+    """Failed and succeeded logins."""
+    for row in pages.get("/api/auth/attempts/any").json():
+        if row["protocol"] == protocol:
+            assert row["auth_attempts"] == sum(
+                (row["auth_attempts_failed"], row["auth_attempts_succeeded"])
+            )
+            return row["auth_attempts_failed"], row["auth_attempts_succeeded"]
+    raise AssertionError(f"no logins of {protocol} are counted")
 
 
 def test_a_form_logs_in_and_no_cookie_is_set(pages: Pages) -> None:
@@ -22,12 +38,27 @@ def test_a_form_logs_in_and_no_cookie_is_set(pages: Pages) -> None:
 
 
 def test_logins_are_counted(pages: Pages) -> None:
-    before = pages.get("/api/auth/attempts/any").json()[0]
+    before = counted(pages, "http")
     log_in(pages, "guest", "wrong")
-    after = pages.get("/api/auth/attempts/any").json()[0]
-    assert after["auth_attempts_failed"] == before["auth_attempts_failed"] + 1
-    assert after["auth_attempts_succeeded"] == before["auth_attempts_succeeded"] + 1
-    assert after["protocol"] == "http"
+    assert counted(pages, "http") == (before[0] + 1, before[1] + 1)
+
+
+def test_logins_over_amqp_are_counted_over_websockets_too(broker: Broker, pages: Pages) -> None:
+    before = counted(pages, "amqp091")
+    pika_connection(broker.url)
+    assert counted(pages, "amqp091") == (before[0], before[1] + 1)
+    wrong = broker.url.replace("guest:guest", "guest:wrong")
+    assert wrong != broker.url
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        pika_connection(wrong)
+    assert counted(pages, "amqp091") == (before[0] + 1, before[1] + 1)
+    relay = WebSocketRelay(f"ws://127.0.0.1:{broker.http_port}/ws")
+    try:
+        pika_connection(f"amqp://127.0.0.1:{relay.port}").close()
+    finally:
+        relay.close()
+    assert counted(pages, "amqp091") == (before[0] + 1, before[1] + 2)
+    assert counted(pages, "amqp10") == (0, 0)
 
 
 def test_failures_at_the_form_meet_the_same_delay_as_all_others(pages: Pages) -> None:

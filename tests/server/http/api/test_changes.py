@@ -3,7 +3,14 @@
 import pika
 
 from penstock.broker.events import Event, EventKind
-from tests.server.http.api.administering import EVERYTHING, done, listening, sent, user_of
+from tests.server.http.api.administering import (
+    EVERYTHING,
+    done,
+    listening,
+    looked_at,
+    sent,
+    user_of,
+)
 from tests.server.http.api.test_connection_closing import name_of
 from tests.server.http.asking import Pages
 from tests.server.opened import pika_connection
@@ -54,6 +61,22 @@ def test_a_move_is_told_when_it_begins(pages: Pages) -> None:
     event = audited(events, EventKind.MOVE_BEGUN, "anna")
     assert event.party.vhost == "/"
     assert (event.facts["queue"], event.facts["destination"]) == ("from", "to")
+
+
+def test_the_end_of_a_move_that_is_cancelled_is_told_once(pages: Pages) -> None:
+    anna = anna_of(pages)
+    for queue in ("from", "to"):
+        done(pages, "PUT", f"/api/queues/%2F/{queue}")
+    # Moves wait while an alarm blocks publishers, so this one cannot be over before it is cancelled.
+    looked_at(pages.broker, lambda node: node.set_alarm("memory", "low", 1))
+    body = {"destination": "to", "wait_ms": 0}
+    number = sent(anna, "POST", "/api/queues/%2F/from/move", body).json()["number"]
+    events = listening(pages.broker)
+    for _ in range(2):
+        done(anna, "DELETE", f"/api/queues/%2F/from/moves/{number}")
+    event = audited(events, EventKind.MOVE_CANCELLED, "anna")
+    assert event.party.vhost == "/"
+    assert (event.facts["queue"], event.facts["move"]) == ("from", number)
 
 
 def test_an_import_of_definitions_is_one_line(pages: Pages) -> None:

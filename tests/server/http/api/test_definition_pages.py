@@ -99,3 +99,12 @@ def test_hashes_of_passwords_are_exported_to_administrators_only(pages: Pages, t
         assert refused.status_code in {401, 403}, path
         assert "argon2" not in refused.text
     assert "argon2" in pages.get("/api/definitions").text
+
+
+def test_a_form_of_nothing_but_boundaries_is_refused_at_once(pages: Pages) -> None:
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    refused = pages.ask("POST", "/api/definitions", b"--x\r\n\r\n" * 1_000_000, kind)
+    assert "more than 16 parts" in str(problem(refused, 400)["reason"])
+    bare = {"Content-Type": "multipart/form-data"}
+    refused = pages.ask("POST", "/api/definitions", b"--x\r\n\r\n", bare)
+    assert "no boundary" in str(problem(refused, 400)["reason"])

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from penstock import Broker
+from penstock.broker.topology import SetTopicPermissions
+from penstock.server.http.api.explain import COPIES_MAX
 from tests.server.http.asking import Pages, problem
 from tests.server.opened import pika_connection
 
@@ -90,6 +92,22 @@ def test_a_user_without_the_right_is_told_of(broker: Broker, pages: Pages) -> No
     assert guest["outcome"] == "enqueued"
 
 
+def test_topic_permissions_are_a_part_of_the_right(broker: Broker, pages: Pages) -> None:
+    broker.add_user("ann", "secret", ())
+    broker.set_permissions("ann", "/")
+    broker.apply(SetTopicPermissions("ann", "/", "orders", "eu", ""))
+    allowed = explain(pages, exchange="orders", routing_key="orders.eu.new", user="ann")
+    assert allowed["outcome"] == "enqueued"
+    refused = explain(pages, exchange="orders", routing_key="orders.us.new", user="ann")
+    assert (refused["outcome"], queues(refused)) == ("refused", ["us"])
+    assert "routing key 'orders.us.new'" in str(refused["reason"])
+    copies = {"CC": ["orders.us.old"]}
+    copied = explain(
+        pages, exchange="orders", routing_key="orders.eu.new", headers=copies, user="ann"
+    )
+    assert "routing key 'orders.us.old'" in str(copied["reason"])
+
+
 def test_only_administrators_ask_for_the_permissions_of_others(
     broker: Broker, pages: Pages
 ) -> None:
@@ -99,6 +117,16 @@ def test_only_administrators_ask_for_the_permissions_of_others(
     assert explain(eve, exchange="strays", user="eve")["permission"]
     body = json.dumps({"exchange": "strays", "user": "guest"}).encode()
     problem(eve.ask("POST", "/api/explain/%2F", body), 403)
+
+
+def test_the_number_of_copies_is_limited(pages: Pages) -> None:
+    """Each of their keys is compared with each binding."""
+    keys = [str(number) for number in range(COPIES_MAX)]
+    allowed = explain(pages, exchange="orders", routing_key="k", headers={"CC": keys})
+    assert allowed["routing_keys"] == ["k", *keys]
+    body = json.dumps({"exchange": "orders", "headers": {"CC": keys, "BCC": ["one more"]}})
+    refused = problem(pages.ask("POST", "/api/explain/%2F", body.encode()), 400)
+    assert refused["reason"] == f"CC and BCC have more than {COPIES_MAX} routing keys"
 
 
 def test_an_internal_exchange_is_refused(pages: Pages) -> None:

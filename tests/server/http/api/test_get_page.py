@@ -1,7 +1,9 @@
 """Getting messages over HTTP, and what becomes of them."""
 
+import pika
 import pytest
 
+from penstock.server.http.api.get_page import BODY_BYTES_MAX
 from tests.server.http.api.administering import done, publish, sent, user_of
 from tests.server.http.asking import Pages, problem
 from tests.server.opened import pika_connection
@@ -86,3 +88,13 @@ def test_another_connections_exclusive_queue_is_locked(pages: Pages) -> None:
     pika_connection(pages.broker.url).channel().queue_declare("q", exclusive=True)
     problem(sent(pages, "POST", "/api/queues/%2F/q/get", REQUEUE), 409)
     problem(sent(pages, "DELETE", "/api/queues/%2F/q"), 409)
+
+
+def test_headers_count_against_the_size_of_an_answer(pages: Pages) -> None:
+    channel = pika_connection(pages.broker.url).channel()
+    channel.queue_declare("q")
+    channel.confirm_delivery()
+    large = pika.BasicProperties(headers={"a": "x" * 100_000})
+    for _ in range(100):
+        channel.basic_publish("", "q", b"", large)
+    assert len(got(pages, count=100)) == BODY_BYTES_MAX // 100_000 + 1

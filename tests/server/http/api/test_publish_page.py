@@ -77,6 +77,8 @@ def test_it_takes_write_permission_and_the_topic_permission(pages: Pages) -> Non
     done(pages, "PUT", "/api/topic-permissions/%2F/anna", topic)
     assert routed(other, "amq.topic", "mine.a") is False
     problem(publish(other, "amq.topic", "yours.a"), 403)
+    copies: dict[str, object] = {"headers": {"CC": ["mine.b", "yours.a"]}}
+    problem(publish(other, "amq.topic", "mine.a", properties=copies), 403)
     problem(publish(user_of(pages, "bert", "", write=".*"), "amq.topic", "a"), 403)
     problem(publish(user_of(pages, "carl", "management"), "amq.topic", "a"), 403)
 

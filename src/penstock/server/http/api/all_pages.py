@@ -9,6 +9,7 @@ from penstock.server.http.api.auth_pages import AuthPages
 from penstock.server.http.api.binding_changes import BindingChanges
 from penstock.server.http.api.binding_pages import BindingPages
 from penstock.server.http.api.cluster_name import ClusterName
+from penstock.server.http.api.cluster_pages import ClusterPages
 from penstock.server.http.api.connection_closing import ConnectionClosing
 from penstock.server.http.api.connection_pages import ConnectionPages
 from penstock.server.http.api.definition_pages import DefinitionPages
@@ -78,9 +79,10 @@ def all_operations(line: BrokerLine, door: Doorkeeper, data: Path | None) -> lis
         *BindingChanges(line).operations(),
         *ConnectionClosing(line).operations(),
         *ClusterName(line).operations(),
+        *ClusterPages(line, door).operations(),
         *AlivenessTest(line).operations(),
         *HealthChecks(line).operations(),
-        *AuthPages(door).operations(),
+        *AuthPages(line, door).operations(),
         *MessageQueuePages(line, sampler).operations(),
         *ExchangePages(line).operations(),
         *VhostPages(line, sampler).operations(),

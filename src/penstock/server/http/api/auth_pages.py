@@ -11,7 +11,11 @@ from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import body_of
 
 if TYPE_CHECKING:
+    from penstock.dialects.login_counts import LoginCounts
+    from penstock.node.node import Node
+    from penstock.server.http.api.listing import Row
     from penstock.server.http.api.operation import ApiRequest
+    from penstock.server.http.line import BrokerLine
     from penstock.server.http.login import Doorkeeper
 
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -22,7 +26,8 @@ _NO_UAA: Final = {"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
 class AuthPages:
     """Held by the table of operations."""
 
-    def __init__(self, door: Doorkeeper) -> None:
+    def __init__(self, line: BrokerLine, door: Doorkeeper) -> None:
+        self._line = line
         self._door = door
 
     def operations(self) -> list[Operation]:
@@ -56,7 +61,8 @@ class AuthPages:
                 "GET",
                 "/api/auth/attempts/{node}",
                 self.attempts,
-                "How many logins over HTTP there were since the start of the broker",
+                "How many logins there were since the start of the broker, by protocol; those over "
+                "WebSockets are among those of AMQP",
                 "auth",
                 allowed=MONITORING,
                 answer=object_of(
@@ -85,14 +91,20 @@ class AuthPages:
 
     async def attempts(self, call: ApiRequest) -> object:
         del call
-        counts = self._door.counts
-        return RowList(
-            [
-                {
-                    "protocol": "http",
-                    "auth_attempts": counts.failed + counts.succeeded,
-                    "auth_attempts_failed": counts.failed,
-                    "auth_attempts_succeeded": counts.succeeded,
-                }
-            ]
-        )
+
+        def rows(node: Node, now: int) -> list[Row]:
+            del now
+            amqp091, amqp10 = node.amqp091.login_counts, node.amqp10.login_counts
+            return [_row_of("amqp091", amqp091), _row_of("amqp10", amqp10)]
+
+        return RowList([*await self._line.ask(rows), _row_of("http", self._door.counts)])
+
+
+def _row_of(protocol: str, counts: LoginCounts) -> Row:
+    """`protocol` in RabbitMQ's words."""
+    return {
+        "protocol": protocol,
+        "auth_attempts": counts.failed + counts.succeeded,
+        "auth_attempts_failed": counts.failed,
+        "auth_attempts_succeeded": counts.succeeded,
+    }

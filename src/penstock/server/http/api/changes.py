@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
+    from penstock.server.http.login import Caller
 
 T = TypeVar("T")
 
@@ -30,11 +31,11 @@ T = TypeVar("T")
 class ChangeTurn:
     """One change, on the broker's loop. Made for a request and used up by it."""
 
-    def __init__(self, node: Node, now: int, actor: Actor, tags: tuple[str, ...]) -> None:
+    def __init__(self, node: Node, now: int, actor: Actor, caller: Caller) -> None:
         self.node = node
         self.now = now
         self._actor = actor
-        self._tags = tags
+        self.caller = caller
 
     @property
     def user(self) -> str:
@@ -55,21 +56,21 @@ class ChangeTurn:
 
     def principal(self, vhost: str) -> Principal:
         """The user in a virtual host that it has permissions in. Raises a `Problem`."""
-        entered, access = enter(self.node, self.user, vhost)
+        entered, access = enter(self.node, self.caller, vhost)
         return self.node.container.principal(self.user, entered, access)
 
     def enter_as_policymaker(self, vhost: str) -> VirtualHost:
         """An administrator may change policies everywhere, others where they have permissions."""
-        if ADMINISTRATOR_TAG in self._tags:
+        if ADMINISTRATOR_TAG in self.caller.tags:
             return self.node.state.vhost(vhost)
-        return enter(self.node, self.user, vhost)[0]
+        return enter(self.node, self.caller, vhost)[0]
 
 
 async def changed(line: BrokerLine, call: ApiRequest, change: Callable[[ChangeTurn], T]) -> T:
     """What the change returns, once it is durable. It runs on the broker's loop as one step."""
     actor = actor_of(call)
-    tags = call.caller.tags
-    return await line.change_safely(lambda node, now: change(ChangeTurn(node, now, actor, tags)))
+    caller = call.caller
+    return await line.change_safely(lambda node, now: change(ChangeTurn(node, now, actor, caller)))
 
 
 def actor_of(call: ApiRequest) -> Actor:

@@ -6,26 +6,42 @@ in a worker thread and rehearsed on the broker's loop in steps; only applying it
 
 from __future__ import annotations
 
-from email.parser import BytesParser
-from email.policy import HTTP
+from email.message import Message
+from email.parser import BytesHeaderParser
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse
 
 from penstock.broker.definitions.parsing import DefinitionsRefused
 from penstock.server.definition_files import StepwiseImport, exported_in_steps, prepare
 from penstock.server.http.api.changes import actor_of
 from penstock.server.http.api.json_pieces import json_in_pieces, object_from_pieces
-from penstock.server.http.api.operation import ADMINISTRATOR, NO_CONTENT, Operation, Query
+from penstock.server.http.api.operation import (
+    ADMINISTRATOR,
+    NO_CONTENT,
+    BodyPlaces,
+    Operation,
+    Query,
+)
+from penstock.server.http.api.pace import Pace
+from penstock.server.http.api.pieces import answer_in_pieces
 from penstock.server.http.api.schema import TABLE
 from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import body_of
-from penstock.server.http.settings import DEFINITIONS_BYTES_MAX
+from penstock.server.http.settings import (
+    BODY_SECONDS,
+    DEFINITIONS_AT_ONCE,
+    DEFINITIONS_BYTES_MAX,
+    DEFINITIONS_OF_USER,
+    LARGE_BODY_BYTES_PER_SECOND,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.responses import Response
 
     from penstock.broker.access.actor import Actor
     from penstock.broker.definitions.parsing import Definitions
@@ -49,6 +65,9 @@ MISTAKES_SHOWN_MAX: Final = 100
 REHEARSALS_MAX: Final = 3
 # Hundreds of thousands of queues take their time, and an answer before that would be a wrong one.
 IMPORT_SECONDS: Final = 300.0
+# A form has a file and a redirect. More parts are refused; one with a longer head is left out.
+PARTS_MAX: Final = 16
+PART_HEAD_BYTES_MAX: Final = 8 * 1024
 # Warnings that are logged of one import.
 WARNINGS_LOGGED_MAX: Final = 100
 
@@ -88,6 +107,8 @@ class DefinitionPages:
                     reads_body=True,
                     body_types=("application/json", _MULTIPART),
                     body_bytes_max=DEFINITIONS_BYTES_MAX,
+                    admission=self.admit,
+                    places=BodyPlaces("definitions", DEFINITIONS_AT_ONCE, DEFINITIONS_OF_USER),
                 )
                 for path in _PATHS
             ),
@@ -98,11 +119,16 @@ class DefinitionPages:
         found = await self._line.walk(lambda node: exported_in_steps(node, vhost), IMPORT_SECONDS)
         return await run_in_threadpool(_answer, found, call.query("download"))
 
-    async def take_over(self, call: ApiRequest) -> object:
+    async def admit(self, call: ApiRequest) -> None:
         vhost = _vhost_of(call)
         if vhost is not None:
             await self._line.ask(lambda node, now: node.state.vhost(vhost))
-        octets = await body_of(call.request, DEFINITIONS_BYTES_MAX)
+
+    async def take_over(self, call: ApiRequest) -> object:
+        vhost = _vhost_of(call)
+        octets = await body_of(
+            call.request, DEFINITIONS_BYTES_MAX, BODY_SECONDS, LARGE_BODY_BYTES_PER_SECOND
+        )
         kind = call.request.headers.get("content-type", "")
         # In a thread: megabytes of JSON, and passwords to be hashed.
         definitions, redirect = await run_in_threadpool(
@@ -151,7 +177,7 @@ def _answer(found: dict[str, object], download: str) -> Response:
     )
     if name:
         headers["Content-Disposition"] = f'attachment; filename="{name[:100]}"'
-    return Response(json_in_pieces(found), media_type="application/json", headers=headers)
+    return answer_in_pieces(json_in_pieces(found, Pace()), headers=headers)
 
 
 def _read(
@@ -174,13 +200,25 @@ def _read(
 
 
 def _uploaded(octets: bytes, kind: str) -> tuple[bytes, str]:
-    head = b"Content-Type: " + kind.encode("latin-1", "replace") + b"\r\n\r\n"
-    form = BytesParser(policy=HTTP).parsebytes(head + octets)
+    """The email library's parser goes line by line, and takes minutes for megabytes of boundaries."""
+    form = Message()
+    form["Content-Type"] = kind
+    boundary = form.get_boundary("")
+    if not boundary:
+        raise Problem(400, "the Content-Type header of the form has no boundary")
+    line = b"\r\n--" + boundary.encode("latin-1", "replace")
+    parts = (b"\r\n" + octets).split(line, PARTS_MAX + 1)
+    if len(parts) > PARTS_MAX + 1:
+        raise Problem(400, f"the form has more than {PARTS_MAX} parts")
     found: dict[str, bytes] = {}
-    for part in form.iter_parts() if form.is_multipart() else ():
-        name = part.get_param("name", header="content-disposition")
-        content = part.get_payload(decode=True)
-        if isinstance(name, str) and isinstance(content, bytes):
+    # Before the first boundary is nothing of the form, and behind the last one are two dashes.
+    for part in parts[1:]:
+        head, blank, content = part.partition(b"\r\n\r\n")
+        if not blank or len(head) > PART_HEAD_BYTES_MAX:
+            continue
+        headers = BytesHeaderParser().parsebytes(head.lstrip())
+        name = headers.get_param("name", header="content-disposition")
+        if isinstance(name, str):
             found[name] = content
     if _FILE not in found:
         raise Problem(400, f"the form has no part named '{_FILE}'")

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.permissions import (
     DEFAULT_EXCHANGE_ALIAS,
+    Access,
     Permission,
     ResourceKind,
 )
+from penstock.broker.errors import AccessRefused
+from penstock.broker.exchanges.kinds import TOPIC
 from penstock.broker.publishing.explain import Explanation
 from penstock.server.http.api.binding_keys import exchange_name
 from penstock.server.http.api.message_properties import (
@@ -22,11 +25,12 @@ from penstock.server.http.api.operation import ADMINISTRATOR, Operation
 from penstock.server.http.api.schema import BOOLEAN, COUNT, TABLE, TEXT, list_of, object_of, one_of
 from penstock.server.http.problems import Problem
 from penstock.server.http.request_parts import NUMBER_MAX
-from penstock.server.http.vhost_access import enter
+from penstock.server.http.vhost_access import access_of, enter
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from penstock.broker.exchanges.exchange import Exchange
     from penstock.broker.message import Properties
     from penstock.broker.publishing.explain import PassedExchange
     from penstock.broker.queues.message_queue import MessageQueue
@@ -34,11 +38,14 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
+    from penstock.server.http.login import Caller
 
 Row = dict[str, object]
 
 # Bindings that are described in one step on the broker's loop: about a millisecond.
 STEP_COUNT: Final = 200
+# Routing keys in CC and BCC: each is compared with each binding. More are refused.
+COPIES_MAX: Final = 100
 # Bindings in one answer, of all exchanges together, a megabyte of JSON. Those that match come
 # first; how many are left out is said at each exchange.
 BINDINGS_MAX: Final = 2_000
@@ -96,7 +103,7 @@ class ExplainRequest:
     """What was asked for, checked."""
 
     vhost: str
-    caller: str
+    caller: Caller
     exchange: str
     routing_key: str
     properties: Properties
@@ -144,12 +151,15 @@ def _request_of(call: ApiRequest) -> ExplainRequest:
     if not isinstance(size, int) or size > NUMBER_MAX:
         raise Problem(400, "'payload_bytes' is too large a number")
     exchange = _text(body, "exchange")
+    properties = properties_in(table, size)
+    if len(properties.extra_keys()) > COPIES_MAX:
+        raise Problem(400, f"CC and BCC have more than {COPIES_MAX} routing keys")
     return ExplainRequest(
         call.named("vhost"),
-        call.caller.name,
+        call.caller,
         exchange_name(exchange),
         _text(body, "routing_key"),
-        properties_in(table, size),
+        properties,
         size,
         _text(body, "user"),
     )
@@ -171,7 +181,7 @@ def _explained(node: Node, request: ExplainRequest) -> Generator[None, None, Row
     found = Explanation(
         vhost.routing, vhost.bindings, exchange, request.routing_key, request.properties
     )
-    permission = _permission(node, vhost, request)
+    permission = _permission(node, vhost, exchange, request)
     yield
     queues = found.target.queues
     notes = [found.room_in(queue, request.body_bytes) for queue in queues[:QUEUES_MAX]]
@@ -203,6 +213,7 @@ def _explained(node: Node, request: ExplainRequest) -> Generator[None, None, Row
 def _step_of(found: Explanation, passed: PassedExchange, room: int) -> Generator[None, None, Row]:
     rows: list[Row] = []
     left_out = 0
+    per_step = max(1, STEP_COUNT // len(found.keys))
     for count, binding in enumerate(found.bindings_of(passed), 1):
         if len(rows) < room:
             rows.append(
@@ -219,7 +230,7 @@ def _step_of(found: Explanation, passed: PassedExchange, room: int) -> Generator
             )
         else:
             left_out += 1
-        if count % STEP_COUNT == 0:
+        if count % per_step == 0:
             yield
     return {
         "exchange": passed.exchange.name,
@@ -232,22 +243,49 @@ def _step_of(found: Explanation, passed: PassedExchange, room: int) -> Generator
     }
 
 
-def _permission(node: Node, vhost: VirtualHost, request: ExplainRequest) -> Row:
+def _permission(node: Node, vhost: VirtualHost, exchange: Exchange, request: ExplainRequest) -> Row:
     """Whether a user could publish this; empty when nobody was named."""
     if not request.user:
         return {}
-    access = node.state.access.find(request.user, vhost.name)
+    caller = request.caller
+    has_token = caller.grant is not None and caller.name == request.user
+    if has_token:
+        access = access_of(node, caller, vhost.name)
+    else:
+        access = node.state.access.find(request.user, vhost.name)
     name = request.exchange or DEFAULT_EXCHANGE_ALIAS
     reason = f"the write permission matches '{name}'"
     allowed = True
-    if node.state.users.find(request.user) is None:
+    if not has_token and node.state.users.find(request.user) is None:
         allowed, reason = False, f"there is no user '{request.user}'"
     elif access is None or not access.is_granted:
         allowed, reason = False, f"the user has no permissions in vhost '{vhost.name}'"
     elif not access.may(Permission.WRITE, ResourceKind.EXCHANGE, request.exchange):
         allowed = False
         reason = f"the write permission '{access.write}' does not match '{name}'"
+        if has_token:
+            reason = f"no scope of the token gives write permission on '{name}'"
+    else:
+        key = _refused_key(node, access, exchange, request)
+        if key is not None:
+            allowed = False
+            reason = f"the topic permission of the user does not match the routing key '{key}'"
     return {"user": request.user, "allowed": allowed, "reason": reason}
+
+
+def _refused_key(
+    node: Node, access: Access, exchange: Exchange, request: ExplainRequest
+) -> str | None:
+    """The first key that the user's topic permission does not allow; None when it allows all."""
+    if exchange.kind != TOPIC:
+        return None
+    topics = node.state.topic_access
+    for key in (request.routing_key, *request.properties.extra_keys()):
+        try:
+            topics.check(access, exchange.name, Permission.WRITE, key)
+        except AccessRefused:
+            return key
+    return None
 
 
 def _outcome(

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 
 from penstock.broker.errors import NotImplementedHere
 from penstock.dialects.amqp091.consume import DELIVERY_COUNT
 from penstock.dialects.amqp091.properties import properties_of
 from penstock.server.http.api.changes import changed
+from penstock.server.http.api.json_pieces import list_in_pieces
 from penstock.server.http.api.message_properties import properties_row
 from penstock.server.http.api.operation import Operation
 from penstock.server.http.api.schema import (
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
 
-# Of one request: messages, and bytes of their bodies. Taking more would hold up others; whoever
+# Of one request: messages, and bytes of their headers and bodies. Taking more would hold up others; whoever
 # wants more asks again, and gets fewer than asked for until then.
 MESSAGES_MAX: Final = 1000
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -128,8 +130,9 @@ def taken_from(node: Node, queue: MessageQueue, count: int, mode: str, now: int)
             if entry is None:
                 break
             entries.append(entry)
-            size += len(entry.message.body)
-            found.append(_gotten(node, queue, entry))
+            gotten = _gotten(node, queue, entry)
+            size += len(gotten.body) + len(gotten.header)
+            found.append(gotten)
     except NotImplementedHere as refusal:
         # A stream: a mistake of the request, not a lack of the server.
         raise Problem(400, refusal.text) from None
@@ -164,9 +167,10 @@ def _gotten(node: Node, queue: MessageQueue, entry: QueueEntry) -> Gotten:
     )
 
 
-def _rows(found: list[Gotten], is_base64: bool, length: int) -> list[dict[str, object]]:
-    """In a thread: the bodies may be large."""
-    return [_row(gotten, is_base64, length) for gotten in found]
+def _rows(found: list[Gotten], is_base64: bool, length: int) -> Response:
+    """In a thread, message by message: they may have megabytes."""
+    rows: list[object] = [_row(gotten, is_base64, length) for gotten in found]
+    return Response(list_in_pieces(rows, 1), media_type="application/json")
 
 
 def _row(gotten: Gotten, is_base64: bool, length: int) -> dict[str, object]:

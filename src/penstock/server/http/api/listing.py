@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.server.http.api.name_filter import LENGTH_MAX, compiled_filter
 from penstock.server.http.api.pace import SORTED_AT_ONCE, Pace, encoded
+from penstock.server.http.api.pieces import PIECE_BYTES
 from penstock.server.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ Rank = tuple[int, float, str]
 PAGE_SIZE: Final = 100
 # RabbitMQ's; a client that wants more asks for more pages, or for no page.
 PAGE_SIZE_MAX: Final = 500
-# Of an answer that is sent piece by piece: copying tens of megabytes at once takes milliseconds.
-PIECE_BYTES: Final = 128 * 1024
 _TRUE: Final = "true"
 
 
@@ -104,7 +103,8 @@ def _encoded(
             piece.clear()
         pace.rest_if_due()
     piece += tail
-    return [*pieces, bytes(piece)]
+    pieces.append(bytes(piece))
+    return pieces
 
 
 def with_columns(row: Row, query: Mapping[str, str]) -> Row:
@@ -164,6 +164,8 @@ def _sorted(records: Sequence[Record], query: Mapping[str, str], pace: Pace) -> 
     for _, record in merge(*parts, key=_first, reverse=is_reverse):
         ordered.append(record)
         pace.rest_if_due()
+    for ranked in parts:
+        pace.free(ranked)
     return ordered
 
 

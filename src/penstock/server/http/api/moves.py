@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.access.permissions import Permission, ResourceKind
-from penstock.broker.command_events import move_event
+from penstock.broker.command_events import move_cancelled_event, move_event
 from penstock.broker.exchanges.kinds import TOPIC
 from penstock.broker.move_table import MoveState
 from penstock.broker.moves.move import NO_LIMIT, Move, MoveRequest, begin_move
@@ -17,9 +17,11 @@ from penstock.server.http.request_parts import NUMBER_MAX, is_writable, number
 from penstock.server.http.vhost_access import enter
 
 if TYPE_CHECKING:
+    from penstock.broker.access.permissions import Access
     from penstock.node.node import Node
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
+    from penstock.server.http.login import Caller
 
 # A request waits so long for its move, and is told then how far that is; the move goes on.
 WAIT_MS: Final = 5_000
@@ -103,15 +105,15 @@ class MovePages:
         request = _request_of(call)
         wait_ms = _count_in(call.body, "wait_ms", WAIT_MS)
         vhost = call.named("vhost")
-        user = call.caller.name
+        caller = call.caller
         actor = actor_of(call)
 
         def start(node: Node, now: int) -> Move:
-            entered, access = enter(node, user, vhost)
+            entered, access = enter(node, caller, vhost)
             entered.queue(request.source)
             access.check(Permission.READ, ResourceKind.QUEUE, request.source)
             access.check(Permission.WRITE, ResourceKind.EXCHANGE, request.exchange or "")
-            _check_topic(node, user, vhost, request)
+            _check_topic(node, access, request)
             move = begin_move(entered, request, now)
             facts: dict[str, object] = {
                 "queue": request.source,
@@ -131,35 +133,40 @@ class MovePages:
         return await self._line.ask(lambda node, now: _row_of(move))
 
     async def list(self, call: ApiRequest) -> object:
-        vhost, name, user = call.named("vhost"), call.named("name"), call.caller.name
+        vhost, name, caller = call.named("vhost"), call.named("name"), call.caller
 
         def rows(node: Node, now: int) -> list[dict[str, object]]:
             del now
-            return [_row_of(move) for move in _moves_of(node, user, vhost, name)]
+            return [_row_of(move) for move in _moves_of(node, caller, vhost, name)]
 
         return RowList(await self._line.ask(rows))
 
     async def show(self, call: ApiRequest) -> object:
-        vhost, name, user = call.named("vhost"), call.named("name"), call.caller.name
+        vhost, name, caller = call.named("vhost"), call.named("name"), call.caller
         wanted = _number_of(call)
         return await self._line.ask(
-            lambda node, now: _row_of(_found(_moves_of(node, user, vhost, name), wanted))
+            lambda node, now: _row_of(_found(_moves_of(node, caller, vhost, name), wanted))
         )
 
     async def cancel(self, call: ApiRequest) -> object:
-        vhost, name, user = call.named("vhost"), call.named("name"), call.caller.name
+        vhost, name, caller = call.named("vhost"), call.named("name"), call.caller
         wanted = _number_of(call)
+        actor = actor_of(call)
 
         def stop(node: Node, now: int) -> object:
             del now
-            _found(_moves_of(node, user, vhost, name), wanted).cancel()
+            move = _found(_moves_of(node, caller, vhost, name), wanted)
+            if move.state is MoveState.RUNNING:
+                move.cancel()
+                facts = {"queue": name, "move": wanted, "messages": move.moved_count}
+                node.container.events.record(move_cancelled_event(vhost, facts, actor))
             return NO_CONTENT
 
         return await self._line.change_safely(stop)
 
 
-def _moves_of(node: Node, user: str, vhost: str, name: str) -> list[Move]:
-    entered, access = enter(node, user, vhost)
+def _moves_of(node: Node, caller: Caller, vhost: str, name: str) -> list[Move]:
+    entered, access = enter(node, caller, vhost)
     entered.queue(name)
     access.check(Permission.READ, ResourceKind.QUEUE, name)
     return [move for move in entered.move_table.of_queue(name) if isinstance(move, Move)]
@@ -176,21 +183,21 @@ def _number_of(call: ApiRequest) -> int:
     return number(call.named("number"), "the number of a move")
 
 
-def _check_topic(node: Node, user: str, vhost: str, request: MoveRequest) -> None:
+def _check_topic(node: Node, access: Access, request: MoveRequest) -> None:
     """Topic permissions are checked for one routing key, not for that of every message."""
     if request.exchange is None:
         return
-    exchange = node.state.vhost(vhost).exchange(request.exchange)
+    exchange = node.state.vhost(access.vhost).exchange(request.exchange)
     topics = node.state.topic_access
-    if exchange.kind != TOPIC or topics.find(user, vhost, exchange.name) is None:
+    if exchange.kind != TOPIC or not topics.is_restricted(access, exchange.name):
         return
     if request.routing_key is None:
         raise Problem(
             403,
-            f"user '{user}' has topic permissions in exchange '{exchange.name}'",
+            f"user '{access.user}' has topic permissions in exchange '{exchange.name}'",
             "Name the routing key with which the messages are to be published.",
         )
-    topics.check(user, vhost, exchange.name, Permission.WRITE, request.routing_key)
+    topics.check(access, exchange.name, Permission.WRITE, request.routing_key)
 
 
 def _request_of(call: ApiRequest) -> MoveRequest:

@@ -11,7 +11,7 @@ from penstock.server.http.api.schema import ANYTHING, TEXT, Schema
 from penstock.server.http.request_parts import named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from starlette.requests import Request
 
@@ -49,6 +49,18 @@ class ApiRequest:
 
 
 Page = Callable[[ApiRequest], Awaitable[object]]
+Admission = Callable[[ApiRequest], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPlaces:
+    """How many large bodies of one kind are read at once. Operations with the same `kind` share
+    them.
+    """
+
+    kind: str
+    count: int
+    count_of_user: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +85,14 @@ class RowList:
     rows: list[dict[str, object]]
 
 
-@dataclass(frozen=True, slots=True)
 class RecordList:
     """The same of records, whose rows are made when they are shown."""
 
-    records: Sequence[Record]
+    __slots__ = ("records",)
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        # Its own list, which is emptied when they were shown.
+        self.records = list(records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +139,8 @@ class Operation:
     # Statuses besides 200, 201, 204 and those that every operation has (400, 401, 403, 404, ...).
     statuses: tuple[int, ...] = ()
     body_bytes_max: int = 0  # 0 is the usual limit
+    # Of an operation with large bodies: raises a `Problem` or a `Refusal` before the body is read,
+    # for a caller who may not do this and for what is not there.
+    admission: Admission | None = None
+    # How many of its large bodies are read at once, in all and of one user; None for the others.
+    places: BodyPlaces | None = None

@@ -7,15 +7,21 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
 from penstock.broker.access.permissions import Permission, ResourceKind
 from penstock.broker.queues.message_queue import NO_AGE
 from penstock.broker.queues.peek import Peek, PeekAtHeld, PeekPlace
 from penstock.broker.selectors.selector import Selector
 from penstock.broker.topology import NO_CONNECTION
 from penstock.dialects.amqp091.properties import properties_of
+from penstock.server.http.api.json_pieces import json_in_pieces
+from penstock.server.http.api.listing import with_columns
 from penstock.server.http.api.message_properties import properties_row
 from penstock.server.http.api.message_rows import BodyForm, Row, payload_row
 from penstock.server.http.api.operation import Operation, Query
+from penstock.server.http.api.pace import Pace
 from penstock.server.http.api.schema import (
     ANYTHING,
     BOOLEAN,
@@ -41,12 +47,13 @@ if TYPE_CHECKING:
     from penstock.node.node import Node
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
+    from penstock.server.http.login import Caller
 
 COUNT_DEFAULT: Final = 10
 # Messages in one answer. Who wants to read all of a queue consumes it, or copies it.
 COUNT_MAX: Final = 1_000
-# Of one body, and of all bodies of one answer; the rest of a body is cut off, and an answer that
-# has so much ends, with `next` for the others.
+# Of one body, and of all headers and bodies of one answer; the rest of a body is cut off, and an
+# answer that has so much ends, with `next` for the others.
 BODY_BYTES_DEFAULT: Final = 64 * 1024
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -106,7 +113,7 @@ class PeekRequest:
 
     vhost: str
     queue: str
-    user: str
+    caller: Caller
     place: PeekPlace
     selector: Selector | None
     state: MessageState
@@ -153,17 +160,24 @@ class PeekPages:
             raise Problem(
                 500, f"a message cannot be read back: {damage}", "See the broker's log."
             ) from None
-        messages: list[Row] = []
-        for row, message, body, size in looked.rows:
-            row["properties"] = properties_row(properties_of(message).header)
-            row.update(payload_row(body, request.form, size))
-            messages.append(row)
-        return {
-            "messages": messages,
-            "next": looked.next,
-            "end": looked.is_at_end,
-            "looked_at": looked.looked_at,
-        }
+        # In a thread, message by message: they may have megabytes.
+        return await run_in_threadpool(_answer, looked, request.form, call.query("columns"))
+
+
+def _answer(looked: Looked, form: BodyForm, columns: str) -> Response:
+    messages: list[object] = []
+    for row, message, body, size in looked.rows:
+        row["properties"] = properties_row(properties_of(message).header)
+        row.update(payload_row(body, form, size))
+        messages.append(row)
+    found: Row = {
+        "messages": messages,
+        "next": looked.next,
+        "end": looked.is_at_end,
+        "looked_at": looked.looked_at,
+    }
+    written = json_in_pieces(with_columns(found, {"columns": columns}), Pace(), 1)
+    return Response(b"".join(written), media_type="application/json")
 
 
 def _request_of(call: ApiRequest) -> PeekRequest:
@@ -173,7 +187,7 @@ def _request_of(call: ApiRequest) -> PeekRequest:
     return PeekRequest(
         call.named("vhost"),
         call.named("name"),
-        call.caller.name,
+        call.caller,
         _place_in(call.query("offset", "0")),
         Selector.parse(text) if text else None,
         MessageState(_word(call, "state", [state.value for state in MessageState])),
@@ -216,7 +230,9 @@ def _place_text(queue: MessageQueue, place: PeekPlace) -> str:
 
 
 def _look(node: Node, request: PeekRequest, now: int) -> Generator[None, None, Looked]:
-    entered, access = enter(node, request.user, request.vhost)
+    # Other members of a cluster have no messages in memory.
+    node.container.held_clients.check_root(now)
+    entered, access = enter(node, request.caller, request.vhost)
     entered.queue(request.queue)
     access.check(Permission.READ, ResourceKind.QUEUE, request.queue)
     queue = entered.accessible_queue(request.queue, NO_CONNECTION)
@@ -229,7 +245,7 @@ def _look(node: Node, request: PeekRequest, now: int) -> Generator[None, None, L
         ANSWER_BYTES_MAX,
     )
     if request.state is MessageState.UNACKED:
-        entries: list[QueueEntry] = yield from _held(node, queue)
+        entries: list[QueueEntry] = yield from held_entries(node, queue)
         held = PeekAtHeld(peek, request.place.position, entries)
         while held.step(now):
             yield
@@ -239,10 +255,8 @@ def _look(node: Node, request: PeekRequest, now: int) -> Generator[None, None, L
     return (yield from _looked(node, request, peek, _place_text(queue, peek.next)))
 
 
-def _held(node: Node, queue: MessageQueue) -> Generator[None, None, list[QueueEntry]]:
-    """What is out with consumers, connection by connection; what one connection holds is gathered in
-    one step, and looked through in others.
-    """
+def held_entries(node: Node, queue: MessageQueue) -> Generator[None, None, list[QueueEntry]]:
+    """What is out with consumers, channel by channel and link by link."""
     if queue.keeps_messages:
         raise Problem(
             400, "messages of a stream are not unacknowledged", "Leave out `state=unacked`."
@@ -251,9 +265,10 @@ def _held(node: Node, queue: MessageQueue) -> Generator[None, None, list[QueueEn
     for number_of in list(node.connections):
         connection = node.connections.get(number_of)
         if connection is not None:
-            found: list[tuple[MessageQueue, QueueEntry]] = []
-            connection.protocol.add_unsettled(found)
-            yield from _keep(found, queue, held)
+            for part in connection.protocol.unsettled_parts():
+                while not part.is_over:
+                    held += [entry for of, entry in part.take(HELD_COUNT) if of is queue]
+                    yield
         yield
     suspended: list[tuple[MessageQueue, QueueEntry]] = []
     node.amqp10.links.add_unsettled(suspended)

@@ -14,22 +14,27 @@ from starlette.concurrency import run_in_threadpool
 
 from penstock.broker.access.permissions import Permission
 from penstock.broker.errors import AccessRefused, PreconditionFailed
-from penstock.broker.exchanges.kinds import TOPIC
 from penstock.broker.message import NOBODY, Address, Message, Publisher
 from penstock.broker.publishing.publish import Outcome, publish
 from penstock.broker.publishing.target import resolve_target
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, is_direct_reply
 from penstock.server.http.api.binding_keys import exchange_name, routing_key_in
-from penstock.server.http.api.changes import changed
+from penstock.server.http.api.changes import ChangeTurn, actor_of, changed
 from penstock.server.http.api.message_properties import properties_in
-from penstock.server.http.api.operation import Operation
+from penstock.server.http.api.operation import BodyPlaces, Operation
 from penstock.server.http.api.schema import BOOLEAN, TABLE, TEXT, object_of, text_of
 from penstock.server.http.problems import Problem
-from penstock.server.http.settings import PUBLISH_BYTES_MAX
+from penstock.server.http.settings import (
+    PUBLISH_BYTES_MAX,
+    PUBLISHES_AT_ONCE,
+    PUBLISHES_OF_USER,
+)
 
 if TYPE_CHECKING:
+    from penstock.broker.exchanges.exchange import Exchange
     from penstock.dialects.amqp091.properties import MessageProperties
-    from penstock.server.http.api.changes import ChangeTurn
+    from penstock.dialects.principal import Principal
+    from penstock.node.node import Node
     from penstock.server.http.api.operation import ApiRequest
     from penstock.server.http.line import BrokerLine
 
@@ -59,8 +64,19 @@ class PublishPage:
                 body=_BODY,
                 answer=object_of({"routed": BOOLEAN}),
                 body_bytes_max=PUBLISH_BYTES_MAX,
+                admission=self.admit,
+                places=BodyPlaces("publish", PUBLISHES_AT_ONCE, PUBLISHES_OF_USER),
             )
         ]
+
+    async def admit(self, call: ApiRequest) -> None:
+        vhost, name = call.named("vhost"), exchange_name(call.named("name"))
+        actor, caller = actor_of(call), call.caller
+
+        def look(node: Node, now: int) -> None:
+            _published_to(ChangeTurn(node, now, actor, caller).principal(vhost), name)
+
+        await self._line.ask(look)
 
     async def publish(self, call: ApiRequest) -> object:
         vhost = call.named("vhost")
@@ -112,12 +128,9 @@ class WantedPublish:
     def run(self, turn: ChangeTurn, vhost: str) -> Outcome:
         principal = turn.principal(vhost)
         name, key = self._address.exchange, self._address.routing_key
-        principal.check_publish(name)
-        exchange = principal.vhost.exchange(name)
-        if exchange.internal:
-            raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{vhost}'")
-        if exchange.kind == TOPIC:
-            turn.node.state.topic_access.check(turn.user, vhost, name, Permission.WRITE, key)
+        exchange = _published_to(principal, name)
+        principal.check_topic(Permission.WRITE, exchange, key)
+        principal.check_copies(name, self._properties)
         _check_properties(self._properties, turn.user)
         if is_direct_reply(self._address):
             raise PreconditionFailed("direct replies cannot be published over HTTP")
@@ -137,6 +150,17 @@ class WantedPublish:
         if message.holds == 0:
             message.publisher = None
         return outcome
+
+
+def _published_to(principal: Principal, name: str) -> Exchange:
+    """An exchange that this user may publish to."""
+    principal.check_publish(name)
+    exchange = principal.vhost.exchange(name)
+    if exchange.internal:
+        raise AccessRefused(
+            f"cannot publish to internal exchange '{name}' in vhost '{principal.vhost.name}'"
+        )
+    return exchange
 
 
 def _check_properties(properties: MessageProperties, user: str) -> None:

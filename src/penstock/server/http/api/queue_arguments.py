@@ -41,7 +41,7 @@ class QueueArgumentPages:
         command = ChangeQueueArguments(call.named("name"), arguments)
 
         def apply(turn: ChangeTurn) -> object:
-            entered, access = enter(turn.node, turn.user, vhost)
+            entered, access = enter(turn.node, turn.caller, vhost)
             entered.queue(command.name)
             access.check_command(command, creates=False)
             turn.apply_in(vhost, command)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.broker.json_values import value_fault
+from penstock.server.http.api.body_room import BodyRoom
+from penstock.server.http.api.json_pieces import large_object_in
 from penstock.server.http.api.listing import MadeRow, listed, with_columns
 from penstock.server.http.api.operation import (
     ApiRequest,
@@ -21,14 +22,20 @@ from penstock.server.http.api.operation import (
     RowList,
 )
 from penstock.server.http.api.pace import Pace
+from penstock.server.http.api.pieces import answer_in_pieces
 from penstock.server.http.api.schema import check
 from penstock.server.http.login import Caller
 from penstock.server.http.problems import JsonAnswer, Problem
-from penstock.server.http.request_parts import body_of, object_in
-from penstock.server.http.settings import BODY_BYTES_MAX, LARGE_BODIES_AT_ONCE
+from penstock.server.http.request_parts import body_of
+from penstock.server.http.settings import (
+    BODY_BYTES_MAX,
+    BODY_BYTES_PER_SECOND,
+    BODY_SECONDS,
+    LARGE_BODY_BYTES_PER_SECOND,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
@@ -41,9 +48,12 @@ NOBODY: Final = Caller("", ())
 
 
 def routes_of(operations: Iterable[Operation], door: Doorkeeper) -> list[BaseRoute]:
-    room = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
+    rooms: dict[str, BodyRoom] = {}
     by_path: dict[str, dict[str, Served]] = {}
     for operation in operations:
+        room = None
+        if operation.places is not None:
+            room = rooms.setdefault(operation.places.kind, BodyRoom(operation.places))
         served = Served(operation, door, room)
         by_path.setdefault(operation.path, {})[operation.method] = served
     # One route for each path, so that the answer to another method names all that there are.
@@ -67,8 +77,8 @@ class ServedPath:
 class Served:
     """One operation on its route. Held by the application."""
 
-    def __init__(self, operation: Operation, door: Doorkeeper, room: asyncio.Semaphore) -> None:
-        """Operations with large bodies share the `room`."""
+    def __init__(self, operation: Operation, door: Doorkeeper, room: BodyRoom | None) -> None:
+        """Only operations with large bodies have a `room`."""
         self._operation = operation
         self._door = door
         self._room = room
@@ -78,8 +88,10 @@ class Served:
         caller = NOBODY if operation.is_public else await self._door.let_in(request)
         if operation.allowed:
             caller.need_one_of(operation.allowed)
-        if operation.body_bytes_max > BODY_BYTES_MAX and _may_be_large(request):
-            async with self._room:
+        if operation.admission is not None:
+            await operation.admission(ApiRequest(request, caller, {}))
+        if self._room is not None and _may_be_large(request):
+            async with self._room.place(caller.name):
                 return await self._served(request, caller)
         return await self._served(request, caller)
 
@@ -92,11 +104,16 @@ class Served:
         operation = self._operation
         if operation.body is None or operation.reads_body:
             return {}
-        octets = await body_of(request, operation.body_bytes_max or BODY_BYTES_MAX)
+        octets = await body_of(
+            request,
+            operation.body_bytes_max or BODY_BYTES_MAX,
+            BODY_SECONDS,
+            BODY_BYTES_PER_SECOND if self._room is None else LARGE_BODY_BYTES_PER_SECOND,
+        )
         if not octets.strip() and operation.is_body_optional:
             return {}
         if len(octets) > BODY_BYTES_MAX:
-            # Megabytes of JSON take a while to read.
+            # Megabytes of JSON take a while to read, piece by piece.
             return await run_in_threadpool(_read, octets, operation.body)
         return _read(octets, operation.body)
 
@@ -124,7 +141,7 @@ def _may_be_large(request: Request) -> bool:
 
 
 def _read(octets: bytes, schema: Schema) -> dict[str, object]:
-    read = object_in(octets, "a JSON object; /api/openapi.json describes it")
+    read = large_object_in(octets, "a JSON object; /api/openapi.json describes it")
     fault = value_fault(read, 0)
     if fault:
         raise Problem(400, f"a value in the body {fault}")
@@ -133,19 +150,9 @@ def _read(octets: bytes, schema: Schema) -> dict[str, object]:
 
 
 def _listed(result: RowList | RecordList, query: dict[str, str]) -> Response:
-    if isinstance(result, RecordList):
-        records = result.records
-    else:
-        records = [MadeRow(row) for row in result.rows]
-    pieces = listed(records, query, Pace())
-    if len(pieces) == 1:
-        return Response(pieces[0], media_type="application/json")
-    size = sum(len(piece) for piece in pieces)
-    return StreamingResponse(
-        _sent(pieces), media_type="application/json", headers={"Content-Length": str(size)}
-    )
-
-
-async def _sent(pieces: list[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
+    pace = Pace()
+    if isinstance(result, RowList):
+        return answer_in_pieces(listed([MadeRow(row) for row in result.rows], query, pace))
+    pieces = listed(result.records, query, pace)
+    pace.free(result.records)
+    return answer_in_pieces(pieces)

@@ -69,6 +69,9 @@ def totals_of(node: Node, caller: Caller, vhost: str = "") -> Generator[None, No
                 totals.channels += facts.channel_count
             for channel in connection.protocol.channel_facts():
                 totals.confirmed += max(channel.confirmed, 0)
+                count += 1
+                if count % STEP_COUNT == 0:
+                    yield
         count += 1
         if count % STEP_COUNT == 0:
             yield

@@ -69,7 +69,8 @@ class VhostChanges:
                 _queue_type(body, known.default_queue_type if known else ""),
             )
             turn.apply(command)
-            if known is None:
+            if known is None and turn.caller.grant is None:
+                # Who has come with a token has the permissions of that, and is not in the table.
                 turn.apply(SetPermissions(turn.user, name, EVERYTHING, EVERYTHING, EVERYTHING))
             return Created(known is None)
 

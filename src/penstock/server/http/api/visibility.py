@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.internal_queues import is_internal
 from penstock.server.http.login import WATCHERS
 from penstock.server.http.problems import Problem
+from penstock.server.http.vhost_access import access_of
 
 if TYPE_CHECKING:
     from penstock.broker.queues.message_queue import MessageQueue
@@ -24,7 +25,7 @@ def sees_everything(caller: Caller) -> bool:
 def sees_vhost(node: Node, caller: Caller, vhost: str) -> bool:
     if sees_everything(caller):
         return True
-    access = node.state.access.find(caller.name, vhost)
+    access = access_of(node, caller, vhost)
     return access is not None and access.is_granted
 
 
