@@ -42,7 +42,7 @@ def config() -> None:
 def check(file: File = None, as_json: AsJson = False) -> None:
     """List every error of a configuration, or what it changes. The exit code is 1 if it has errors.
 
-    Certificates and definitions that it names are read as well; nothing is changed.
+    Certificates, keys and definitions that it names are read as well; nothing is changed.
 
     Example:
       penstock config check penstock.toml
@@ -108,6 +108,8 @@ def _file_errors(read: "ReadConfiguration") -> list[str]:
     from penstock.broker.definitions.parsing import DefinitionsRefused
     from penstock.server.definition_files import prepare, read_file
     from penstock.server.tls import BadCertificate, check_tls, make_context
+    from penstock.server.token_loading import token_verifier
+    from penstock.server.token_settings import TokensUnavailable
 
     configuration = read.configuration
     errors: list[str] = []
@@ -121,6 +123,10 @@ def _file_errors(read: "ReadConfiguration") -> list[str]:
                 make_context(files, purpose)
         except BadCertificate as error:
             errors.append(str(error))
+    try:
+        token_verifier(configuration.tokens)
+    except TokensUnavailable as error:
+        errors.append(str(error))
     if not configuration.plain and not configuration.tls.is_enabled:
         errors.append("listen.plain is false and tls.certificate is not set: nobody could connect")
     if configuration.definitions is not None:

@@ -63,6 +63,9 @@ COMMANDS: dict[str, Subcommand] = {
     "cursors": _operator("cursors", "List, set or delete cursors of streams.", LOOKING),
     "leases": _operator("leases", "List, settle or return leases.", LOOKING),
     "sinks": _operator("sinks", "List or delete sinks.", LOOKING),
+    "cluster": Subcommand(
+        "penstock.cli.cluster", "Make a cluster, look at it and change it.", CHANGING
+    ),
     "queues": _operator("queues", "List, declare, change or delete queues.", CHANGING),
     "exchanges": _operator("exchanges", "List, declare or delete exchanges.", CHANGING),
     "bindings": _operator("bindings", "List, add or delete bindings.", CHANGING),

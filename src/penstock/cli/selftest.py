@@ -24,8 +24,11 @@ PACKAGE = Path(__file__).parent.parent
 # src/penstock/cli/selftest.py, three folders below the checkout.
 CHECKOUT = Path(__file__).resolve().parents[3]
 
-# One worker per core of a small machine; more only makes the tests wait for one another.
-PYTEST_WORKERS = "2"
+# One more than a small machine has cores: many tests wait for timers and for processes, and with two
+# workers half of the machine was idle.
+PYTEST_WORKERS = "3"
+# One per core: each has a Java process, which uses one.
+SPARK_WORKERS = "2"
 
 # Needs Java processes and both cores to itself, and runs nothing compiled but the broker it drives;
 # so it has a stage of its own and one build.
@@ -79,7 +82,7 @@ def suite_stages(
 ) -> list[Stage]:
     pytest = [sys.executable, "-P", "-m", "pytest"]
     # A Java process per worker, so whole files stay together; the longest come first.
-    spark = [*pytest, "-n", PYTEST_WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
+    spark = [*pytest, "-n", SPARK_WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
     spark.append(SPARK_TESTS)
     pytest += ["-n", PYTEST_WORKERS, "--dist", "worksteal"]
     if not arguments:

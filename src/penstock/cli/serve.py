@@ -106,6 +106,7 @@ def command(
     from penstock.server.launch import serve
     from penstock.server.listening import CannotListen
     from penstock.server.tls import BadCertificate
+    from penstock.server.token_settings import TokensUnavailable
     from penstock.storage.errors import StorageError
     from penstock.world.disk import DiskError, DiskFull
 
@@ -147,7 +148,7 @@ def command(
     except CannotListen as error:
         typer.echo(f"penstock: {error}", err=True)
         raise typer.Exit(1) from error
-    except BadCertificate as error:
+    except (BadCertificate, TokensUnavailable) as error:
         typer.echo(f"penstock: {error}", err=True)
         raise typer.Exit(2) from error
     except DefinitionsRefused as error:
@@ -204,11 +205,29 @@ def configured(options: Options) -> "ServerConfiguration":
             "or omit --no-plain (listen.plain)."
         )
     configuration = replace(configuration, data=_data(configuration, options))
+    configuration = _as_member(configuration, options)
     if configuration.ledger and configuration.data is None:
         raise CannotRead(
             "--ledger needs a data directory. Name one with --data DIR, or omit --ledger."
         )
     return configuration
+
+
+def _as_member(configuration: "ServerConfiguration", options: Options) -> "ServerConfiguration":
+    """A data directory of a cluster member says where it listens. Raises `CannotRead`."""
+    if configuration.data is None or not (configuration.data / "cluster").is_dir():
+        return configuration
+    from penstock.server.cluster_directory import NotFormatted, read_member
+    from penstock.server.configuration_changes import CannotRead
+    from penstock.server.joining import AddressContradicted, listening_as
+
+    try:
+        member = read_member(configuration.data)
+        if member is None:
+            return configuration
+        return listening_as(configuration, member, options.port is not None)
+    except (AddressContradicted, NotFormatted) as error:
+        raise CannotRead(str(error)) from error
 
 
 def _data(configuration: "ServerConfiguration", options: Options) -> Path | None:
