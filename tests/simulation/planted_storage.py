@@ -101,13 +101,13 @@ class ForgetfulDefinitions(DefinitionLog):
         self._kept = kept
         self.change_count = kept.change_count
 
-    def vhost_changed(self, vhost: str, command: VhostCommand) -> None:
-        self._kept.vhost_changed(vhost, command)
+    def vhost_changed(self, vhost: str, command: VhostCommand, gone_number: int = 0) -> None:
+        self._kept.vhost_changed(vhost, command, gone_number)
         self.change_count = self._kept.change_count
 
-    def broker_changed(self, command: BrokerCommand) -> None:
+    def broker_changed(self, command: BrokerCommand, gone_number: int = 0) -> None:
         if not isinstance(command, SetTopicPermissions):
-            self._kept.broker_changed(command)
+            self._kept.broker_changed(command, gone_number)
             self.change_count = self._kept.change_count
 
 
@@ -127,7 +127,7 @@ class Splitting(PublishInterceptor):
         self._host = host
 
     def admits(self, message: Message, queues: list[MessageQueue], now: int) -> bool:
-        stored_of(self._host.node).end_of_tick()
+        stored_of(self._host.node).end_of_tick(now)
         return True
 
 
@@ -173,7 +173,7 @@ def forget_range(file: AppendFile) -> bool:
         payload = bytearray(reader.payload)
         while at < len(payload):
             if payload[at] == records.DEQUEUED:
-                count = at + records.HEAD_SIZE + 4 + 8
+                count = at + records.HEAD_SIZE + 16 + 8
                 payload[count : count + 4] = bytes(4)
                 start = reader.payload_offset - BATCH_HEADER_BYTES
                 position = header.position + start - SEGMENT_HEADER_BYTES

@@ -196,6 +196,9 @@ SOMETIMES = {
 }
 # Few messages pass through the queues there that have consumers.
 RARELY = {"sinks": {"what was delivered is lost"}}
+# Run beside the first ones. One seed in six of `durable-limits` raises a disk alarm, and none of the
+# first sixteen happens to.
+MORE_SEEDS = {"durable-limits": [35]}
 
 
 def failed_seeds() -> list[tuple[str, int]]:
@@ -223,7 +226,7 @@ def test_every_seed_is_good_and_every_rare_path_is_reached(scenario: str) -> Non
     if not is_durable and SCENARIOS[scenario].sender_count:
         always = OVER_AMQP10
         count = SEEDS_PER_AMQP10_SCENARIO
-    for seed in range(count):
+    for seed in [*range(count), *MORE_SEEDS.get(scenario, [])]:
         verdict = run_seed(seed, scenario)
         check(verdict)
         sightings.update(verdict.sightings)

@@ -17,6 +17,8 @@ TICK_US: Final = 500_000
 # Short, so that a cut is noticed within a run: after two to three seconds.
 HEARTBEAT_SECONDS: Final = 1
 RECONNECT_MS_MAX: Final = 1_000
+# How long a client takes to go where it was sent; servers may send it to and fro for a while.
+SENT_US_MAX: Final = 100_000
 
 
 class Caller(ABC):
@@ -28,6 +30,7 @@ class Caller(ABC):
     ) -> None:  # fmt: skip
         self.name = name
         self.address = address
+        self._addresses = [address]
         self.clock = clock
         self.dice = dice
         self.ledger = ledger
@@ -40,6 +43,23 @@ class Caller(ABC):
         # Faults are over: finish the work and cause no more errors.
         self.is_calm = False
         self.is_leaving = False
+        # Where the last server said that the root is.
+        self._sent_to: Address | None = None
+
+    def know(self, addresses: list[Address]) -> None:
+        """The addresses of several servers, one of which serves clients."""
+        self._addresses = addresses
+        self.policy = ReconnectPolicy(
+            addresses, SeededEntropy(self.dice.fork("entropy")), delay_max=RECONNECT_MS_MAX
+        )
+
+    def sent_to(self, text: str) -> None:
+        """A server has closed the connection and perhaps said who serves clients."""
+        host = text.rpartition("connect to ")[2].partition(":")[0]
+        for address in self._addresses:
+            if address.host == host:
+                self.history.sighted("a client is sent to the root")
+                self._sent_to = address
 
     @property
     def is_done(self) -> bool:
@@ -52,7 +72,14 @@ class Caller(ABC):
         """Whether it has disconnected for good."""
 
     def connect(self) -> None:
+        sent_to = self._sent_to
+        if sent_to is not None:
+            self._sent_to = None
+            self.address = sent_to
+            self.clock.after(self.dice.between(0, SENT_US_MAX), self._dial)
+            return
         attempt = self.policy.next_attempt()
+        self.address = attempt.address
         self.clock.after(attempt.delay_milliseconds * 1000, self._dial)
 
     def _dial(self) -> None:

@@ -117,9 +117,13 @@ class DurableHost(Host):
     def accept(self, endpoint: Endpoint, peer_host: str) -> StreamUser | None:
         if not self.is_up:
             return None
+        self.has_dialled(endpoint)
+        return super().accept(endpoint, peer_host)
+
+    def has_dialled(self, endpoint: Endpoint) -> None:
+        """It ends with the process, as those do that were accepted."""
         self._endpoints = [known for known in self._endpoints if not known.is_over]
         self._endpoints.append(endpoint)
-        return super().accept(endpoint, peer_host)
 
     def make_disk(self, clock: VirtualClock, dice: Dice) -> SimulatedDisk:
         """A test that plants a defect overrides this with a faulty disk."""

@@ -77,6 +77,9 @@ class Endpoint(Transport):
         # Later writes would come after a gap.
         self._is_reset = False
         self.stalled_until = 0
+        # The network is divided between the two ends: what is written waits, and so does the news
+        # of an end.
+        self.held_until = 0
 
         # Received data.
         self._unread = bytearray()
@@ -147,14 +150,14 @@ class Endpoint(Transport):
         delay = self._latency + self._dice.between(0, self._latency)
         if self._dice.chance(RETRANSMIT_CHANCE):
             delay += RETRANSMIT_US
-        stalled = self.stalled_until - self._clock.microseconds
+        stalled = max(self.stalled_until, self.held_until) - self._clock.microseconds
         self._after(max(delay, stalled), self._move)
 
     def _move(self) -> None:
         self._is_moving = False
         if self.is_over:
             return
-        if self.stalled_until > self._clock.microseconds:
+        if max(self.stalled_until, self.held_until) > self._clock.microseconds:
             self._move_soon()
             return
         if self.is_cut:
@@ -204,7 +207,8 @@ class Endpoint(Transport):
 
     def _tell_peer(self, notice: Callable[[], None]) -> None:
         if not self.is_cut:
-            self._after(self._latency, notice)
+            held = self.held_until - self._clock.microseconds
+            self._after(max(self._latency, held), notice)
 
     # Receiving.
 

@@ -46,6 +46,7 @@ class Faults:
         history: History,
         network: Network,
         hosts: list[Host],
+        skipped: frozenset[int] = frozenset(),
     ) -> None:
         self._clock = clock
         self._dice = dice
@@ -72,6 +73,9 @@ class Faults:
                 (FULL_DISK, plan.full_disk_weight),
             )
         self._is_over = False
+        # How many there were; those of these numbers do not happen.
+        self.count = 0
+        self._skipped = skipped
         self._next()
 
     def heal(self) -> None:
@@ -92,7 +96,10 @@ class Faults:
         if self._is_over:
             return
         self._next()
+        self.count += 1
         kind = self._dice.weighted(self._weights)
+        if self.count in self._skipped:
+            return
         if kind == ALARM:
             self._alarm()
             return

@@ -15,6 +15,7 @@ from penstock.dialects.connection import Connection
 from penstock.dialects.login_checker import LoginChecker, LoginWaiter
 from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX
 from penstock.node.configuration import NodeConfiguration
+from penstock.node.joining import ClusterPlan
 from penstock.node.node import Node
 from penstock.simulation.clock import Event, VirtualClock
 from penstock.simulation.dice import Dice
@@ -67,11 +68,18 @@ class HostedConnection(StreamUser):
         self._host = host
         self._endpoint = endpoint
         self._connection = connection
+        self._life = host.life
 
     def received(self, data: bytes) -> None:
+        self._host.when_running(self._life, partial(self._received, data))
+
+    def _received(self, data: bytes) -> None:
         self._host.received(self._connection, data)
 
     def lost(self) -> None:
+        self._host.when_running(self._life, self._lost)
+
+    def _lost(self) -> None:
         if self._endpoint.was_aborted:
             # Only missed heartbeats make a node give up a connection.
             self._host.history.sighted("a node notices a cut by missed heartbeats")
@@ -136,6 +144,9 @@ class Host(Listener):
     def data_disk(self) -> Disk | None:
         return None
 
+    def cluster_plan(self) -> ClusterPlan | None:
+        return None
+
     def make_node(self) -> Node:
         clock = self.clock
         # Little in half of the lives, so that declares wait for their turn and commits take several.
@@ -159,6 +170,8 @@ class Host(Listener):
             self.now(),
             clock.wall(),
             self.data_disk(),
+            None,
+            self.cluster_plan(),
         )
 
     def now(self) -> int:
@@ -173,6 +186,11 @@ class Host(Listener):
         if self.is_up and self.life == life:
             action()
 
+    def when_running(self, life: int, action: Callable[[], None]) -> None:
+        """Something reaches the process of that start."""
+        del life
+        action()
+
     # Calls from the network.
 
     def swept(self) -> None:
@@ -185,6 +203,9 @@ class Host(Listener):
         if connection is None:
             return None
         return HostedConnection(self, endpoint, connection)
+
+    def has_dialled(self, endpoint: Endpoint) -> None:
+        """This end of a line belongs to a connection that the node has dialled."""
 
     def transport(self, endpoint: Endpoint) -> Transport:
         """What the node writes to; a test that plants a defect puts something in between."""

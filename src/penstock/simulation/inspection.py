@@ -27,8 +27,11 @@ class Inspection(BatchListener):
         self.journal_bytes = sum([file.size() for file in recovered.files.values()])
 
     def batch(self, location: int, payload: bytes) -> None:
-        if payload[0] == records.SNAPSHOT:
-            self.has_snapshot = True
+        at = 0
+        while at < len(payload):
+            if payload[at] == records.SNAPSHOT:
+                self.has_snapshot = True
+            at += records.size_at(payload, at)
         self._recovery.batch(location, payload)
 
     def bodies(self, queue_number: int) -> dict[int, bytes]:

@@ -24,11 +24,21 @@ from penstock.simulation.dice import Dice
 from penstock.simulation.endpoint import Endpoint, StreamUser
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.network import Network
+from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED
 from penstock.wire.outgoing import Outgoing
 
 # The texts of ends that the peer did not send; any other end of a connection was caused by the
 # node.
-SILENT_ENDS: Final = ("the peer went away", "missed heartbeats", "handshake timeout", "shutdown")
+SILENT_ENDS: Final = (
+    "the peer went away",
+    "missed heartbeats",
+    "handshake timeout",
+    "shutdown",
+    # Only of servers of a cluster.
+    "another server is the root",
+    "this server is not the root any more",
+    "the cluster has elected no root in time",
+)
 
 
 class ProgramLine(StreamUser):
@@ -173,8 +183,11 @@ class Program(Caller):
         if error is not None:
             if "missed heartbeats" in error.text:
                 self.history.sighted("a client notices a cut by missed heartbeats")
-            if not is_silent_end(error):
+            # A server with a new disk knows no users yet.
+            is_stranger = len(self._addresses) > 1 and error.code == ACCESS_REFUSED
+            if not is_silent_end(error) and not is_stranger:
                 self.ledger.violated(f"{self.name} lost its connection: {error}")
+            self.sent_to(error.text)
         if not self.is_leaving:
             self.policy.failed()
             self.connect()

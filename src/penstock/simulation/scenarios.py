@@ -81,7 +81,7 @@ LITTLE: Final = StoreLimits(
     segment_bytes_max=8_000,
     spool_bytes_max=4_000,
     reclaim_step_bytes=300,
-    reclaim_patience_steps=2,
+    reclaim_patience_ms=2,
     paging=PagingLimits(head_count_max=8, head_count_kept=3, head_bytes_max=4_000, page_count=4),
 )
 
@@ -242,6 +242,30 @@ DURABLE_VANISHING: Final = Topology(
     (*DURABLE.bindings, *VANISHING.bindings[-2:]),
     VANISHING.routes,
 )
+
+# Servers that are one cluster; `host_count` is how many.
+_CLUSTER: Final = Scenario(
+    DURABLE,
+    host_count=3,
+    storage=StoragePlan(MODEST),
+    persistent_share=0.5,
+    fault_interval_ms=700,
+    publisher_count=2,
+    transactional_count=1,
+    consumers_per_queue=1,
+    transactional_consumers_per_queue=0,
+    messages_per_publisher=40,
+    operator_count=1,
+)
+CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
+    "cluster": _CLUSTER,
+    "cluster5": replace(_CLUSTER, host_count=5, transactional_consumers_per_queue=1),
+    "cluster7": replace(_CLUSTER, host_count=7, messages_per_publisher=30),
+    "cluster-limits": replace(
+        _CLUSTER, topology=DURABLE_LIMITED, prefetch_max=4, transactional_count=0
+    ),
+    "cluster-delayed": replace(_CLUSTER, topology=DELAYED, careless_consumers_per_queue=1),
+}
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "plain": Scenario(PLAIN),

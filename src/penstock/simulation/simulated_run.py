@@ -39,7 +39,11 @@ class SimulatedRun:
     """Held by `run`, for one run."""
 
     def __init__(
-        self, scenario: Scenario, dice: Dice, make_host: HostFactory | None = None
+        self,
+        scenario: Scenario,
+        dice: Dice,
+        make_host: HostFactory | None = None,
+        skipped: frozenset[int] = frozenset(),
     ) -> None:
         self._scenario = scenario
         if make_host is None:
@@ -54,7 +58,13 @@ class SimulatedRun:
         for number in range(scenario.host_count):
             self._build(f"node{number}", dice, make_host)
         self._faults = Faults(
-            scenario, self.clock, dice.fork("faults"), self.history, self._network, self._hosts
+            scenario,
+            self.clock,
+            dice.fork("faults"),
+            self.history,
+            self._network,
+            self._hosts,
+            skipped,
         )
 
     def _build(self, name: str, dice: Dice, make_host: HostFactory) -> None:
@@ -80,6 +90,10 @@ class SimulatedRun:
             self.clock.run(SECOND_US)
         self._casts.append(cast)
         cast.connect()
+
+    @property
+    def fault_count(self) -> int:
+        return self._faults.count
 
     def _programs(self) -> list[Caller]:
         return [program for cast in self._casts for program in cast.programs]

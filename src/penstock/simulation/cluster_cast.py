@@ -1,0 +1,77 @@
+"""The programs of a cluster's scenario: each knows the addresses of all servers."""
+
+from penstock.client.uri import Address
+from penstock.simulation.caller import HEARTBEAT_SECONDS
+from penstock.simulation.careless_consumer import CarelessConsumer
+from penstock.simulation.clock import VirtualClock
+from penstock.simulation.cluster_host import ClusterHost
+from penstock.simulation.cluster_ledger import ClusterLedger
+from penstock.simulation.cluster_operator import ClusterOperator
+from penstock.simulation.consumer import Consumer
+from penstock.simulation.dice import Dice
+from penstock.simulation.network import Network
+from penstock.simulation.plans import Scenario
+from penstock.simulation.program import Program
+from penstock.simulation.publisher import Publisher
+from penstock.simulation.transactional import TransactionalPublisher
+from penstock.simulation.transactional_consumer import TransactionalConsumer
+
+
+class ClusterCast:
+    """Held by the run."""
+
+    def __init__(
+        self, scenario: Scenario, clock: VirtualClock, dice: Dice, network: Network,
+        ledger: ClusterLedger, hosts: list[ClusterHost],
+    ) -> None:  # fmt: skip
+        self._scenario = scenario
+        self._clock = clock
+        self._dice = dice
+        self._network = network
+        self._ledger = ledger
+        self._addresses = [
+            Address(host.name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
+            for host in hosts
+        ]
+        self.programs: list[Program] = []
+        self._add_publishers()
+        self._add_consumers()
+        for _ in range(scenario.operator_count):
+            name, dice = self._next()
+            first = self._addresses[0]
+            self._add(ClusterOperator(name, first, clock, dice, network, ledger, hosts[0]), dice)
+
+    def _next(self) -> tuple[str, Dice]:
+        name = f"p{len(self.programs)}"
+        return name, self._dice.fork(name)
+
+    def _add(self, program: Program, dice: Dice) -> None:
+        turn = dice.between(0, len(self._addresses) - 1)
+        program.know(self._addresses[turn:] + self._addresses[:turn])
+        self.programs.append(program)
+        program.connect()
+
+    def _add_publishers(self) -> None:
+        kinds: list[type[Publisher]] = [Publisher] * self._scenario.publisher_count
+        kinds += [TransactionalPublisher] * self._scenario.transactional_count
+        for make in kinds:
+            name, dice = self._next()
+            publisher = make(
+                name, self._addresses[0], self._clock, dice, self._network, self._ledger,
+                self._scenario,
+            )  # fmt: skip
+            self._add(publisher, dice)
+
+    def _add_consumers(self) -> None:
+        scenario = self._scenario
+        kinds: list[type[Consumer]] = [Consumer] * scenario.consumers_per_queue
+        kinds += [TransactionalConsumer] * scenario.transactional_consumers_per_queue
+        kinds += [CarelessConsumer] * scenario.careless_consumers_per_queue
+        for plan in scenario.topology.queues:
+            for make in kinds if not plan.is_unread else ():
+                name, dice = self._next()
+                consumer = make(
+                    name, self._addresses[0], self._clock, dice, self._network, self._ledger,
+                    scenario, plan.name,
+                )  # fmt: skip
+                self._add(consumer, dice)

@@ -1,0 +1,73 @@
+"""What is true of a cluster at every moment, seen from outside, and what must be true in the end."""
+
+from penstock.node.stored import StoredState
+from penstock.simulation.cluster_host import ClusterHost
+from penstock.simulation.cluster_ledger import ClusterLedger, held_by
+
+
+def stored_of(host: ClusterHost) -> StoredState:
+    stored = host.node.stored
+    assert stored is not None, "a member has a disk"
+    return stored
+
+
+def counts(judge: ClusterHost, host: ClusterHost) -> bool:
+    """Whether a server, with the disk that it has, is a member in the view of another one."""
+    election = judge.member.election
+    return election is not None and election.is_counted(host.name, host.store_id)
+
+
+class ClusterChecks:
+    """Held by the run."""
+
+    def __init__(self, ledger: ClusterLedger, hosts: list[ClusterHost]) -> None:
+        self._ledger = ledger
+        self._hosts = hosts
+
+    def look(self) -> None:
+        """Whoever the highest record of a majority names as in sync has everything confirmed, and
+        nothing whose dequeue was completed (I2, I5). Servers that are down or in the middle of a
+        tick are left out: what they have is checked later.
+        """
+        up = [host for host in self._hosts if host.is_up]
+        if not up:
+            return
+        judge = max(up, key=_order_of)
+        top = judge.record
+        names = [host.name for host in up if counts(judge, host)]
+        if not top.is_majority(names):
+            return
+        for host in up:
+            is_in_sync = host.name in top.in_sync and counts(judge, host)
+            if is_in_sync and not host.is_in_tick():
+                for complaint in self._ledger.wrong_in(held_by(host.node)):
+                    self._ledger.violated(f"{host.name} of {top.in_sync}: {complaint} (I2)")
+
+    def _positions(self, hosts: list[ClusterHost]) -> list[tuple[int, int]]:
+        return [stored_of(host).store.syn for host in hosts]
+
+    def are_equal(self, hosts: list[ClusterHost]) -> bool:
+        if not all(host.is_up for host in hosts) or len(set(self._positions(hosts))) != 1:
+            return False
+        return len(set(self._digests(hosts))) == 1
+
+    def _digests(self, hosts: list[ClusterHost]) -> list[str]:
+        found: list[str] = []
+        for host in hosts:
+            replica = stored_of(host).replica
+            assert replica is not None, "a member has a replica"
+            found.append(replica.held_messages().digest())
+        return found
+
+    def differences(self, hosts: list[ClusterHost]) -> list[str]:
+        if not all(host.is_up for host in hosts):
+            return ["a server is not up in the end"]
+        states = zip(hosts, self._positions(hosts), self._digests(hosts), strict=True)
+        return [
+            "the replicas are not equal in the end: "
+            + ", ".join([f"{host.name} at {at} {digest[:8]}" for host, at, digest in states])
+        ]
+
+
+def _order_of(host: ClusterHost) -> tuple[int, int]:
+    return host.record.order()

@@ -1,0 +1,68 @@
+"""Servers of a cluster, each with a defect that whole runs must find."""
+
+from penstock.broker.queues.queue import Queue
+from penstock.formats.replication_id import first_id
+from penstock.ha.primary import InSyncSet
+from penstock.node.cluster_member import ClusterMember
+from penstock.simulation.cluster_host import ClusterHost
+from penstock.simulation.endpoint import Endpoint
+from penstock.world.network import Transport
+from tests.simulation.planted import FlagForgettingTransport
+
+
+class ForgettingFlagHost(ClusterHost):
+    """Never says that a message was delivered before."""
+
+    def transport(self, endpoint: Endpoint) -> Transport:
+        return FlagForgettingTransport(endpoint)
+
+
+class HastyGuardHost(ClusterHost):
+    """Delivers what is written, before it is committed."""
+
+    def tick_ended(self) -> None:
+        super().tick_ended()
+        if self.member.primary is not None:
+            self.member.guarded.committed(self.node.durability.written, self.now())
+
+
+class ConnectedBackups(InSyncSet):
+    """Waits for whoever is connected just now."""
+
+    def __init__(self, member: ClusterMember) -> None:
+        self._member = member
+
+    def awaited(self) -> list[str]:
+        election, links = self._member.election, self._member.links
+        assert election is not None and links is not None, "attached"
+        connected = [self._member.name, *links.connected()]
+        return [name for name in election.awaited() if name in connected]
+
+    def has_begun(self) -> bool:
+        election = self._member.election
+        return election is not None and election.has_begun()
+
+
+class CancellingGuardHost(ClusterHost):
+    """A guard is cancelled when its backup disconnects."""
+
+    def tick_ended(self) -> None:
+        primary = self.member.primary
+        if primary is not None and not isinstance(primary._in_sync_set, ConnectedBackups):
+            primary._in_sync_set = ConnectedBackups(self.member)
+        super().tick_ended()
+
+
+class EpochlessHost(ClusterHost):
+    """Positions go on where those of the last root ended."""
+
+    _numbered = 0
+
+    def tick_ended(self) -> None:
+        super().tick_ended()
+        primary = self.member.primary
+        if primary is not None and primary.epoch > max(self._numbered, 1):
+            self._numbered = primary.epoch
+            for queue in self.node.state.queues():
+                assert isinstance(queue, Queue), "streams are refused"
+                queue._next_position -= first_id(primary.epoch) - first_id(primary.epoch - 1)

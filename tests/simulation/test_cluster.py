@@ -1,0 +1,197 @@
+"""Whole nodes as a cluster: every seed is good, every rare path is reached, every rule is needed."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from penstock.builds import build_mode
+from penstock.cluster.rules import ElectionRules
+from penstock.ha.rules import HaRules
+from penstock.simulation import cluster_faults, faults, role_sightings
+from penstock.simulation.cluster_host import ClusterHost
+from penstock.simulation.run import Verdict, run_cluster_seed, run_seed
+from penstock.simulation.scenarios import CLUSTER_SCENARIOS
+from penstock.simulation.shrink import shrunk
+from tests.simulation import planted_cluster
+from tests.simulation.test_seeds import check
+
+SEEDS_PER_SCENARIO = 40
+# The build without a compiler runs a sample.
+PURE_SEEDS = 6
+MORE_SEEDS = range(40)
+
+ALWAYS = {
+    faults.KILL,
+    faults.POWER,
+    cluster_faults.ROOT_DOWN,
+    cluster_faults.SEVERAL,
+    cluster_faults.ALL,
+    cluster_faults.DIVIDE,
+    cluster_faults.DIVIDE_ONE_WAY,
+    cluster_faults.PAUSE,
+    cluster_faults.PAUSE_ROOT,
+    cluster_faults.HANG,
+    cluster_faults.LOST_DISK,
+    cluster_faults.HAND_OVER,
+    cluster_faults.REPLACE,
+    role_sightings.UNACKNOWLEDGED,
+    role_sightings.LEASE,
+    role_sightings.SHRINK,
+    role_sightings.GROW,
+    role_sightings.JOIN_AGAIN,
+    role_sightings.RELEASED,
+    role_sightings.SYNCING,
+    "a client is sent to the root",
+    "a crash comes before a flush ends",
+    "a crash comes inside a SYNC",
+    "a publish in doubt survives",
+    "a publish in doubt vanishes",
+    "a redelivery",
+    "a root goes down with a record that is not committed",
+    "an acknowledgement in doubt is undone",
+    "replicas are equal in the end",
+}
+SOMETIMES = {
+    "cluster": {
+        cluster_faults.ROOT_ROLE,
+        faults.FAILED_FLUSH,
+        role_sightings.SWAP,
+        "a NACK is sent",
+        "a commit is in doubt",
+        "a transaction is rolled back",
+    },
+    "cluster5": {"acknowledgements are committed"},
+    "cluster-limits": {
+        "a dead letter: expired",
+        "a dead letter: maxlen",
+        "a dead letter: rejected",
+        "a publish is refused",
+    },
+    "cluster-delayed": {"a consumer without acknowledgements gets a message"},
+}
+
+DIGESTS = """
+from penstock.builds import build_mode
+from penstock.simulation.run import run_seed
+from penstock.simulation.scenarios import CLUSTER_SCENARIOS
+print(build_mode(), *[run_seed(7, scenario).digest for scenario in CLUSTER_SCENARIOS])
+"""
+
+# A rule that is switched off, a seed of scenario cluster that detected it, and what is complained of.
+# Any change of a node changes its histories, so others are tried after it.
+OFF = [
+    ("all_acknowledge", 0, r"\(P1\)"),
+    ("durable", 0, r"\(P1\)"),
+    ("present_epoch", 0, r"\(P1\)"),
+    ("whole", 0, r"\(P1\)"),
+    ("erase", 0, r"\(P2\)"),
+]
+ELECTION_OFF = [
+    ("eligibility", 45, r"\(P1\)"),
+    ("majority", 1, r"are roots of epoch"),
+    ("caught_up", 24, r"\(P1\)"),
+    ("lease", 0, r"\(R14\)"),
+]
+PLANTED = [
+    (planted_cluster.ForgettingFlagHost, r"without the flag"),
+    (planted_cluster.HastyGuardHost, r"\(R16\)"),
+    (planted_cluster.CancellingGuardHost, r"\(P1\)"),
+    (planted_cluster.EpochlessHost, r"gave a position of epoch"),
+]
+
+
+@pytest.mark.parametrize("scenario", CLUSTER_SCENARIOS)
+def test_every_seed_is_good_and_every_rare_path_is_reached(scenario: str) -> None:
+    sightings: Counter[str] = Counter()
+    is_sample = build_mode() != "compiled"
+    for seed in range(PURE_SEEDS if is_sample else SEEDS_PER_SCENARIO):
+        verdict = run_seed(seed, scenario)
+        check(verdict)
+        sightings.update(verdict.sightings)
+    if not is_sample:
+        assert (ALWAYS | SOMETIMES.get(scenario, set())) - set(sightings) == set()
+
+
+def test_the_same_seed_gives_the_same_history_twice() -> None:
+    once = run_seed(3, "cluster")
+    again = run_seed(3, "cluster")
+    assert once.lines == again.lines
+    assert len(once.lines) > 1000
+
+
+def digests_elsewhere(**environment: str) -> list[str]:
+    output = subprocess.check_output(
+        [sys.executable, "-P", "-c", DIGESTS], env={**os.environ, **environment}, text=True
+    )
+    return output.split()
+
+
+def test_another_process_with_other_hashes_gives_the_same_history() -> None:
+    here = [run_seed(7, scenario).digest for scenario in CLUSTER_SCENARIOS]
+    assert digests_elsewhere(PYTHONHASHSEED="4711") == [build_mode(), *here]
+
+
+def test_the_pure_build_gives_the_same_history_as_the_compiled_one() -> None:
+    if build_mode() != "compiled":
+        pytest.skip("only the pure build is here; the compiled suite compares the two")
+    here = [run_seed(7, scenario).digest for scenario in CLUSTER_SCENARIOS]
+    assert digests_elsewhere(PENSTOCK_PURE="1", PENSTOCK_REQUIRE_COMPILED="0") == ["pure", *here]
+
+
+@pytest.mark.parametrize(("rule", "seed", "complaint"), OFF)
+def test_a_rule_of_replication_that_is_switched_off_is_detected(
+    rule: str, seed: int, complaint: str
+) -> None:
+    rules = HaRules()
+    setattr(rules, rule, False)
+    found: list[str] = []
+    for tried in (seed, *MORE_SEEDS):
+        found += run_cluster_seed(tried, "cluster", ha_rules=rules).violations
+        if any(re.search(complaint, violation) for violation in found):
+            return
+    pytest.fail(f"not detected: {found[:5]}")
+
+
+@pytest.mark.parametrize(("rule", "seed", "complaint"), ELECTION_OFF)
+def test_a_rule_of_the_election_that_is_switched_off_is_detected(
+    rule: str, seed: int, complaint: str
+) -> None:
+    rules = dataclasses.replace(ElectionRules(), **{rule: False})
+    found: list[str] = []
+    for tried in (seed, *MORE_SEEDS):
+        found += run_cluster_seed(tried, "cluster", election_rules=rules).violations
+        if any(re.search(complaint, violation) for violation in found):
+            return
+    pytest.fail(f"not detected: {found[:5]}")
+
+
+@pytest.mark.parametrize(("host", "complaint"), PLANTED)
+def test_a_planted_defect_is_found(host: type[ClusterHost], complaint: str) -> None:
+    found: list[str] = []
+    for seed in MORE_SEEDS:
+        found += run_cluster_seed(seed, "cluster", make_host=host).violations
+        if any(re.search(complaint, violation) for violation in found):
+            return
+    pytest.fail(f"not found: {found[:5]}")
+
+
+def test_a_failed_run_is_shrunk_to_the_faults_that_it_needs() -> None:
+    rules = HaRules()
+    rules.durable = False
+
+    def run(seed: int, scenario: str, seconds: int, skipped: frozenset[int]) -> Verdict:
+        return run_cluster_seed(seed, scenario, seconds, skipped, ha_rules=rules)
+
+    tried = [run(seed, "cluster", 8, frozenset()) for seed in range(8)]
+    failed = next(verdict for verdict in tried if not verdict.is_good and verdict.fault_count > 1)
+    verdict, skipped = shrunk(failed, 8, run)
+    assert not verdict.is_good
+    assert failed.fault_count - len(skipped) < failed.fault_count
+    # What is left is needed: without any one of them the run is good.
+    for fault in set(range(1, failed.fault_count + 1)) - skipped:
+        assert run(failed.seed, "cluster", 8, skipped | {fault}).is_good
