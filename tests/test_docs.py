@@ -14,7 +14,8 @@ import pytest
 import penstock
 from penstock import Broker
 from penstock.cli.main import COMMANDS
-from penstock.server.config_file import ConfigurationFile, read_configuration
+from penstock.server.config_file import read_configuration
+from penstock.server.config_model import ConfigurationFile
 from penstock.server.server_configuration import ServerConfiguration
 
 ROOT = Path(__file__).resolve().parent.parent

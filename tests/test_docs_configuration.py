@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from penstock.server.config_environment import TABLES, variable_of
-from penstock.server.config_file import ConfigurationFile, read_configuration
+from penstock.server.config_file import read_configuration
+from penstock.server.config_model import ConfigurationFile
 from penstock.server.configuration_changes import PLACES, RELOADED
 from penstock.server.server_configuration import ServerConfiguration
 

@@ -25,7 +25,11 @@ PUBLIC_FILES = {
     "src/penstock/spark/jobs/ledger_reading.py": "sources for jobs of users",
 }
 # Verbs of commands, which Typer calls.
-COMMAND_FILES = ("src/penstock/cli/operators/", "src/penstock/cli/config.py")
+COMMAND_FILES = (
+    "src/penstock/cli/operators/",
+    "src/penstock/cli/cluster.py",
+    "src/penstock/cli/config.py",
+)
 CALLED_BY_FRAMEWORKS = {
     *("emit", "eof_received", "main_loop", "render", "send_400_response"),
     *("timeout_keep_alive_handler", "streamReader", "streamWriter", "pushFilters"),

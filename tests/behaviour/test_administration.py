@@ -72,6 +72,25 @@ def test_a_topic_permission_is_asked_for_the_routing_key_of_a_publish(
     expect_topic_refusal(connection, broker, user, "b.a")
 
 
+@pytest.mark.penstock_only(
+    "RabbitMQ 3 asks only about the routing key; later releases of 4.0 do as this says"
+)
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+def test_a_topic_permission_is_asked_for_the_keys_of_copies(
+    broker: BrokerUnderTest, user: str, header: str
+) -> None:
+    administration = broker.administration
+    administration.set_topic_permissions(user, broker.vhost, "amq.topic", "^a", "")
+    connection = connect(broker, user)
+    allowed = spec.BasicProperties(headers={header: ["a.1", "a.2"]})
+    connection.publish(1, "amq.topic", "a", b"", allowed)
+    refused = spec.BasicProperties(headers={header: ["a.1", "b.a"]})
+    connection.publish(1, "amq.direct", "a", b"", refused)
+    connection.call(1, spec.Basic.Qos(), spec.Basic.QosOk)
+    connection.publish(1, "amq.topic", "a", b"", refused)
+    expect_topic_refusal(connection, broker, user, "b.a")
+
+
 def test_a_topic_permission_says_nothing_about_other_exchanges(
     broker: BrokerUnderTest, user: str
 ) -> None:

@@ -1,0 +1,247 @@
+"""Three servers as processes: one of them is the root, any of them may die."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from penstock.cli.cluster_up import free_ports
+from penstock.client import blocking
+from penstock.client.calls import declare_queue
+from tests.support.certificates import authority, signed_by
+from tests.support.cluster_processes import (
+    ClusterProcesses,
+    MemberProcess,
+    cluster_processes,
+    eventually,
+)
+
+LOGIN = "Basic Z3Vlc3Q6Z3Vlc3Q="
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcesses]:
+    """For tests that leave every server as it is."""
+    with cluster_processes(tmp_path_factory.mktemp("shared")) as cluster:
+        cluster.await_in_sync("abc")
+        yield cluster
+
+
+def asked(member: MemberProcess, method: str, path: str, body: object = None) -> tuple[int, str]:
+    """The status and the text of an answer."""
+    request = urllib.request.Request(
+        member.http + path,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": LOGIN, "Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def others(cluster: ClusterProcesses) -> list[MemberProcess]:
+    root = cluster.root()
+    return [member for member in cluster.members.values() if member is not root]
+
+
+def test_another_root_confirms_when_the_root_is_killed_and_nothing_confirmed_is_lost(
+    tmp_path: Path,
+) -> None:
+    with cluster_processes(tmp_path) as cluster:
+        first = cluster.root()
+        cluster.await_in_sync("abc")
+        bodies = [b"%d" % number for number in range(200)]
+        cluster.publish("q", bodies[:100])
+        first.kill()
+        cluster.publish("q", bodies[100:])
+        second = cluster.root()
+        assert second is not first
+        # Whatever was in doubt at the kill may be there twice.
+        assert set(cluster.taken("q")) == set(bodies)
+        first.start()
+        cluster.await_in_sync("abc")
+        status = first.status()
+        assert (status["root"], status["role"]) == (second.name, "ready")
+        for member in cluster.members.values():
+            assert member.stop() == 0
+
+
+def test_all_servers_may_be_killed_at_once(tmp_path: Path) -> None:
+    with cluster_processes(tmp_path) as cluster:
+        cluster.publish("q", [b"kept"])
+        for member in cluster.members.values():
+            member.kill()
+        for member in cluster.members.values():
+            member.begin()
+        for member in cluster.members.values():
+            member.ready()
+        assert cluster.taken("q") == [b"kept"]
+
+
+def test_a_root_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
+    with cluster_processes(tmp_path) as cluster:
+        cluster.await_in_sync("abc")
+        first = cluster.root()
+        assert first.stop() == 0
+        assert cluster.root() is not first
+        assert "cluster role changed" in first.log.read_text()
+
+
+def test_the_status_has_the_fields_that_tools_read(shared: ClusterProcesses) -> None:
+    cluster = shared
+    root = cluster.root()
+    status = root.status()
+    epoch = status["epoch"]
+    assert isinstance(epoch, int)
+    assert epoch >= 1
+    assert (status["name"], status["role"]) == (root.name, "active")
+    assert (status["root"], status["expected_root"]) == (root.name, root.name)
+    assert isinstance(status["committed"], int)
+    lease = status["lease_ms"]
+    assert isinstance(lease, int)
+    assert 0 < lease <= 1500
+    assert status["votes"] in ([2, 3, 3], [3, 3, 3])
+    members = status["members"]
+    assert isinstance(members, list)
+    assert [member["name"] for member in members] == ["a", "b", "c"]
+    for member in members:
+        assert member["address"] == cluster.address(member["name"])
+        assert member["role"] == ("active" if member["name"] == root.name else "ready")
+        assert (member["in_sync"], member["lag_operations"]) == (True, 0)
+        assert member["lag_bytes"] == 0
+    for other in others(cluster):
+        eventually("it follows", lambda: other.status()["root"] == root.name)  # noqa: B023
+        assert other.code_of("/health/root") == 503
+        assert other.code_of("/health/ready") == 200
+
+
+def test_a_server_alone_knows_no_root(tmp_path: Path) -> None:
+    cluster = ClusterProcesses(tmp_path)
+    try:
+        assert cluster.format("a").returncode == 0
+        cluster["a"].start()
+        assert cluster["a"].code_of("/health/live") == 200
+        assert cluster["a"].code_of("/health/ready") == 503
+        assert cluster["a"].code_of("/health/root") == 503
+        assert cluster["a"].status()["root"] == ""
+        code, text = asked(cluster["a"], "GET", "/api/overview")
+        assert (code, "no active root" in text) == (503, True), text
+    finally:
+        cluster.end()
+
+
+def test_only_the_root_changes_anything_and_the_others_have_it_too(
+    shared: ClusterProcesses,
+) -> None:
+    cluster = shared
+    root = cluster.root()
+    for other in others(cluster):
+        code, text = asked(other, "PUT", "/api/vhosts/orders")
+        assert (code, cluster.address(root.name) in text) == (503, True), text
+        code, text = asked(other, "PUT", "/api/queues/%2F/q", {"durable": True})
+        assert code == 503, text
+        code, text = asked(other, "GET", "/api/leases/%2F")
+        assert code == 503, text
+    assert asked(root, "PUT", "/api/vhosts/orders")[0] == 201
+    assert asked(root, "PUT", "/api/queues/%2F/q", {"durable": True})[0] == 201
+    for other in others(cluster):
+        eventually("has it", lambda: asked(other, "GET", "/api/vhosts/orders")[0] == 200)  # noqa: B023
+        eventually("has it", lambda: asked(other, "GET", "/api/queues/%2F/q")[0] == 200)  # noqa: B023
+    code, text = asked(root, "GET", "/metrics")
+    assert code == 200
+    assert 'penstock_cluster_role{role="active"} 1.0' in text
+    assert "penstock_cluster_in_sync_members 3.0" in text
+    assert f'penstock_cluster_lag_bytes{{server="{others(cluster)[0].name}"}} 0.0' in text
+
+
+def test_streams_are_refused_with_the_reason(shared: ClusterProcesses) -> None:
+    cluster = shared
+    root = cluster.root()
+    for arguments in ({"x-queue-type": "stream"},):
+        with cluster.root_connection() as connection:
+            channel = connection.channel()
+            with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
+                channel.queue_declare("s", durable=True, arguments=arguments)
+            assert caught.value.reply_code == 540
+            assert "streams are not replicated yet" in caught.value.reply_text
+    with cluster.root_connection() as connection:
+        channel = connection.channel()
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
+            channel.exchange_declare(
+                "s", "x-partitioned-stream", durable=True, arguments={"x-partitions": 2}
+            )
+        assert caught.value.reply_code == 540
+    code, text = asked(root, "PUT", "/api/vhosts/v", {"default_queue_type": "stream"})
+    assert (code, "not replicated yet" in text) == (501, True), text
+    stream = {"name": "s", "vhost": "/", "durable": True, "auto_delete": False}
+    queues = [{**stream, "arguments": {"x-queue-type": "stream"}}]
+    code, text = asked(root, "POST", "/api/definitions", {"queues": queues})
+    assert (code, "not replicated yet" in text) == (400, True), text
+
+
+def test_the_first_root_imports_the_definitions_file_once(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    queue = {"vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}
+    file.write_text(json.dumps({"queues": [{**queue, "name": "imported"}]}))
+    with cluster_processes(tmp_path, options=("--definitions", str(file))) as cluster:
+        cluster.await_in_sync("abc")
+        root = cluster.root()
+        assert asked(root, "GET", "/api/queues/%2F/imported")[0] == 200
+        assert asked(root, "DELETE", "/api/queues/%2F/imported")[0] == 204
+        assert asked(root, "PUT", "/api/queues/%2F/own", {"durable": True})[0] == 201
+        root.kill()
+        second = cluster.root()
+        eventually("it is there", lambda: asked(second, "GET", "/api/queues/%2F/own")[0] == 200)
+        assert asked(second, "GET", "/api/queues/%2F/imported")[0] == 404
+
+
+def test_a_wrong_definitions_file_is_refused_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text("{")
+    cluster = ClusterProcesses(tmp_path, "a", ("--definitions", str(file)))
+    assert cluster.format("a").returncode == 0
+    cluster["a"].begin()
+    process = cluster["a"].process
+    assert process is not None
+    process.communicate(timeout=60)
+    assert process.returncode == 2
+
+
+def test_our_client_goes_to_the_root_that_a_server_names(shared: ClusterProcesses) -> None:
+    cluster = shared
+    backup = others(cluster)[0]
+    with blocking.connect(f"amqp://127.0.0.1:{backup.port}") as connection:
+        assert connection.address.port == cluster.root().port
+        with connection.channel() as channel:
+            channel.call(declare_queue("of-our-client"))
+    # Nobody listens on the first of them.
+    addresses = ",".join([f"127.0.0.1:{free_ports(1)[0]}", *map(cluster.address, "cba")])
+    with blocking.connect(f"amqp://guest:guest@{addresses}/") as connection:
+        assert connection.address.port == cluster.root().port
+
+
+def test_a_cluster_talks_over_tls(tmp_path: Path) -> None:
+    signer = authority(tmp_path, "authority")
+    shown = signed_by(signer, tmp_path, "server")
+    config = tmp_path / "penstock.toml"
+    config.write_text(
+        f'[cluster]\ntls_certificate = "{shown.file}"\ntls_key = "{shown.key}"\n'
+        f'tls_ca = "{signer.file}"\n'
+    )
+    options = ("--config", str(config))
+    with cluster_processes(tmp_path, options=options, scheme="amqps://") as cluster:
+        cluster.await_in_sync("abc")
+        port = others(cluster)[0].port
+        uri = f"amqps://127.0.0.1:{port}?cacertfile={signer.file}"
+        with blocking.connect(uri) as connection, connection.channel() as channel:
+            channel.call(declare_queue("q", durable=True))
+            assert connection.address.port == cluster.root().port
