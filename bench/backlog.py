@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from bench.board import Board
 from bench.consumer import READ_BYTES, ConsumingLane
@@ -93,10 +93,17 @@ class Stopwatch:
         self.cpu_seconds += tree_cpu_seconds(self._pid)
 
 
+class Serving(Protocol):
+    """A broker, or one server of a cluster."""
+
+    port: int
+    pid: int
+
+
 class LongQueue:
     """One queue of one broker and the board that its lanes need. A context manager."""
 
-    def __init__(self, broker: RunningBroker, name: str, *, durable: bool) -> None:
+    def __init__(self, broker: Serving, name: str, *, durable: bool) -> None:
         self._broker = broker
         plan = acknowledged(paired(HOST, broker.port, name, 1, BODY_BYTES), durable=durable)
         # Only the confirms bound the publisher: there are no consumers yet.
@@ -112,6 +119,10 @@ class LongQueue:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
+    @property
+    def name(self) -> str:
+        return self._plan.queues[0]
+
     def delete(self) -> None:
         session = Session(HOST, self._broker.port)
         session.delete_queues(self._plan.queues)
@@ -120,7 +131,7 @@ class LongQueue:
     def ready_count(self) -> int:
         session = Session(HOST, self._broker.port)
         try:
-            return session.ready_count(self._plan.queues[0])
+            return session.ready_count(self.name)
         finally:
             session.close()
 

@@ -193,10 +193,7 @@ class Penstock(RunningBroker):
         return 0
 
     def build(self) -> str:
-        """The build that really runs: compiled modules are shared objects mapped by the process."""
-        mapped = Path(f"/proc/{self.pid}/maps").read_text()
-        compiled = re.search(r"/penstock/\S+\.so$|__mypyc\S*\.so$", mapped, re.MULTILINE)
-        return "compiled" if compiled else PURE
+        return build_of(self.pid)
 
 
 class PenstockWithData(Penstock):
@@ -232,6 +229,13 @@ class PenstockPure(Penstock):
 def penstock_command() -> list[str]:
     """The launcher at the root, unless PENSTOCK_COMMAND names another command."""
     return shlex.split(os.environ.get("PENSTOCK_COMMAND", str(PROJECT_ROOT / "penstock")))
+
+
+def build_of(pid: int) -> str:
+    """The build that really runs: compiled modules are shared objects mapped by the process."""
+    mapped = Path(f"/proc/{pid}/maps").read_text()
+    compiled = re.search(r"/penstock/\S+\.so$|__mypyc\S*\.so$", mapped, re.MULTILINE)
+    return "compiled" if compiled else PURE
 
 
 def penstock_version() -> str:

@@ -191,12 +191,17 @@ def between(before: Sample, after: Sample) -> Sample:
 
 
 def _reading(load: Load, broker_pid: int) -> Sample:
+    return reading(load, tree_cpu_seconds(broker_pid), tree_written_bytes(broker_pid))
+
+
+def reading(load: Load, cpu_seconds: float, written_bytes: int) -> Sample:
+    """All counts of this moment, with what the caller has read of the broker's processes."""
     return Sample(
         time.perf_counter(),
         sum(load.board.published),
         sum(load.board.confirmed),
         sum(load.board.delivered),
-        tree_cpu_seconds(broker_pid),
+        cpu_seconds,
         load.loader_cpu_seconds(),
-        tree_written_bytes(broker_pid),
+        written_bytes,
     )

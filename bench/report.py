@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.cases import DURABLE_MODES
+from bench.cluster_report import failover_table, replicated_table
 from bench.codec import codec_table
 from bench.footprint import Startup
 from bench.results import FLAT_RATIO_MAX, REFERENCE, Results
@@ -143,6 +144,10 @@ def show(results: Results, console: Console) -> None:
         console.print(backlog_table(results.backlog))
     if results.recovery or results.reclaim:
         console.print(endurance_table(results.recovery, results.reclaim))
+    if results.replicated is not None:
+        console.print(replicated_table(results.replicated))
+    if results.failover:
+        console.print(failover_table(results.failover))
     if results.spark:
         console.print(spark_table(results.spark))
     if results.codec:

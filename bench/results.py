@@ -8,10 +8,12 @@ from bench.backlog import BacklogSample
 from bench.brokers import PURE
 from bench.cases import Case
 from bench.endurance import ReclaimSample, RecoverySample
+from bench.failover import Failover
 from bench.footprint import IdleSample, Startup
 from bench.goals import Ratios, Verdict, judge
 from bench.latency import LatencySample
 from bench.loader import Sample
+from bench.replicated import ReplicatedResults
 from bench.spark import SparkSample
 from bench.spark import as_json as spark_json
 
@@ -91,6 +93,8 @@ class Results:
     backlog: list[BacklogSample] = dataclasses.field(default_factory=list)
     recovery: list[RecoverySample] = dataclasses.field(default_factory=list)
     reclaim: list[ReclaimSample] = dataclasses.field(default_factory=list)
+    replicated: ReplicatedResults | None = None
+    failover: list[Failover] = dataclasses.field(default_factory=list)
     spark: list[SparkSample] = dataclasses.field(default_factory=list)
     failures: list[str] = dataclasses.field(default_factory=list)
     codec: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
@@ -124,6 +128,8 @@ class Results:
     def as_json(self) -> dict[str, object]:
         document = dataclasses.asdict(self)
         document["spark"] = spark_json(self.spark)
+        document["failover"] = [failover.as_json() for failover in self.failover]
+        document["replicated"] = self.replicated and self.replicated.as_json()
         document["throughput"] = [self._throughput_json(measured) for measured in self.throughput]
         document["flatness"] = [
             {

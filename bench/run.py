@@ -16,14 +16,17 @@ from rich.markup import escape
 from bench import report
 from bench.brokers import BROKERS, listening_with_tls
 from bench.cases import MIXED_MODES, MIXED_SIZE, MODES, PAIRS, SIZES, TLS, Case
+from bench.cluster_cases import CLUSTER_CASES, ClusterOptions, run_clusters
 from bench.confirms import PublishRefusedError
 from bench.consumer import MiscountedDeliveriesError
 from bench.extras import EXTRAS
+from bench.failover import DEFAULT_KILLS, QUEUED_MESSAGES
 from bench.footprint import raise_descriptor_limit
 from bench.goals import BACKLOG_MESSAGES
 from bench.loader import LoadFailedError, Sample, measure
 from bench.machine import load_average, machine_facts
 from bench.plan import STREAM, streamed
+from bench.replicated import DEFAULT_ROUNDS as REPLICATED_ROUNDS
 from bench.results import Results, Throughput
 from bench.running import HOST, BrokerUnavailableError, RunningBroker
 from bench.session import BrokerRefusedError
@@ -46,7 +49,7 @@ DEFAULT_STORING_BROKERS = ("penstock",)
 RECOVERY_MESSAGES = 1_000_000
 RECLAIM_MESSAGES = 5_000_000
 
-ALL_CASES = (*MODES, *EXTRAS, STREAM, *STORAGE_CASES, SPARK)
+ALL_CASES = (*MODES, *EXTRAS, STREAM, *STORAGE_CASES, *CLUSTER_CASES, SPARK)
 
 # Errors of a broker, or of a load on it, that do not end the run.
 FAILURES = (
@@ -75,11 +78,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--backlog-messages", type=int, default=BACKLOG_MESSAGES)
     parser.add_argument("--recovery-messages", type=int, default=RECOVERY_MESSAGES)
     parser.add_argument("--reclaim-messages", type=int, default=RECLAIM_MESSAGES)
+    parser.add_argument("--kills", type=int, default=DEFAULT_KILLS, help="of the case failover")
+    parser.add_argument("--queued", help=f"of the case failover, default 0,{QUEUED_MESSAGES}")
     parser.add_argument("--spark-messages", type=int, default=SPARK_MESSAGES)
     parser.add_argument("--spark-parts", default=",".join(SPARK_PARTS))
     parser.add_argument("--json", type=Path, help="output file, default bench/results/TIME.json")
     options = parser.parse_args(arguments)
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else DEFAULT_SECONDS)
+    options.replicated_rounds = options.rounds or (1 if options.quick else REPLICATED_ROUNDS)
     options.rounds = options.rounds or (1 if options.quick else DEFAULT_ROUNDS)
     chosen = options.brokers.split(",") if options.brokers else None
     options.storing_brokers = chosen or list(DEFAULT_STORING_BROKERS)
@@ -91,6 +97,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     default_sizes = SIZES[:1] if options.quick else SIZES
     options.sizes = numbers(options.sizes) or list(default_sizes)
     options.pairs = numbers(options.pairs) or list(PAIRS)
+    options.queued = numbers(options.queued) or [0, QUEUED_MESSAGES]
     options.spark_parts = options.spark_parts.split(",")
     for name, known in (
         (options.brokers, BROKERS),
@@ -249,10 +256,19 @@ def main(arguments: list[str] | None = None) -> int:
             broker.stop()
     # One at a time and alone: these measure a broker's memory, and leave none for others.
     run_storage(options, results, console)
+    amounts = ClusterOptions(
+        options.sizes,
+        options.pairs,
+        options.replicated_rounds,
+        options.seconds,
+        options.kills,
+        options.queued,
+    )
+    run_clusters(options.cases, options.brokers, amounts, results, console)
     if SPARK in options.cases:
-        amounts = SparkOptions(options.spark_messages, options.rounds, options.spark_parts)
+        wanted_rows = SparkOptions(options.spark_messages, options.rounds, options.spark_parts)
         try:
-            run_spark(amounts, results, console)
+            run_spark(wanted_rows, results, console)
         except FAILURES as failure:
             failed(SPARK, failure, results, console)
     results.machine["load_average_after"] = load_average()

@@ -32,9 +32,17 @@ class BrokerRefusedError(Exception):
 class Session:
     """Held by the loader and by each load process; owns its socket until `close`."""
 
-    def __init__(self, host: str, port: int, *, channel: bool = True, authority: str = "") -> None:
-        """With the file of an authority it speaks TLS."""
-        self.socket = socket.create_connection((host, port), timeout=ANSWER_SECONDS_MAX)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        channel: bool = True,
+        authority: str = "",
+        seconds_max: float = ANSWER_SECONDS_MAX,
+    ) -> None:
+        """With the file of an authority it speaks TLS. No answer takes longer than `seconds_max`."""
+        self.socket = socket.create_connection((host, port), timeout=seconds_max)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = b""
         try:
