@@ -1,4 +1,10 @@
-"""The servers of a cluster as processes on free ports of this machine."""
+"""The servers of a cluster as processes on free ports of this machine.
+
+A machine with much else to do keeps a server from the processor for seconds: its lease ends, or it
+leaves the in-sync set for a while. So no test may rely on the root that it has once found:
+`while_root_stays` repeats what a change of the root has disturbed, `succeed` a command, `eventually`
+what other servers learn later than the root.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +106,8 @@ class MemberProcess:
             with urllib.request.urlopen(self.http + path, timeout=END_SECONDS) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
-            return error.code
+            with error:
+                return error.code
 
     def is_root(self) -> bool:
         return self.process is not None and self.code_of("/health/root") == 200
@@ -178,9 +185,68 @@ class ClusterProcesses:
     def await_in_sync(self, names: str) -> None:
         eventually(f"{names} are in sync", lambda: self.root().in_sync() == set(names))
 
+    def while_root_stays(self, check: Callable[[MemberProcess], None]) -> None:
+        """Check something with the root; again, if it has not been the root of one epoch throughout."""
+        until = time.monotonic() + END_SECONDS
+        while True:
+            root = self.root()
+            epoch = root.status().get("epoch")
+            try:
+                check(root)
+            except Exception:
+                has_stayed = root.is_root() and root.status().get("epoch") == epoch
+                if has_stayed or time.monotonic() > until:
+                    raise
+            else:
+                return
+
     def change(self, *words: str) -> subprocess.CompletedProcess[str]:
         """An operator's command at the root."""
         return penstock("cluster", *words, "--server", self.root().http)
+
+    def succeed(self, *words: str) -> None:
+        """The same, until it is done: a root that has just changed refuses it."""
+        said: list[str] = []
+
+        def is_done() -> bool:
+            done = self.change(*words)
+            # It may have been done by an attempt whose answer was lost with the root.
+            is_repeated = bool(said) and "already" in done.stderr
+            said.append(done.stderr)
+            return done.returncode == 0 or is_repeated
+
+        self._await_command(words, is_done, said)
+
+    def refuse(self, reason: str, *words: str) -> None:
+        """The same, until it is refused for that reason."""
+        said: list[str] = []
+
+        def is_refused() -> bool:
+            done = self.change(*words)
+            said.append(done.stderr)
+            return done.returncode == 1 and reason in done.stderr
+
+        self._await_command(words, is_refused, said)
+
+    def _await_command(
+        self, words: tuple[str, ...], is_over: Callable[[], bool], said: list[str]
+    ) -> None:
+        try:
+            eventually(f"the answer to cluster {' '.join(words)}", is_over)
+        except AssertionError as error:
+            error.add_note(said[-1])
+            raise
+
+    def make_root(self, name: str) -> None:
+        """Hand over until it is the root."""
+
+        def is_root() -> bool:
+            if self.root().name == name:
+                return True
+            self.change("hand-over", name)
+            return False
+
+        eventually(f"{name} is the root", is_root)
 
     def publish(self, queue: str, bodies: list[bytes]) -> None:
         """With confirms, at whichever server is the root; each is repeated until it is confirmed."""
@@ -205,14 +271,20 @@ class ClusterProcesses:
 
     def taken(self, queue: str) -> list[bytes]:
         """All messages of a queue, which keeps them."""
-        with self.root_connection() as connection:
-            channel = connection.channel()
-            bodies: list[bytes] = []
-            while True:
-                method, _, body = channel.basic_get(queue)
-                if method is None:
-                    return bodies
-                bodies.append(body)
+        bodies: list[bytes] = []
+
+        def take(root: MemberProcess) -> None:
+            bodies.clear()
+            with self.root_connection() as connection:
+                channel = connection.channel()
+                while True:
+                    method, _, body = channel.basic_get(queue)
+                    if method is None:
+                        return
+                    bodies.append(body)
+
+        self.while_root_stays(take)
+        return bodies
 
     @contextmanager
     def root_connection(self) -> Iterator[pika.BlockingConnection]:
