@@ -7,7 +7,7 @@ from penstock.ha.limits import HaLimits
 from penstock.ha.primary import InSyncSet, Primary, PrimaryListener
 from penstock.ha.stored_replica import StoredReplica
 from tests.broker.doubles import CountingEntropy
-from tests.broker.store.replica_doubles import Member
+from tests.ha.replica_doubles import Member
 
 
 def small_limits() -> HaLimits:

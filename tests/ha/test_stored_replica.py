@@ -8,7 +8,7 @@ from penstock.broker.topology import DeclareQueue, DeleteQueue
 from penstock.formats.peer_limits import BadPeerMessage
 from penstock.ha.id_ranges import count_of_ids, ranges_of
 from penstock.ha.stored_replica import StoredReplica
-from tests.broker.store.replica_doubles import Member, audit
+from tests.ha.replica_doubles import Member, audit
 from tests.ha.stored_members import Follower, Root
 
 NAMES = ["a", "b", "c"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.broker.store.replica_reading import RecordReader
-from penstock.broker.store.replica_store import ReplicaStore
 from penstock.formats.amqp091_frames import (
     FRAME_HEAD_SIZE,
     FRAME_OVERHEAD,
@@ -13,6 +11,8 @@ from penstock.formats.amqp091_frames import (
     PROTOCOL_HEADER,
 )
 from penstock.formats.octets import read_u16, read_u32
+from penstock.ha.replica_reading import RecordReader
+from penstock.ha.replica_store import ReplicaStore
 from penstock.simulation.cluster_host import ClusterHost, ClusterWorld
 from penstock.simulation.dice import Dice
 from penstock.simulation.endpoint import Endpoint

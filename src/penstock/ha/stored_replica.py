@@ -1,9 +1,9 @@
 """The replicated state of a server: its broker's state and its message store."""
 
-from penstock.broker.store.replica_operation import BadOperation, ReplicaOperation
-from penstock.broker.store.replica_store import ReplicaStore, WantedIds
 from penstock.formats.peer_limits import BadPeerMessage
 from penstock.ha.id_ranges import IdRanges, IdSets, add_ids, ranges_of, union_sets
+from penstock.ha.replica_operation import BadOperation, ReplicaOperation
+from penstock.ha.replica_store import ReplicaStore, WantedIds
 from penstock.ha.replicated_state import OperationParts, ReplicatedState
 from penstock.storage.journal import NOT_SUMMED
 

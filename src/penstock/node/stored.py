@@ -10,11 +10,11 @@ from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore, StoredDefinitions, StoredLists
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
 from penstock.broker.store.recovery import StoreRecovery
-from penstock.broker.store.replica_recovery import ReplicaRecovery
-from penstock.broker.store.replica_store import ReplicaStore
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.opening import durable_ends, open_streams
 from penstock.dialects.container import Durability
+from penstock.ha.replica_recovery import ReplicaRecovery
+from penstock.ha.replica_store import ReplicaStore
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.recovery import RecoveredJournal, TornTail, recover
 from penstock.storage.safe_point import JOURNAL, SEGMENT, SafePoint

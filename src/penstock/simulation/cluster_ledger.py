@@ -13,8 +13,8 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import DEFAULT_VHOST
-from penstock.broker.store.replica_reading import RecordReader
 from penstock.formats.replication_id import epoch_of
+from penstock.ha.replica_reading import RecordReader
 from penstock.node.node import Node
 from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.copies import Copy, Fate, name_in

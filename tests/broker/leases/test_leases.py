@@ -19,6 +19,7 @@ from penstock.broker.leases.leases import (
     taken_at,
 )
 from penstock.broker.topology import DeclareQueue, SetPolicy, SetVhostLimits
+from penstock.ha.id_setter import IdSetter
 from tests.broker.store.doubles import WALL, Broker, message
 
 
@@ -115,13 +116,13 @@ def test_a_lease_is_read_alike_every_time_also_after_a_restart() -> None:
 
 def test_a_lease_that_a_root_of_a_cluster_has_filled_is_flagged_alike() -> None:
     broker = broker_with(b"1", b"2", b"3")
-    broker.store.first_numbers(4)
+    IdSetter(broker.store).begin(4)
     broker.vhost.queue("q").requeue([broker.get("q"), broker.get("q")][1:], broker.now)
     broker.out.clear()
     take_lease(broker.vhost, LeaseRequest("q", "job", 1), broker.now)
     broker.tick()
     again = broker.restarted()
-    again.store.first_numbers(5)
+    IdSetter(again.store).begin(5)
     for known in (broker, again):
         entries = leased(find_lease(known.vhost, "q", "job", 1), 0, 9)
         assert [entry.is_redelivered for entry in entries] == [True, False]

@@ -17,6 +17,7 @@ from penstock.broker.sinks.sinks import (
 from penstock.broker.sinks.stages import StageKey
 from penstock.broker.topology import BindExchange, BindQueue, DeclareExchange, DeclareQueue
 from penstock.formats.stage_block import StagedRows
+from penstock.ha.id_setter import IdSetter
 from tests.broker.store.doubles import Broker, message
 
 SINK = "job"
@@ -93,13 +94,13 @@ def test_a_stage_that_several_roots_of_a_cluster_have_filled_is_whole(broker: Br
     key = StageKey(SINK, 0, 0, 0)
     count = 0
     for epoch in range(1, 5):
-        broker.store.first_numbers(epoch)
+        IdSetter(broker.store).begin(epoch)
         for _ in range(epoch):
             assert stage(broker.vhost, key, staged(10, first=count), broker.now) == count + 10
             count += 10
             broker.tick()
         broker = broker.restarted()
-    broker.store.first_numbers(5)
+    IdSetter(broker.store).begin(5)
     commit(broker.vhost, SINK, 0, [(0, 0, count)], broker.now)
     publish_all(broker)
     assert bodies(broker) == [b"%d" % number for number in range(count)]

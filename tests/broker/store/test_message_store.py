@@ -19,6 +19,7 @@ from penstock.broker.topology import (
     PurgeQueue,
 )
 from penstock.formats.replication_id import first_id
+from penstock.ha.id_setter import IdSetter
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.recovery import BatchListener, recover
 from tests.broker.store.doubles import ROOMY, SMALL, Broker, audit, copied, message
@@ -331,7 +332,7 @@ def test_a_new_root_numbers_by_its_epoch() -> None:
     broker.put("old", b"before")
     waiting = broker.vhost.delay_line.put(message(b"waits"), 10_000, False)
     broker.tick()
-    broker.store.first_numbers(5)
+    IdSetter(broker.store).begin(5)
     broker.declare("new")
     broker.put("old", b"after")
     broker.put("new", b"first", b"second")
@@ -345,12 +346,12 @@ def test_a_new_root_numbers_by_its_epoch() -> None:
 
 def test_numbers_of_an_epoch_go_on_after_a_restart_and_never_return() -> None:
     broker = broker_with("q")
-    broker.store.first_numbers(2)
+    IdSetter(broker.store).begin(2)
     broker.declare("r")
     broker.put("q", b"1")
     broker.tick()
     again = broker.restarted()
-    again.store.first_numbers(3)
+    IdSetter(again.store).begin(3)
     assert again.store.next_queue_number == first_id(3)
     again.put("q", b"2")
     again.tick()
@@ -358,7 +359,7 @@ def test_numbers_of_an_epoch_go_on_after_a_restart_and_never_return() -> None:
     # Also where nothing in the journal remembers the queue's positions.
     last = again.restarted()
     assert last.vhost.queue("r").number == first_id(2)
-    last.store.first_numbers(4)
+    IdSetter(last.store).begin(4)
     last.put("r", b"3")
     assert last.get("r").position == first_id(4)
 
@@ -367,7 +368,7 @@ def test_positions_that_were_guessed_before_an_epoch_are_corrected() -> None:
     broker = broker_with("q")
     run = PreparedRun(broker.vhost.queue("q"))
     run.add([message(b"a"), message(b"b")])
-    broker.store.first_numbers(6)
+    IdSetter(broker.store).begin(6)
     run.enqueue(broker.now)
     broker.tick()
     assert told(batches(broker)[-1]) == [

@@ -131,18 +131,6 @@ class MessageStore:
         self.next_queue_number += 1
         return number
 
-    def first_numbers(self, epoch: int) -> None:
-        """This server became the root of an epoch: numbers of queues and positions in them continue
-        with the first of the epoch.
-        """
-        assert epoch >= self.epoch, "epochs only grow"
-        self.epoch = epoch
-        self.next_queue_number = max(self.next_queue_number, first_id(epoch))
-        for vhost in self.state.vhosts.values():
-            for queue in vhost.queues.values():
-                queue.begin_epoch(epoch)
-            vhost.delay_line.begin_epoch(epoch)
-
     def attach(self, queue: MessageQueue, number: int) -> None:
         """From now on this queue's persistent messages are written to the journal."""
         queue.number = number

@@ -9,7 +9,7 @@ from penstock.broker.sinks.stages import StageKey
 from penstock.broker.topology import BindQueue, DeclareExchange
 from penstock.formats.replication_id import epoch_of, first_id
 from tests.broker.store.doubles import message
-from tests.broker.store.replica_doubles import Member, audit, joined, pair, ticked
+from tests.ha.replica_doubles import Member, audit, joined, pair, ticked
 
 # Becoming the root.
 

@@ -11,7 +11,6 @@ import pytest
 
 from penstock.broker.errors import Refusal
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.store.replica_reading import RecordReader
 from penstock.broker.topology import (
     BindQueue,
     ClearPolicy,
@@ -24,8 +23,9 @@ from penstock.broker.topology import (
     SetPolicy,
     UnbindQueue,
 )
+from penstock.ha.replica_reading import RecordReader
 from tests.broker.store.doubles import message
-from tests.broker.store.replica_doubles import Member, audit, finish, sync
+from tests.ha.replica_doubles import Member, audit, finish, sync
 
 NAMES = ["a", "b", "c", "d"]
 KINDS: list[dict[str, object]] = [

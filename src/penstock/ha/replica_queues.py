@@ -15,32 +15,9 @@ from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.store import records
 from penstock.broker.store.locations import counts_by_segment
 from penstock.broker.store.message_store import MessageStore
-from penstock.broker.store.replica_operation import MessageRun
+from penstock.ha.queue_replicator import QueueReplicator
+from penstock.ha.replica_operation import MessageRun
 from penstock.storage.segment import segment_of
-
-
-class ReplicaQueue:
-    """A queue, or the delay line of a virtual host. Held by the replica's queues."""
-
-    def __init__(
-        self, ready: ReplicaList, queue: MessageQueue | None, line: DelayLine | None
-    ) -> None:
-        self.ready: ReplicaList = ready
-        self.queue: MessageQueue | None = queue
-        self.line: DelayLine | None = line
-
-    def octets(self) -> int:
-        """Of all bodies."""
-        if self.queue is not None:
-            return self.queue.ready_bytes
-        return 0 if self.line is None else self.line.octets
-
-    def add_octets(self, octets: int) -> None:
-        octets = max(self.octets() + octets, 0) if self.ready.count else 0
-        if self.queue is not None:
-            self.queue.ready_bytes = octets
-        elif self.line is not None:
-            self.line.octets = octets
 
 
 class ReplicaQueues:
@@ -48,7 +25,7 @@ class ReplicaQueues:
 
     def __init__(self, store: MessageStore) -> None:
         self._store: MessageStore = store
-        self.by_number: dict[int, ReplicaQueue] = {}
+        self.by_number: dict[int, QueueReplicator] = {}
         # Messages of a SYNC that is not done; the store's reclaimer looks there too.
         self.staged: dict[int, ReplicaList] = store.staged
         # Of their bodies.
@@ -56,19 +33,19 @@ class ReplicaQueues:
 
     # What is defined.
 
-    def add_queue(self, number: int, queue: MessageQueue) -> ReplicaQueue:
+    def add_queue(self, number: int, queue: MessageQueue) -> QueueReplicator:
         ready = queue.journal_list()
         assert isinstance(ready, ReplicaList), "made by the lists of a replica"
         queue.number = number
-        part = ReplicaQueue(ready, queue, None)
+        part = QueueReplicator(ready, queue, None)
         self.by_number[number] = part
         return part
 
-    def add_line(self, number: int, line: DelayLine) -> ReplicaQueue:
+    def add_line(self, number: int, line: DelayLine) -> QueueReplicator:
         ready = ReplicaList()
         line.number = number
         line.waiting = ready
-        part = ReplicaQueue(ready, None, line)
+        part = QueueReplicator(ready, None, line)
         self.by_number[number] = part
         return part
 
@@ -76,8 +53,7 @@ class ReplicaQueues:
         """It is deleted, and everything in it."""
         part = self.by_number.pop(number, None)
         if part is not None:
-            self._count_off(part.ready.take_all()[1])
-            part.add_octets(0)
+            self._count_off(part.clear())
 
     # What an operation brings.
 
@@ -89,7 +65,7 @@ class ReplicaQueues:
         body_bytes = 0
         # Most are of the same queue as the one before.
         number = 0
-        part: ReplicaQueue | None = None
+        part: QueueReplicator | None = None
         added = 0
         for run in runs:
             at = run.at
@@ -111,9 +87,7 @@ class ReplicaQueues:
                     # Its queue was deleted in the same operation.
                     continue
                 position = record.position(index)
-                part.ready.add(position, base + at)
-                if record.expires_at(index):
-                    part.ready.may_expire = True
+                part.enqueued(position, base + at, record.expires_at(index) != 0)
                 added += size
                 count += 1
                 body_bytes += size
@@ -131,10 +105,7 @@ class ReplicaQueues:
             return 0
         count = run.count
         position = first.position(0)
-        part.ready.add_run(position, count, location, run.size)
-        if first.expires_at(0):
-            part.ready.may_expire = True
-        part.add_octets(count * first.body_size)
+        part.enqueued_run(first, run, location)
         if self.staged:
             for each in range(position, position + count):
                 self._unstage(number, each, first.body_size)
@@ -146,7 +117,7 @@ class ReplicaQueues:
             # What was out with consumers when its queue was deleted.
             return
         for first, count in record.ranges:
-            self._count_off(part.ready.remove_range(first, count))
+            self._count_off(part.dequeued(first, count))
         part.add_octets(-record.body_bytes)
 
     def _count_off(self, locations: "array[int]") -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.broker.store import records
-from penstock.broker.store.replica_operation import BadOperation, message_places, read_operation
-from tests.broker.store.replica_doubles import Member, audit, joined
+from penstock.ha.replica_operation import BadOperation, message_places, read_operation
+from tests.ha.replica_doubles import Member, audit, joined
 
 
 def operation_of(*puts: tuple[str, list[bytes]]) -> bytes:

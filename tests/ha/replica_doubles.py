@@ -12,14 +12,14 @@ from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.operation_log import OperationLog
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
-from penstock.broker.store.replica_recovery import ReplicaRecovery
-from penstock.broker.store.replica_store import ReplicaStore, WantedIds
 from penstock.broker.topology import DeclareQueue, VhostCommand
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.dialect import Dialect091
 from penstock.dialects.container import Container
 from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
+from penstock.ha.replica_recovery import ReplicaRecovery
+from penstock.ha.replica_store import ReplicaStore, WantedIds
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.recovery import recover

@@ -40,19 +40,20 @@ from penstock.broker.store.message_store import (
     StoredLists,
 )
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
-from penstock.broker.store.replica_definitions import ReplicaDefinitions, UnheardDefinitions
-from penstock.broker.store.replica_operation import (
+from penstock.broker.topology import NO_CONNECTION, DeleteQueue
+from penstock.ha.broker_replicator import BrokerReplicator, UnheardDefinitions
+from penstock.ha.id_setter import IdSetter
+from penstock.ha.replica_operation import (
     BadOperation,
     ReplicaOperation,
     message_places,
     read_change,
     read_operation,
 )
-from penstock.broker.store.replica_queues import ReplicaLists, ReplicaQueues
-from penstock.broker.store.replica_reading import HeldMessages, RecordReader
-from penstock.broker.store.replica_recovery import ReplicaRecovery
-from penstock.broker.store.replicated_messages import ReplicatedMessages
-from penstock.broker.topology import NO_CONNECTION, DeleteQueue
+from penstock.ha.replica_queues import ReplicaLists, ReplicaQueues
+from penstock.ha.replica_reading import HeldMessages, RecordReader
+from penstock.ha.replica_recovery import ReplicaRecovery
+from penstock.ha.replicated_messages import ReplicatedMessages
 from penstock.storage.journal import NOT_SUMMED
 from penstock.storage.segment import segment_of
 
@@ -88,7 +89,7 @@ class ReplicaStore:
         self._reclaimer: Reclaimer = reclaimer
         self._deliveries: UnsettledSource = deliveries
         self._queues: ReplicaQueues = ReplicaQueues(store)
-        self._definitions: ReplicaDefinitions = ReplicaDefinitions(state, self._queues)
+        self._definitions: BrokerReplicator = BrokerReplicator(state, self._queues)
         self.is_root: bool = False
         # What a crash would leave, and the journal positions at which it becomes more.
         self._durable_syn: tuple[int, int] = (0, 0)
@@ -337,7 +338,7 @@ class ReplicaStore:
             if host.delay_line.number:
                 self._read_line(host.delay_line, now)
         self._queues.by_number = {}
-        store.first_numbers(epoch)
+        IdSetter(store).begin(epoch)
         state.log_definitions(StoredDefinitions(store, True))
         state.decides = True
         if is_new:

@@ -13,9 +13,9 @@ from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.recovery import RecoveredQueue, StoreRecovery, living
-from penstock.broker.store.replica_definitions import ReplicaDefinitions
-from penstock.broker.store.replica_queues import ReplicaQueues
 from penstock.broker.store.segments import RECORD_WEIGHT
+from penstock.ha.broker_replicator import BrokerReplicator
+from penstock.ha.replica_queues import ReplicaQueues
 from penstock.storage.segment import segment_of
 
 
@@ -105,7 +105,7 @@ class ReplicaRecovery(StoreRecovery):
         state: BrokerState,
         store: MessageStore,
         queues: ReplicaQueues,
-        definitions: ReplicaDefinitions,
+        definitions: BrokerReplicator,
         now: int,
     ) -> None:
         """Restore everything. Queues get lists of a replica, since a member starts as a backup."""

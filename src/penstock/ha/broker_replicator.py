@@ -1,11 +1,14 @@
-"""The definitions of a backup: changed one by one as its root changed them, or dropped and made anew."""
+"""Applies the definitions of the root on a backup: one by one as they change there, or all anew by a SYNC.
+
+Every queue that it makes gets a `QueueReplicator` from the replica's queues, and every queue that it deletes
+loses it. What the root did was not refused there, so it must not be here.
+"""
 
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.errors import Refusal
 from penstock.broker.move_table import MoveState
 from penstock.broker.state import BrokerState
 from penstock.broker.store.definition_records import Change
-from penstock.broker.store.replica_queues import ReplicaQueues
 from penstock.broker.topology import (
     BrokerCommand,
     DeclareQueue,
@@ -14,6 +17,7 @@ from penstock.broker.topology import (
     DeleteVhost,
     OpenDelayLine,
 )
+from penstock.ha.replica_queues import ReplicaQueues
 
 
 class UnheardDefinitions(DefinitionLog):
@@ -26,7 +30,7 @@ class UnheardDefinitions(DefinitionLog):
         self.hears_transient = True
 
 
-class ReplicaDefinitions:
+class BrokerReplicator:
     """Held by the replica store."""
 
     def __init__(self, state: BrokerState, queues: ReplicaQueues) -> None:

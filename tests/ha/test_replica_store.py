@@ -6,8 +6,6 @@ from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change
-from penstock.broker.store.replica_operation import BadOperation
-from penstock.broker.store.replica_store import UNFLUSHED_MAX
 from penstock.broker.topology import (
     AddVhost,
     BindQueue,
@@ -18,8 +16,10 @@ from penstock.broker.topology import (
     PurgeQueue,
     SetPolicy,
 )
+from penstock.ha.replica_operation import BadOperation
+from penstock.ha.replica_store import UNFLUSHED_MAX
 from tests.broker.store.doubles import message
-from tests.broker.store.replica_doubles import (
+from tests.ha.replica_doubles import (
     Member,
     Wanted,
     audit,
