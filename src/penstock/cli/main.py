@@ -66,6 +66,7 @@ COMMANDS: dict[str, Subcommand] = {
     "cluster": Subcommand(
         "penstock.cli.cluster", "Make a cluster, look at it and change it.", CHANGING
     ),
+    "ha": _operator("ha", "Look at replication, and promote a backup.", CHANGING),
     "queues": _operator("queues", "List, declare, change or delete queues.", CHANGING),
     "exchanges": _operator("exchanges", "List, declare or delete exchanges.", CHANGING),
     "bindings": _operator("bindings", "List, add or delete bindings.", CHANGING),

@@ -1,14 +1,12 @@
 """`penstock cluster`, its commands for a cluster that runs: look at it, change it."""
 
-import sys
-import time
 from functools import partial
 from typing import Annotated, Final
 
 import typer
 
 from penstock.cli.administering import exit_codes
-from penstock.cli.administering.api_client import ApiClient, CannotConnect
+from penstock.cli.administering.cluster_change import finish_change
 from penstock.cli.administering.figures import duration_text, size_text
 from penstock.cli.administering.session import OperatorSession, fail, operator
 from penstock.cli.administering.tables import Row, column, fact_lines, number, table_lines
@@ -19,10 +17,6 @@ app: Final = typer.Typer(
 root_app: Final = typer.Typer(help="Say which servers may become the root.", no_args_is_help=True)
 app.add_typer(root_app, name="root")
 
-# How often a change that takes long is looked at.
-LOOK_SECONDS: Final = 0.5
-_UNDER_WAY: Final = "under way"
-_DONE: Final = "done"
 _NOT_KNOWN: Final = -1
 
 _COLUMNS: Final = (
@@ -118,7 +112,7 @@ def add(
     if not separator:
         raise typer.BadParameter("name the server as NAME=HOST:PORT")
     row = session.api.put("cluster", "members", name, body={"address": address})
-    _finish(session, row, f"{name!r} is a member of the cluster")
+    finish_change(session, row, f"{name!r} is a member of the cluster")
 
 
 @app.command("remove")
@@ -131,7 +125,7 @@ def remove(session: OperatorSession, name: Name) -> None:
 
     """
     row = session.api.delete("cluster", "members", name)
-    _finish(session, row, f"{name!r} is not a member of the cluster any more")
+    finish_change(session, row, f"{name!r} is not a member of the cluster any more")
 
 
 @app.command("replace")
@@ -146,7 +140,7 @@ def replace(session: OperatorSession, name: Name) -> None:
 
     """
     row = session.api.post("cluster", "members", name, "replace", body={})
-    _finish(session, row, f"{name!r} is known with its new data directory, and catches up")
+    finish_change(session, row, f"{name!r} is known with its new data directory, and catches up")
 
 
 @app.command("hand-over")
@@ -167,7 +161,7 @@ def hand_over(
     """
     row = session.api.post("cluster", "hand-over", body={"name": name} if name else {})
     heir = row.get("name") if isinstance(row, dict) else name
-    _finish(session, row, f"{heir!r} is the root")
+    finish_change(session, row, f"{heir!r} is the root")
 
 
 @root_app.command("enable")
@@ -180,7 +174,7 @@ def enable_root(session: OperatorSession, name: Name) -> None:
 
     """
     row = session.api.put("cluster", "members", name, "root", body={"enabled": True})
-    _finish(session, row, f"{name!r} may become the root")
+    finish_change(session, row, f"{name!r} may become the root")
 
 
 @root_app.command("disable")
@@ -193,7 +187,7 @@ def disable_root(session: OperatorSession, name: Name) -> None:
 
     """
     row = session.api.put("cluster", "members", name, "root", body={"enabled": False})
-    _finish(session, row, f"{name!r} will not become the root")
+    finish_change(session, row, f"{name!r} will not become the root")
 
 
 @app.command("force-root")
@@ -222,29 +216,4 @@ def force_root(
             session.is_json,
         )
     row = session.api.post("cluster", "force-root", body={"accept_loss": True})
-    _finish(session, row, "this server is the root of a new cluster, and its only member")
-
-
-def _finish(session: OperatorSession, row: object, what: str) -> None:
-    """Wait for a change that takes long, and say how far it is."""
-    change = row if isinstance(row, dict) else {}
-    told = ""
-    while change.get("state") == _UNDER_WAY:
-        if change.get("text") != told:
-            told = str(change.get("text"))
-            sys.stderr.write(f"{told}\n")
-            sys.stderr.flush()
-        time.sleep(LOOK_SECONDS)
-        change = _look(session.api, change)
-    if change.get("state") != _DONE:
-        fail(str(change.get("text")), "", exit_codes.REFUSED, session.is_json)
-    session.done(what, **change)
-
-
-def _look(api: ApiClient, change: Row) -> Row:
-    try:
-        found = api.row("cluster").get("change")
-    except CannotConnect:
-        # It may be busy.
-        return change
-    return found if isinstance(found, dict) else {"state": "", "text": "the server was restarted"}
+    finish_change(session, row, "this server is the root of a new cluster, and its only member")
