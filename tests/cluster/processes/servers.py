@@ -1,7 +1,9 @@
 """A cluster of real server processes, formatted and started on free ports, ended by whoever made it.
 
 Everything is awaited by polling what the servers say of themselves, with a deadline that a machine
-with much else to do still meets: nothing here proves that anything is fast.
+with much else to do still meets: nothing here proves that anything is fast. On such a machine a server
+may be kept from the processor for seconds, so that its lease ends or it leaves the in-sync set: a test
+asks for the root again instead of relying on one that it found before, or asks `has_stayed`.
 """
 
 import asyncio
@@ -38,6 +40,9 @@ NAMES = "abcdefg"
 # Below the ports that the machine gives to connections, so that none of those is in the way.
 PORTS = (15_000, 32_000)
 LOG_TAIL_CHARACTERS = 3000
+
+# Why a root steps down that was away for too long, in its log.
+LEASE_ENDED = "its lease has ended"
 
 Found = TypeVar("Found")
 Status = dict[str, object]
@@ -161,6 +166,14 @@ class ClusterServer:
     def is_root(self) -> bool:
         return self.role() == "active"
 
+    def was_root(self) -> bool:
+        """Whether its log says so."""
+        return "role=active" in self.log()
+
+    def has_stayed(self) -> bool:
+        """Whether it is still the root, or has lost nothing but its lease, on a busy machine."""
+        return self.is_root() or LEASE_ENDED in self.log()
+
 
 class RunningCluster:
     """Held by a test; `running_cluster` ends it."""
@@ -252,8 +265,10 @@ class RunningCluster:
 
         def attempt() -> str | None:
             code, output = self.command(*words)
+            # It may have been done by an attempt whose answer was lost with the root.
+            is_repeated = bool(answers) and "already" in output
             answers.append(output)
-            return output if code == 0 else None
+            return output if code == 0 or is_repeated else None
 
         answers: list[str] = []
         try:
@@ -261,6 +276,43 @@ class RunningCluster:
         except AssertionError as error:
             error.add_note(answers[-1])
             raise
+
+    def while_root_stays(self, check: Callable[[ClusterServer], None]) -> None:
+        """Check something with the root; again, if it has not been the root of one epoch throughout."""
+
+        def attempt() -> bool:
+            root = self.whole_root()
+            epoch = root.status().get("epoch")
+            try:
+                check(root)
+            except Exception:
+                status = root.status()
+                if (status.get("role"), status.get("epoch")) == ("active", epoch):
+                    raise
+                return False
+            return True
+
+        self.until("a root stays", attempt)
+
+    def make_root(self, server: ClusterServer) -> None:
+        """Hand over until it is the root."""
+
+        def attempt() -> bool:
+            if server.is_root():
+                return True
+            self.command("hand-over", server.name)
+            return False
+
+        self.until(f"{server.name} is the root", attempt)
+
+    def await_dropped(self, server: ClusterServer) -> None:
+        """Until a root has others in its in-sync set, and not this one."""
+
+        def is_dropped() -> bool:
+            names = in_sync_names(self.root())
+            return len(names) > 0 and server.name not in names
+
+        self.until(f"{server.name} is dropped from the in-sync set", is_dropped)
 
     def close(self) -> None:
         for server in self.servers:

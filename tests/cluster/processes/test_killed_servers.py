@@ -56,8 +56,7 @@ def test_confirms_go_on_while_a_backup_is_dead_and_it_catches_up(three: RunningC
     backup.start()
     three.whole_root()
     publisher.end()
-    three.succeed("hand-over", backup.name)
-    assert three.root() is backup
+    three.make_root(backup)
     settle(three, ledger)
 
 

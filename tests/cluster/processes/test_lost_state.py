@@ -8,14 +8,29 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.cluster.member import Member
 from tests.cluster.processes.servers import KEY, RunningCluster, format_member, running_cluster
-from tests.cluster.processes.traffic import PERSISTENT, connected, drain, is_lost, publish
+from tests.cluster.processes.traffic import (
+    PERSISTENT,
+    connected,
+    drain_bodies,
+    is_lost,
+    publish,
+    with_channel,
+)
 
 pytestmark = pytest.mark.timeout(900)
 
 EXCHANGE = "routes"
 
 
+def declare_routed(channel: BlockingChannel, *queues: str) -> None:
+    channel.exchange_declare(EXCHANGE, "topic", durable=True)
+    for queue in queues:
+        channel.queue_declare(queue, durable=True)
+        channel.queue_bind(queue, EXCHANGE, "key")
+
+
 def publish_routed(channel: BlockingChannel, *bodies: bytes) -> None:
+    """Some may be there twice, if the root changes meanwhile and all are sent again."""
     channel.confirm_delivery()
     for body in bodies:
         channel.basic_publish(EXCHANGE, "key", body, PERSISTENT, mandatory=True)
@@ -26,12 +41,8 @@ def test_qpid_a43_everything_recovers_from_the_stores_and_reaches_a_new_disk(
 ) -> None:
     """A43: test_store_recovery. The new disk is that of a member whose directory was deleted."""
     three.start()
-    with connected(three) as connection:
-        channel = connection.channel()
-        channel.exchange_declare(EXCHANGE, "topic", durable=True)
-        channel.queue_declare("q", durable=True)
-        channel.queue_bind("q", EXCHANGE, "key")
-        publish_routed(channel, b"1", b"2")
+    with_channel(three, lambda channel: declare_routed(channel, "q"))
+    with_channel(three, lambda channel: publish_routed(channel, b"1", b"2"))
     for server in three.servers:
         server.kill()
     three.start_again(three.servers)
@@ -43,46 +54,40 @@ def test_qpid_a43_everything_recovers_from_the_stores_and_reaches_a_new_disk(
     lost.start()
     three.succeed("replace", lost.name)
     three.whole_root()
-    three.succeed("hand-over", lost.name)
-    three.until("the new disk is the root's", lost.is_root)
-    with connected(three) as connection:
-        publish_routed(connection.channel(), b"3")
+    three.make_root(lost)
+    with_channel(three, lambda channel: publish_routed(channel, b"3"))
     for server in three.servers:
         server.kill()
     three.start_again(three.servers)
-    assert [body for body, _ in drain(three, "q")] == [b"1", b"2", b"3"]
+    assert drain_bodies(three, "q") == [b"1", b"2", b"3"]
 
 
 def test_qpid_a44_a_backup_that_comes_back_discards_what_is_gone(three: RunningCluster) -> None:
     """A44: test_catchup_store."""
     three.start()
-    with connected(three) as connection:
-        channel = connection.channel()
-        channel.exchange_declare(EXCHANGE, "topic", durable=True)
-        for queue in ("kept", "deleted"):
-            channel.queue_declare(queue, durable=True)
-            channel.queue_bind(queue, EXCHANGE, "key")
-        publish_routed(channel, b"old")
+    with_channel(three, lambda channel: declare_routed(channel, "kept", "deleted"))
+    with_channel(three, lambda channel: publish_routed(channel, b"old"))
     three.whole_root()
     backup = three.backups()[0]
     backup.kill()
-    assert [body for body, _ in drain(three, "kept")] == [b"old"]
-    with connected(three) as connection:
-        channel = connection.channel()
-        channel.queue_delete("deleted")
-        channel.queue_bind("kept", EXCHANGE, "new")
-        channel.queue_unbind("kept", EXCHANGE, "key")
-        channel.confirm_delivery()
-        channel.basic_publish(EXCHANGE, "new", b"new", PERSISTENT, mandatory=True)
+    assert drain_bodies(three, "kept") == [b"old"]
+    with_channel(three, change_routes)
     backup.start()
     three.whole_root()
-    three.succeed("hand-over", backup.name)
-    three.until("it is the root", backup.is_root)
-    assert [body for body, _ in drain(three, "kept")] == [b"new"]
+    three.make_root(backup)
+    assert drain_bodies(three, "kept") == [b"new"]
     with connected(three) as connection:
         assert is_lost(lambda: connection.channel().queue_declare("deleted", passive=True))
         # The binding is gone as well.
         assert is_lost(lambda: publish_routed(connection.channel(), b"nowhere"))
+
+
+def change_routes(channel: BlockingChannel) -> None:
+    channel.queue_delete("deleted")
+    channel.queue_bind("kept", EXCHANGE, "new")
+    channel.queue_unbind("kept", EXCHANGE, "key")
+    channel.confirm_delivery()
+    channel.basic_publish(EXCHANGE, "new", b"new", PERSISTENT, mandatory=True)
 
 
 def test_openamq_c32_a_server_that_joins_receives_the_whole_state_and_serves_it(
@@ -100,9 +105,8 @@ def test_openamq_c32_a_server_that_joins_receives_the_whole_state_and_serves_it(
         finally:
             cluster.servers.append(joiner)
         cluster.whole_root()
-        cluster.succeed("hand-over", joiner.name)
-        cluster.until("the joiner is the root", joiner.is_root)
-        assert [body for body, _ in drain(cluster)] == [b"1", b"2"]
+        cluster.make_root(joiner)
+        assert drain_bodies(cluster) == [b"1", b"2"]
         # Kept from being the root, it hands over, and still has everything.
         cluster.succeed("root", "disable", joiner.name)
         cluster.until("another server is the root", lambda: not joiner.is_root())

@@ -189,28 +189,75 @@ class TransactedConsumer(Client):
                     return
 
 
+def with_channel(cluster: RunningCluster, use: Callable[[BlockingChannel], None]) -> None:
+    """Something that may be done again when the root changes meanwhile."""
+
+    def attempt() -> bool:
+        with contextlib.suppress(*TROUBLES), connected(cluster) as connection:
+            use(connection.channel())
+            return True
+        return False
+
+    cluster.until("a client has done its work", attempt)
+
+
+def root_channel(cluster: RunningCluster) -> tuple[ClusterServer, BlockingChannel]:
+    """A channel that stays open, and the root that has it, with all servers in sync."""
+
+    def attempt() -> tuple[ClusterServer, BlockingChannel] | None:
+        root = cluster.whole_root()
+        with contextlib.suppress(*TROUBLES):
+            return root, pika.BlockingConnection(parameters(root)).channel()
+        return None
+
+    return cluster.until("a client is connected", attempt)
+
+
 def declare(cluster: RunningCluster, queue: str = QUEUE) -> None:
-    with connected(cluster) as connection:
-        connection.channel().queue_declare(queue, durable=True)
+    with_channel(cluster, lambda channel: channel.queue_declare(queue, durable=True))
+
+
+def publish_confirmed(channel: BlockingChannel, body: bytes) -> None:
+    channel.confirm_delivery()
+    channel.basic_publish("", QUEUE, body, PERSISTENT)
 
 
 def publish(cluster: RunningCluster, *bodies: bytes, queue: str = QUEUE) -> None:
-    """On one connection, each confirmed."""
-    with connected(cluster) as connection:
-        channel = connection.channel()
+    """Each until it is confirmed; so one may be there twice, if the root changed meanwhile."""
+    left = list(bodies)
+
+    def send(channel: BlockingChannel) -> None:
         channel.queue_declare(queue, durable=True)
         channel.confirm_delivery()
-        for body in bodies:
-            channel.basic_publish("", queue, body, PERSISTENT)
+        while left:
+            channel.basic_publish("", queue, left[0], PERSISTENT)
+            left.pop(0)
+
+    with_channel(cluster, send)
 
 
 def drain(cluster: RunningCluster, queue: str = QUEUE) -> list[tuple[bytes, bool]]:
     """Everything in a queue with its flag, acknowledged."""
-    with connected(cluster) as connection:
-        return drain_channel(connection.channel(), queue)
+    drained: list[list[tuple[bytes, bool]]] = []
+
+    def take(channel: BlockingChannel) -> None:
+        found = take_all(channel, queue)
+        # Nothing is left if the commit before this one was done, and only its answer lost.
+        if found or not drained:
+            drained.append(found)
+        channel.tx_commit()
+
+    with_channel(cluster, take)
+    return drained[-1]
 
 
-def drain_channel(channel: BlockingChannel, queue: str) -> list[tuple[bytes, bool]]:
+def drain_bodies(cluster: RunningCluster, queue: str = QUEUE) -> list[bytes]:
+    """Everything in a queue, in order, acknowledged; what was sent again counts once."""
+    return list(dict.fromkeys(body for body, _ in drain(cluster, queue)))
+
+
+def take_all(channel: BlockingChannel, queue: str) -> list[tuple[bytes, bool]]:
+    """Acknowledged in a transaction that is not committed yet."""
     count = channel.queue_declare(queue, passive=True).method.message_count
     found: list[tuple[bytes, bool]] = []
     channel.tx_select()
@@ -223,8 +270,8 @@ def drain_channel(channel: BlockingChannel, queue: str) -> list[tuple[bytes, boo
             continue
         assert body is not None
         found.append((body, method.redelivered))
-    channel.basic_ack(0, multiple=True)
-    channel.tx_commit()
+    if found:
+        channel.basic_ack(0, multiple=True)
     return found
 
 
