@@ -4,8 +4,14 @@ Each run has trouble of all kinds, then heals with a minority dead, and must con
 in-sync set and end with equal replicas.
 """
 
+from collections import Counter
+from dataclasses import fields
+
 import pytest
 
+from penstock.cluster.rules import ElectionRules
+from penstock.ha.rules import HaRules
+from penstock.simulation.protocol.aims import AIM_REACHED, AIMS
 from penstock.simulation.run import run_protocol_seed
 
 # 2,000 seeds in all; the first lot also has to see everything that is rare.
@@ -55,7 +61,7 @@ RARE = (
     "tick of housekeeping only",
 )
 
-# A rule that is switched off, the seed that finds it, and what breaks.
+# A rule that is switched off, the seed that finds it, and what breaks. All rules are here.
 FOUND: list[tuple[str, int, str]] = [
     ("ha.all_acknowledge", 1, "P2"),
     ("ha.own_flush", 3, "P1"),
@@ -72,11 +78,23 @@ FOUND: list[tuple[str, int, str]] = [
     ("cluster.both_sets", 1, "P1"),
     ("cluster.caught_up", 1, "P1"),
     ("cluster.progress", 5, "R15"),
+    ("cluster.never_below_half", 788, "P6"),
+    ("cluster.lease", 375, "P2"),
     ("cluster.durability", 30, "P1"),
     ("cluster.store_ids", 109, "P1"),
     ("deliver_committed", 15, "R16"),
     ("flag_inherited", 2, "P3"),
 ]
+
+# The same with faults that are aimed at what the rule is about.
+FOUND_BY_AIM: list[tuple[str, str, int, str]] = [
+    ("late-record", "cluster.fencing", 0, "P1"),
+    ("half-written-record", "cluster.barrier", 0, "P1"),
+    ("returned-disk", "cluster.both_majorities", 0, "P1"),
+    ("slower-backup", "cluster.guard_early", 7, "P6"),
+    ("interrupted-sync", "ha.stage", 0, "I4"),
+]
+AIMED_SEEDS = 20
 
 
 def run_lot(first: int, count: int) -> dict[str, int]:
@@ -104,6 +122,33 @@ def test_a_rule_that_is_switched_off_is_missed(rule: str, seed: int, broken: str
     verdict = run_protocol_seed(seed, off=rule)
     assert any(broken in violation for violation in verdict.violations), verdict.violations
     assert run_protocol_seed(seed).is_good
+
+
+@pytest.mark.parametrize(("aim", "rule", "seed", "broken"), FOUND_BY_AIM)
+def test_a_rule_that_is_switched_off_is_missed_by_faults_aimed_at_it(
+    aim: str, rule: str, seed: int, broken: str
+) -> None:
+    verdict = run_protocol_seed(seed, off=rule, aim=aim)
+    assert any(broken in violation for violation in verdict.violations), verdict.violations
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_aimed_faults_are_survived(aim: str) -> None:
+    sightings: Counter[str] = Counter()
+    for seed in range(AIMED_SEEDS):
+        verdict = run_protocol_seed(seed, aim=aim)
+        assert verdict.is_good, (seed, verdict.violations, verdict.tail)
+        sightings.update(verdict.sightings)
+    assert sightings[AIM_REACHED] > 0
+    if aim == "interrupted-sync":
+        assert sightings["campaign in the middle of a SYNC"] > 0
+
+
+def test_every_rule_is_switched_off_by_some_test() -> None:
+    rules = [f"ha.{name}" for name in vars(HaRules())]
+    rules += [f"cluster.{field.name}" for field in fields(ElectionRules)]
+    tried = {rule for rule, _, _ in FOUND} | {rule for _, rule, _, _ in FOUND_BY_AIM}
+    assert [rule for rule in rules if rule not in tried] == []
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

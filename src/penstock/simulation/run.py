@@ -113,9 +113,13 @@ def _played(
     )
 
 
-def run_protocol_seed(seed: int, milliseconds: int = PROTOCOL_MS, off: str = "") -> Verdict:
-    """Run one seed of a cluster's protocol over a toy state, with one rule switched off or none."""
-    run = ProtocolRun(Dice(make_source, f"{PROTOCOL}/{seed}"), ProtocolRules(off))
+def run_protocol_seed(
+    seed: int, milliseconds: int = PROTOCOL_MS, off: str = "", aim: str = ""
+) -> Verdict:
+    """Run one seed of a cluster's protocol over a toy state, with one rule switched off or none, and
+    with faults that are aimed at a rule or are random.
+    """
+    run = ProtocolRun(Dice(make_source, f"{PROTOCOL}{aim}/{seed}"), ProtocolRules(off), aim)
     violations: list[str] = []
     try:
         run.play(milliseconds)

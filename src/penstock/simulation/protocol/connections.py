@@ -90,7 +90,7 @@ class PeerConnection:
         held = self.held[name]
         if held or self._network.is_cut(sender, name):
             if not held:
-                self._network.clock.after(SILENCE_US, partial(self.time_out, name))
+                self._network.clock.after(self._network.silence_us, partial(self.time_out, name))
             held.append((kind, octets))
             return
         self._network.deliver(self, name, sender, kind, octets)
@@ -118,7 +118,7 @@ class PeerConnection:
         in_order = max(0, self._arrival[name] - network.clock.microseconds)
         delay = in_order if network.dice.chance(0.5) else network.delay()
         if network.is_cut(name, other):
-            delay = SILENCE_US
+            delay = network.silence_us
         network.clock.after(delay, partial(self.closed_by_peer, other))
         if name == self.dialler:
             network.redial(self.dialler, self.listener)
@@ -164,6 +164,7 @@ class PeerConnections:
         self.clock: VirtualClock = clock
         self.dice: Dice = dice
         self.delay_us_max: int = delay_us_max
+        self.silence_us: int = SILENCE_US
         self.ends: dict[str, ServerEnd] = {}
         self.cuts: set[tuple[str, str]] = set()
         self.rates: dict[tuple[str, str], int] = {}

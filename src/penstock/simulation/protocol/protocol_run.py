@@ -2,7 +2,9 @@
 
 from typing import Final
 
+from penstock.cluster.record import ClusterRecord
 from penstock.simulation.dice import Dice
+from penstock.simulation.protocol.aims import AIMS, Aim
 from penstock.simulation.protocol.faults import ProtocolFaults
 from penstock.simulation.protocol.ledger import Violation
 from penstock.simulation.protocol.rules import ProtocolRules
@@ -11,6 +13,8 @@ from penstock.simulation.protocol.world import World
 
 # Members and spare servers, and how often.
 SIZES: Final = (((3, 0), 12), ((5, 0), 3), ((7, 0), 1), ((3, 1), 3), ((3, 2), 1))
+AIMED_SIZE: Final = 3
+AIM_US_MAX: Final = 10_000_000
 FIRST_FAULT_US: Final = 500_000
 CLIENT_US_MAX: Final = 80_000
 STEP_US: Final = 50_000
@@ -26,11 +30,13 @@ CHECK_EVERY: Final = 4
 class ProtocolRun:
     """Made for one seed."""
 
-    def __init__(self, dice: Dice, rules: ProtocolRules) -> None:
+    def __init__(self, dice: Dice, rules: ProtocolRules, aim: str = "") -> None:
+        """`aim` names a plan of `AIMS`, which is played by three servers."""
         self._dice: Dice = dice
-        size, spares = dice.weighted(SIZES)
+        size, spares = (AIMED_SIZE, 0) if aim else dice.weighted(SIZES)
         self.world: World = World(dice.fork("world"), size, spares, rules)
         self._faults: ProtocolFaults = ProtocolFaults(self.world, dice.fork("faults"))
+        self._aim: Aim | None = AIMS[aim](self.world, dice.fork("aim")) if aim else None
         self._client_dice: Dice = dice.fork("clients")
         self._is_over: bool = False
         self._turns: int = 0
@@ -41,9 +47,14 @@ class ProtocolRun:
         clock = self.world.clock
         for name in self.world.names:
             self.world.boot(name)
-        clock.after(FIRST_FAULT_US, self._faults.strike)
+        if self._aim is None:
+            clock.after(FIRST_FAULT_US, self._faults.strike)
+        else:
+            self._aim.look()
         clock.after(0, self._clients)
         clock.run(milliseconds * 1000)
+        if self._aim is not None:
+            self._reach(self._aim)
         self._heal()
         self._recover()
         self._refill()
@@ -52,6 +63,13 @@ class ProtocolRun:
         self._is_over = True
         clock.run(1_000_000)
         self._compare()
+
+    def _reach(self, aim: Aim) -> None:
+        """It may be that the servers do something else than it waits for."""
+        clock = self.world.clock
+        until = clock.microseconds + AIM_US_MAX
+        while not aim.is_reached and clock.microseconds < until:
+            clock.run(STEP_US)
 
     def _clients(self) -> None:
         """They may well talk to a root that is deposed and does not know it."""
@@ -62,15 +80,22 @@ class ProtocolRun:
             if world.paused_until.get(server.name, 0) <= world.clock.microseconds:
                 server.serve()
         self._turns += 1
-        self._faults.watch()
+        client_us_max = CLIENT_US_MAX
+        if self._aim is None:
+            self._faults.watch()
+        else:
+            client_us_max = self._aim.client_us_max or CLIENT_US_MAX
         if self._turns % CHECK_EVERY == 0:
             world.check()
             self._faults.operate()
-        world.clock.after(self._client_dice.between(1_000, CLIENT_US_MAX), self._clients)
+        world.clock.after(self._client_dice.between(1_000, client_us_max), self._clients)
 
     def _heal(self) -> None:
         world = self.world
         self._faults.end()
+        if self._aim is not None:
+            self._aim.end()
+            self._find_foreign_disk()
         # Flushes that hang already and servers that pause go on by themselves.
         world.clock.run(max(0, world.stands_until() - world.clock.microseconds))
         names = world.names
@@ -87,6 +112,14 @@ class ProtocolRun:
                 world.crash(name)
             elif name not in world.servers:
                 world.boot(name)
+
+    def _find_foreign_disk(self) -> None:
+        """The operator has to know of a disk that is not the one that the cluster knows."""
+        records = [self.world.durable_record(name) for name in self.world.names]
+        newest = max(records, key=ClusterRecord.order)
+        for name in self.world.names:
+            if not self.world.counts(newest, name):
+                self._faults.to_replace = name
 
     def _recover(self) -> None:
         clock = self.world.clock

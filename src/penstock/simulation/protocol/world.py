@@ -144,12 +144,17 @@ class World(Surroundings):
     def _is_paused(self, name: str) -> bool:
         return self.paused_until.get(name, 0) > self.clock.microseconds
 
+    def resume(self, name: str) -> None:
+        """A pause ends before its time; what has arrived meanwhile comes before the next tick."""
+        self.paused_until[name] = 0
+        self._wake(name)
+
     def _wake_later(self, name: str) -> None:
         delay = max(0, self.paused_until.get(name, 0) - self.clock.microseconds)
         self.clock.after(delay, partial(self._wake, name))
 
     def _wake(self, name: str) -> None:
-        waiting = self._waiting[name]
+        waiting = self._waiting.setdefault(name, [])
         while waiting and not self._is_paused(name):
             waiting.pop(0)()
         if waiting:
