@@ -5,15 +5,12 @@ state has come, and which messages a SYNC has brought that is not done. Where on
 became something else in one record, so that what was dequeued before does not count any more.
 """
 
-from array import array
-from bisect import bisect_right
-
 from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.message_store import MessageStore
-from penstock.broker.store.recovery import RecoveredQueue, StoreRecovery, living
-from penstock.broker.store.segments import RECORD_WEIGHT
+from penstock.broker.store.recovered_queue import RecoveredQueue
+from penstock.broker.store.recovery import StoreRecovery
 from penstock.ha.broker_replicator import BrokerReplicator
 from penstock.ha.replica_queues import ReplicaQueues
 from penstock.storage.segment import segment_of
@@ -69,10 +66,10 @@ class ReplicaRecovery(StoreRecovery):
                 record = records.MessageRecord(payload, at)
                 for index in range(record.pair_count):
                     queue = self._staged.get(record.queue_number(index))
-                    if queue is not None and queue.gone:
+                    if queue is not None and queue.has_left():
                         # What has become part of the state before may have left it and be staged
                         # again.
-                        self._staged[record.queue_number(index)] = _collapsed(queue)
+                        queue.settle()
                 self._message(record, location + at)
             at += records.size_at(payload, at)
         self._queues = state
@@ -84,7 +81,7 @@ class ReplicaRecovery(StoreRecovery):
             staged = self._staged.get(record.queue_number(index))
             if staged is not None:
                 position = record.position(index)
-                staged.gone.append((position, position + 1))
+                staged.left(position, position + 1)
 
     def _finish(self, done: records.SyncDoneRecord) -> None:
         """The state becomes the target, as far as the journal still has it: a message that has been
@@ -95,8 +92,10 @@ class ReplicaRecovery(StoreRecovery):
             queue = RecoveredQueue()
             for known in (self._queues.get(number), self._staged.get(number)):
                 if known is not None:
-                    _add_wanted(queue, known, ranges)
-            found[number] = _collapsed(queue)
+                    known.settle()
+                    known.keep(ranges)
+                    queue.take(known)
+            found[number] = queue
         self._queues = found
         self._staged = {}
 
@@ -130,41 +129,9 @@ class ReplicaRecovery(StoreRecovery):
 
     def _fill(self, ready: ReplicaList, recovered: RecoveredQueue) -> int:
         """Returns the octets of the bodies."""
-        positions, locations, sizes = living(recovered)
-        total = 0
-        for index in range(len(positions)):
-            size: int = sizes[index]
-            life = self._lives.of(segment_of(locations[index]))
-            life.live_count += 1
-            life.live_weight += RECORD_WEIGHT + size
-            total += size
-        ready.add_many(positions, locations)
+        recovered.settle()
+        total = recovered.count_into(self._lives)
+        ready.add_many(recovered.positions, recovered.locations)
         ready.may_expire = recovered.may_expire
         ready.highest_position = recovered.highest_position
         return total
-
-
-def _collapsed(queue: RecoveredQueue) -> RecoveredQueue:
-    """What is left of it; what left it before does not count any more."""
-    found = RecoveredQueue()
-    found.positions, found.locations, found.sizes = living(queue)
-    found.highest_position = queue.highest_position
-    found.may_expire = queue.may_expire
-    return found
-
-
-def _add_wanted(
-    queue: RecoveredQueue, known: RecoveredQueue, ranges: list[tuple[int, int]]
-) -> None:
-    """Add what is left of one to another, as far as it is in the ranges."""
-    queue.may_expire = queue.may_expire or known.may_expire
-    queue.highest_position = max(queue.highest_position, known.highest_position)
-    firsts: array[int] = array("Q", [first for first, _ in ranges])
-    positions, locations, sizes = living(known)
-    for index in range(len(positions)):
-        position: int = positions[index]
-        place = bisect_right(firsts, position) - 1
-        if place >= 0 and position < ranges[place][0] + ranges[place][1]:
-            queue.positions.append(position)
-            queue.locations.append(locations[index])
-            queue.sizes.append(sizes[index])

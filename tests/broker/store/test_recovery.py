@@ -1,14 +1,18 @@
 """From the journal back to queues: over hand-made journals, and over what a broker wrote."""
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NOBODY, Address, Message
+from penstock.broker.queues.replica_list import ranges_of
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change, encode_snapshot
-from penstock.broker.store.recovery import RecoveredQueue, living
+from penstock.broker.store.recovered_queue import RecoveredQueue
+from penstock.broker.store.segments import SegmentLives
 from penstock.broker.topology import (
     AddVhost,
     BindQueue,
@@ -31,10 +35,9 @@ def recovered_queue(
 ) -> RecoveredQueue:
     queue = RecoveredQueue()
     for position, location, size in written:
-        queue.positions.append(position)
-        queue.locations.append(location)
-        queue.sizes.append(size)
-    queue.gone = gone
+        queue.add(position, location, size)
+    for first, end in gone:
+        queue.left(first, end)
     return queue
 
 
@@ -52,10 +55,36 @@ def test_what_lives_is_what_was_written_last_and_did_not_leave(
     for position, location, size in rows:
         if not any(first <= position < end for first, end in ranges):
             expected[position] = (location, size)
-    positions, locations, sizes = living(recovered_queue(rows, ranges))
-    assert positions.tolist() == sorted(expected)
-    assert locations.tolist() == [expected[position][0] for position in sorted(expected)]
-    assert sizes.tolist() == [expected[position][1] for position in sorted(expected)]
+    queue = recovered_queue(rows, ranges)
+    queue.settle()
+    assert queue.positions.tolist() == sorted(expected)
+    assert queue.locations.tolist() == [expected[position][0] for position in sorted(expected)]
+    assert queue.sizes.tolist() == [expected[position][1] for position in sorted(expected)]
+
+
+@given(
+    known=st.lists(st.integers(1, 40), max_size=30, unique=True),
+    staged=st.lists(st.integers(1, 40), max_size=30, unique=True),
+    wanted=st.sets(st.integers(1, 40)),
+)
+def test_what_a_sync_selects_comes_from_the_state_and_from_what_was_staged(
+    known: list[int], staged: list[int], wanted: set[int]
+) -> None:
+    state = recovered_queue([(position, position, 1) for position in known], [])
+    other = [position for position in staged if position not in known]
+    beside = recovered_queue([(position, 100 + position, 1) for position in other], [])
+    ranges = ranges_of(array("Q", sorted(wanted)))
+    made = RecoveredQueue()
+    for queue in (state, beside):
+        queue.settle()
+        queue.keep(ranges)
+        made.take(queue)
+    expected = sorted(wanted & {*known, *staged})
+    assert made.positions.tolist() == expected
+    assert made.locations.tolist() == [p if p in known else 100 + p for p in expected]
+    lives = SegmentLives()
+    assert made.count_into(lives) == len(expected)
+    assert lives.of(0).live_count == len(expected)
 
 
 class Nothing(BatchListener):

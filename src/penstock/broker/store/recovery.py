@@ -7,7 +7,6 @@ messages come into memory when somebody asks for them.
 """
 
 from array import array
-from collections.abc import Iterable
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
@@ -20,23 +19,12 @@ from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.pages import QueuePages
+from penstock.broker.store.recovered_queue import RecoveredQueue
 from penstock.broker.store.segments import RECORD_WEIGHT, SegmentLives
 from penstock.broker.topology import BrokerCommand, OpenDelayLine
 from penstock.formats.replication_id import first_id
 from penstock.storage.recovery import BatchListener
 from penstock.storage.segment import segment_of
-
-
-class RecoveredQueue:
-    """What the journal says of one queue number."""
-
-    def __init__(self) -> None:
-        self.positions: array[int] = array("Q")
-        self.locations: array[int] = array("Q")
-        self.sizes: array[int] = array("I")
-        self.gone: list[tuple[int, int]] = []
-        self.highest_position: int = 0
-        self.may_expire: bool = False
 
 
 class StoreRecovery(BatchListener):
@@ -97,19 +85,15 @@ class StoreRecovery(BatchListener):
         for index in range(record.pair_count):
             queue = self._queue(record.queue_number(index))
             position = record.position(index)
-            queue.positions.append(position)
-            queue.locations.append(location)
-            queue.sizes.append(record.body_size)
+            queue.add(position, location, record.body_size)
             if record.expires_at(index):
                 queue.may_expire = True
-            queue.highest_position = max(queue.highest_position, position)
 
     def _dequeued(self, payload: bytes, at: int) -> None:
         record = records.DequeuedRecord(payload, at)
         queue = self._queue(record.queue_number)
         for first, count in record.ranges:
-            queue.gone.append((first, first + count))
-            queue.highest_position = max(queue.highest_position, first + count - 1)
+            queue.left(first, first + count)
 
     def _definitions(self, kind: int, text: bytes, location: int) -> None:
         self._lives.of(segment_of(location)).has_definitions = True
@@ -127,8 +111,8 @@ class StoreRecovery(BatchListener):
         queue = self._queues.get(number)
         if queue is None:
             return array("Q"), array("Q")
-        positions, locations, _ = living(queue)
-        return positions, locations
+        queue.settle()
+        return queue.positions, queue.locations
 
     def restore(self, state: BrokerState, store: MessageStore, now: int) -> int:
         """Restore everything; returns how many messages there are."""
@@ -196,44 +180,29 @@ class FoundMessages(JournalledMessages):
         self, recovered: RecoveredQueue, number: int, store: MessageStore, lives: SegmentLives
     ) -> None:
         super().__init__(recovered.highest_position, recovered.may_expire)
+        recovered.settle()
         self._recovered: RecoveredQueue = recovered
         self._number: int = number
         self._store: MessageStore = store
         self._lives: SegmentLives = lives
 
     def fill(self, ready: ReadyList) -> int:
+        recovered = self._recovered
+        total = recovered.count_into(self._lives)
         if isinstance(ready, PagedReadyList):
-            positions, locations, sizes = living(self._recovered)
-            size = self._count_living(locations, sizes)
-            ready.restore(positions, locations)
-            return size
-        assert isinstance(ready, PagedPriorityList), "made by a store"
-        return self._fill_levels(ready)
-
-    def _fill_levels(self, ready: PagedPriorityList) -> int:
-        """Priorities are known from the messages only, so all are read, and paged out again."""
-        positions, locations, sizes = living(self._recovered)
-        total = self._count_living(locations, sizes)
-        fill_levels(ready, positions, locations, self.highest_position)
+            ready.restore(recovered.positions, recovered.locations)
+        else:
+            assert isinstance(ready, PagedPriorityList), "made by a store"
+            # Priorities are known from the messages only, so all are read, and paged out again.
+            fill_levels(ready, recovered.positions, recovered.locations, self.highest_position)
         return total
 
     def entries(self) -> list[QueueEntry]:
-        positions, locations, sizes = living(self._recovered)
-        self._count_living(locations, sizes)
+        recovered = self._recovered
+        recovered.count_into(self._lives)
         pages = self._store.make_pages()
         pages.number = self._number
-        return read_entries(pages, positions, locations)
-
-    def _count_living(self, locations: "array[int]", sizes: "array[int]") -> int:
-        """Returns the octets of all bodies."""
-        total = 0
-        for index in range(len(locations)):
-            size: int = sizes[index]
-            life = self._lives.of(segment_of(locations[index]))
-            life.live_count += 1
-            life.live_weight += RECORD_WEIGHT + size
-            total += size
-        return total
+        return read_entries(pages, recovered.positions, recovered.locations)
 
 
 def fill_levels(
@@ -268,52 +237,3 @@ def read_entries(
     for entry in entries:
         inherit(entry)
     return entries
-
-
-def living(queue: RecoveredQueue) -> tuple["array[int]", "array[int]", "array[int]"]:
-    """Positions, locations and body sizes of what is still in the queue, in order."""
-    positions = queue.positions
-    # They are mostly in order, and then not copied to a list: ten million numbers as a list take
-    # 400 MB.
-    indices: Iterable[int] = range(len(positions))
-    if not is_growing(positions):
-        indices = sorted(indices, key=PositionKey(positions))
-    gone = sorted(queue.gone)
-    kept_positions: array[int] = array("Q")
-    kept_locations: array[int] = array("Q")
-    kept_sizes: array[int] = array("I")
-    place = 0
-    for index in indices:
-        position = positions[index]
-        while place < len(gone) and gone[place][1] <= position:
-            place += 1
-        if place < len(gone) and gone[place][0] <= position:
-            continue
-        if len(kept_positions) and kept_positions[len(kept_positions) - 1] == position:
-            # Copied by reclaiming: the later record counts.
-            kept_locations[len(kept_locations) - 1] = queue.locations[index]
-            kept_sizes[len(kept_sizes) - 1] = queue.sizes[index]
-        else:
-            kept_positions.append(position)
-            kept_locations.append(queue.locations[index])
-            kept_sizes.append(queue.sizes[index])
-    return kept_positions, kept_locations, kept_sizes
-
-
-def is_growing(numbers: "array[int]") -> bool:
-    last = -1
-    for number in numbers:
-        if number <= last:
-            return False
-        last = number
-    return True
-
-
-class PositionKey:
-    """Sorts indices by position, and equal positions by order of writing."""
-
-    def __init__(self, positions: "array[int]") -> None:
-        self._positions: array[int] = positions
-
-    def __call__(self, index: int) -> int:
-        return self._positions[index]

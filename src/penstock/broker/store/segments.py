@@ -19,6 +19,11 @@ class SegmentLife:
         # Whether it holds definitions, which a snapshot must repeat before it can go.
         self.has_definitions: bool = False
 
+    def found(self, pair_count: int, body_bytes: int) -> None:
+        """At a start: so many of its pairs are still in their queues."""
+        self.live_count += pair_count
+        self.live_weight += pair_count * RECORD_WEIGHT + body_bytes
+
 
 class SegmentLives:
     """Held by the message store."""
