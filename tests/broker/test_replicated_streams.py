@@ -10,6 +10,7 @@ from penstock.broker.definitions.parsing import DefinitionsRefused, parse
 from penstock.broker.definitions.rehearsal import rehearse
 from penstock.broker.errors import NotImplementedHere
 from penstock.broker.queues.guarded_queue import NoStreamMaker
+from penstock.broker.replication_level import ReplicationLevel, ReplicationTest
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.topology import AddVhost, DeclareExchange, DeclareQueue
 from penstock.server.world.entropy import MachineEntropy
@@ -17,7 +18,7 @@ from penstock.server.world.entropy import MachineEntropy
 
 def replicated() -> BrokerState:
     state = BrokerState(MachineEntropy())
-    state.shared.is_replicated = True
+    state.shared.replication = ReplicationTest(ReplicationLevel.ALL, True)
     state.shared.kinds.add(STREAM, NoStreamMaker())
     put_defaults(state, 0)
     return state

@@ -7,6 +7,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.guarded_queue import GuardedQueueMaker
 from penstock.broker.queues.guarded_queues import GuardedQueues
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.replication_level import ReplicationLevel, ReplicationTest
 from penstock.broker.state import BrokerState
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore
@@ -85,6 +86,7 @@ class Member(UnsettledSource):
         self.out: list[tuple[MessageQueue, QueueEntry]] = []
         entropy = CountingEntropy()
         self.state = BrokerState(entropy)
+        self.state.shared.replication = ReplicationTest(ReplicationLevel.ALL, True)
         # Everything but leases and stages is guarded, as on any member.
         self.guarded = GuardedQueues()
         self.commits = True

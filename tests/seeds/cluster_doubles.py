@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.store.definition_records import encode_change, snapshot_of
 from penstock.broker.store.limits import StoreLimits
 from penstock.client.conversation import Conversation
@@ -63,6 +64,7 @@ class Cluster:
         names: str = "abc",
         key_of: dict[str, bytes] | None = None,
         timing: Timing = TIMING,
+        replicate: ReplicationLevel = ReplicationLevel.ALL,
     ) -> None:
         self.clock = VirtualClock()
         self.history = History(self.clock)
@@ -71,6 +73,7 @@ class Cluster:
         self.network = Network(self.clock, calm, self.history)
         self._key_of = key_of or {}
         self._timing = timing
+        self._replicate = replicate
         self.digest_of: dict[str, str] = {}
         self.record = self.bootstrap(names)
         self.hosts: dict[str, WatchedHost] = {}
@@ -104,6 +107,7 @@ class Cluster:
             name,
             self._key_of.get(name, KEY),
             self.digest_of.get(name, ""),
+            replicate=self._replicate,
             timing=self._timing,
             links=LinkSettings(heartbeat_seconds=1),
         )

@@ -117,6 +117,7 @@ OTHERS: dict[str, tuple[str, object, Reader]] = {
     "http.mechanisms": ('["PLAIN"]', ("PLAIN",), lambda read: read.http.mechanisms),
     "cluster.tls_verify": ("false", False, lambda read: read.cluster.tls.verifies),
     "cluster.plain_text": ("true", True, lambda read: read.cluster.plain_text),
+    "cluster.replicate": ('"none"', "none", lambda read: read.cluster.replicate),
     "amqp10.create_queues": ("false", False, lambda read: read.creates_queues),
     "http.enabled": ("false", False, lambda read: read.http.enabled),
     "http.allowed_hosts": ('["a"]', ("a",), lambda read: read.http.allowed_hosts),

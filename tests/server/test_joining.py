@@ -65,7 +65,7 @@ def test_an_amqps_address_needs_a_certificate() -> None:
         listening_as(ServerConfiguration(), SECURE, is_port_named=False)
 
 
-def test_members_with_other_times_have_another_digest() -> None:
+def test_members_with_other_times_or_another_level_have_another_digest() -> None:
     def digest(cluster: ClusterConfiguration) -> str:
         return cluster_plan(PLAIN, cluster, MemberDialler(), None).settings.digest
 
@@ -73,3 +73,4 @@ def test_members_with_other_times_have_another_digest() -> None:
     assert digest(ClusterConfiguration(plain_text=True)) == usual
     assert digest(ClusterConfiguration(timing_percent=200)) != usual
     assert digest(ClusterConfiguration(pause_seconds=5)) != usual
+    assert digest(ClusterConfiguration(replicate="none")) != usual

@@ -12,6 +12,7 @@ from typing import Final
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.intervals import milliseconds_of
+from penstock.broker.replication_level import REPLICATE_ARGUMENT, check_lasting, level_fault
 from penstock.storage.stream_log import SEGMENT_BYTES_MAX
 
 PRIORITY_MAX: Final = 255  # a priority is one octet in AMQP 0-9-1
@@ -61,6 +62,7 @@ KNOWN_ARGUMENTS: Final = (
     "x-initial-cluster-size",
     "x-queue-leader-locator",
     "x-delivery-limit",
+    REPLICATE_ARGUMENT,
 )
 
 _STREAM_ONLY: Final = frozenset(
@@ -216,6 +218,7 @@ def check_queue_arguments(
             raise PreconditionFailed(
                 f"invalid arg '{name}' for {queue} of queue type {queue_type.module_name}"
             )
+    check_lasting(queue, durable, exclusive, arguments)
     if queue_type is QUORUM:
         _check_quorum_properties(queue, durable, exclusive, auto_delete)
     if queue_type is STREAM:
@@ -276,6 +279,8 @@ def _fault(
         if not _is_integer(value):
             return _not_an_integer(value)
         return "" if value in _QUEUE_VERSIONS else f"\"unsupported queue version '{value}'\""
+    if name == REPLICATE_ARGUMENT:
+        return level_fault(value)
     if name == "x-single-active-consumer":
         return "" if isinstance(value, bool) else _unacceptable(value)
     return _word_fault(name, value, arguments, types)

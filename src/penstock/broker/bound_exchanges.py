@@ -21,6 +21,7 @@ from penstock.broker.exchanges.kinds import (
     make_exchange,
 )
 from penstock.broker.field_types import type_name
+from penstock.broker.making import ObjectMaker, check_exchange_level
 from penstock.broker.names import RESERVED_PREFIX, check_length, check_not_reserved, described
 from penstock.broker.policy import Policies, definition_of
 from penstock.broker.routing_table import RoutingTable
@@ -52,9 +53,10 @@ _PREDECLARED: Final = (
 class BoundExchanges:
     """Held by a virtual host, which sends it commands."""
 
-    def __init__(self, routing: RoutingTable, policies: Policies) -> None:
+    def __init__(self, routing: RoutingTable, policies: Policies, maker: ObjectMaker) -> None:
         self._routing: RoutingTable = routing
         self._policies: Policies = policies
+        self._maker: ObjectMaker = maker
         # Of the virtual host.
         self.name: str = routing.name
         self.exchanges: dict[str, Exchange] = routing.exchanges
@@ -88,19 +90,14 @@ class BoundExchanges:
                 f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE_ARGUMENT}' "
                 f"in {described('exchange', command.name, self.name)}"
             )
-        exchange = make_exchange(
-            command.name,
-            command.kind,
-            command.durable,
-            command.auto_delete,
-            command.internal,
-            command.arguments,
-        )
+        check_exchange_level(described("exchange", command.name, self.name), command)
+        exchange = self._maker.make_exchange(command)
         self.exchanges[command.name] = exchange
         self.set_alternate(exchange)
         self._routing.changed()
         if self._routing.definitions.hears(exchange.durable):
-            self._routing.definitions.vhost_changed(self.name, command)
+            recorded = self._maker.recorded_exchange(command, exchange)
+            self._routing.definitions.vhost_changed(self.name, recorded)
         return DONE
 
     def delete_exchange(self, command: DeleteExchange) -> Result:

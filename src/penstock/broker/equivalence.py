@@ -8,6 +8,7 @@ from penstock.broker.exchanges import partitioned
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.field_types import same_value, type_name
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.replication_level import REPLICATE_ARGUMENT
 from penstock.broker.topology import DeclareExchange, DeclareQueue
 
 ALTERNATE_ARGUMENT: Final = "alternate-exchange"
@@ -21,6 +22,7 @@ def check_same_exchange(what: str, known: Exchange, command: DeclareExchange) ->
     check_flag(what, "auto_delete", known.auto_delete, command.auto_delete)
     check_flag(what, "internal", known.internal, command.internal)
     check_argument(what, ALTERNATE_ARGUMENT, known.arguments, command.arguments)
+    check_argument(what, REPLICATE_ARGUMENT, known.arguments, command.arguments)
     if known.kind == partitioned.KIND:
         check_argument(what, partitioned.COUNT_ARGUMENT, known.arguments, command.arguments)
         check_argument(what, partitioned.BY_ARGUMENT, known.arguments, command.arguments)

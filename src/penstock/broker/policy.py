@@ -18,6 +18,7 @@ from penstock.broker.arguments import (
 )
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.names import PATTERN_LENGTH_MAX, check_operators_name
+from penstock.broker.replication_level import LEVEL_WORDS, REPLICATE_KEY
 from penstock.broker.topology import SetOperatorPolicy, SetPolicy
 
 
@@ -51,6 +52,7 @@ _WORDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     ),
     "overflow": (tuple([overflow.value for overflow in Overflow]), "overflow value"),
     "queue-mode": (("default", "lazy"), "queue-mode value"),
+    REPLICATE_KEY: (LEVEL_WORDS, "replication level"),
 }
 # Accepted and kept, with no effect here (yet).
 _KEPT: Final = frozenset(

@@ -13,6 +13,7 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.plain_queues import PlainQueueMaker
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.queue_kinds import QueueKinds
+from penstock.broker.replication_level import ON_ITS_OWN, ReplicationTest
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.opening import StreamMaker
 from penstock.broker.timers import Timers, WallClock
@@ -111,10 +112,15 @@ class SharedServices:
         # with the last one that used it. A backup does not, nor does a start that reads back what was
         # decided before.
         self.decides: bool = True
-        # Whether other servers have a copy of everything durable: a member of a cluster.
-        self.is_replicated: bool = False
+        # Decides how much of what is declared other servers have.
+        self.replication: ReplicationTest = ON_ITS_OWN
         # The makers of queues by type.
         self.kinds: QueueKinds = QueueKinds()
         self.kinds.add(CLASSIC, PlainQueueMaker())
         self.kinds.add(QUORUM, PlainQueueMaker())
         self.kinds.add(STREAM, StreamMaker(self.streams, self.wall))
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether other servers have copies of what is durable: a member of a cluster."""
+        return self.replication.is_replicated

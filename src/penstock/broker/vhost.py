@@ -11,12 +11,7 @@ Invariants
 
 from array import array
 
-from penstock.broker.arguments import (
-    STREAM,
-    check_queue_arguments,
-    settings_of,
-    type_of,
-)
+from penstock.broker.arguments import STREAM, check_queue_arguments, settings_of
 from penstock.broker.binding import Bindings
 from penstock.broker.bound_exchanges import BoundExchanges, check_not_default
 from penstock.broker.changed_arguments import changed_arguments
@@ -30,6 +25,7 @@ from penstock.broker.errors import NotFound, NotImplementedHere, PreconditionFai
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
+from penstock.broker.making import ObjectMaker
 from penstock.broker.move_table import MoveTable
 from penstock.broker.names import check_length, check_not_reserved, described
 from penstock.broker.parameters import ParameterKey, change_parameter, known_form
@@ -86,7 +82,8 @@ class VirtualHost(QueueOwner):
         self.effective: EffectivePolicies = EffectivePolicies(name)
         self.policies: Policies = self.effective.policies
         self.operator_policies: Policies = self.effective.operator_policies
-        self.bound: BoundExchanges = BoundExchanges(self.routing, self.policies)
+        self.maker: ObjectMaker = ObjectMaker(shared, self.effective)
+        self.bound: BoundExchanges = BoundExchanges(self.routing, self.policies, self.maker)
         self.sink_table: SinkTable = SinkTable()
         self.move_table: MoveTable = MoveTable()
         # What the operator says about it, and keeps with it.
@@ -243,21 +240,9 @@ class VirtualHost(QueueOwner):
         return self._declared(self._create_queue(command, now), True)
 
     def _create_queue(self, command: DeclareQueue, now: int) -> MessageQueue:
-        queue_type = type_of(command.arguments, self.shared.kinds.types)
-        policy = self.effective.of_queue(command.name, command.arguments, queue_type)
         owner = command.connection if command.exclusive else NO_CONNECTION
         assert not command.exclusive or owner != NO_CONNECTION, "an exclusive queue has an owner"
-        queue = self.shared.kinds.maker(queue_type).make(
-            self,
-            command.name,
-            # An exclusive queue ends with its connection, so it cannot outlive a restart.
-            command.durable and not command.exclusive,
-            owner,
-            command.auto_delete,
-            settings_of(command.arguments, policy, self.shared.kinds.types),
-            command.arguments,
-            now,
-        )
+        queue = self.maker.make_queue(self, command, owner, now)
         self.queues[command.name] = queue
         self.shared.totals.declared()
         if self.watcher is not None:
@@ -266,7 +251,8 @@ class VirtualHost(QueueOwner):
             self._exclusive.setdefault(owner, {})[command.name] = queue
         self.routing.changed()
         if self._is_recorded(queue):
-            self.definitions.vhost_changed(self.name, command)
+            recorded = self.maker.recorded_queue(command, queue)
+            self.definitions.vhost_changed(self.name, recorded)
         if self.shared.decides:
             queue.begin(now)
         return queue

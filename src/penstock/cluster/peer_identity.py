@@ -101,7 +101,8 @@ def why_refused(
     if other.digest != own.digest:
         return (
             f"the configuration of '{other.name}' differs from that of '{own.name}' in a setting "
-            "that must be the same on all servers of a cluster"
+            "that must be the same on all servers of a cluster; compare timing_percent, pause_seconds "
+            "and replicate in [cluster]"
         )
     apart = abs(other.wall - wall)
     if apart > CLOCKS_APART_MS_MAX:

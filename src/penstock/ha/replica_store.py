@@ -25,6 +25,7 @@ from penstock.broker.leases.leases import resume_leases
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.ready_list import ReadyList, merged
 from penstock.broker.queues.replica_list import Ranges, ReplicaList
+from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.sinks.sinks import resume_sinks
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.store import records
@@ -40,7 +41,7 @@ from penstock.broker.store.message_store import (
     StoredLists,
 )
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
-from penstock.broker.topology import NO_CONNECTION, DeleteQueue
+from penstock.broker.topology import DeleteExchange, DeleteQueue
 from penstock.ha.broker_replicator import BrokerReplicator, UnheardDefinitions
 from penstock.ha.id_setter import IdSetter
 from penstock.ha.replica_operation import (
@@ -344,7 +345,7 @@ class ReplicaStore:
         if is_new:
             # No root has written anything yet, or what the first one wrote did not reach this server.
             put_defaults(state, now)
-        self._delete_transient(now)
+        self._delete_unreplicated(now)
         for queue in state.queues():
             queue.resume(now)
         for host in state.vhosts.values():
@@ -373,12 +374,15 @@ class ReplicaStore:
         for entry in entries:
             line.hold(entry, now)
 
-    def _delete_transient(self, now: int) -> None:
-        """What they held was at the last root only."""
+    def _delete_unreplicated(self, now: int) -> None:
+        """What queues of level none held was at the last root only; no exclusive queue is here."""
         for host in self._state.vhosts.values():
             for queue in list(host.queues.values()):
-                if not queue.durable and queue.exclusive_owner == NO_CONNECTION:
+                if queue.level is ReplicationLevel.NONE:
                     host.apply(DeleteQueue(queue.name), now)
+            for exchange in list(host.exchanges.values()):
+                if exchange.level is ReplicationLevel.NONE:
+                    host.apply(DeleteExchange(exchange.name), now)
 
     def demote(self, now: int) -> None:
         """This server is not the root any more. Its clients are gone, and its last tick is written.

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 
+from penstock.broker.replication_level import ReplicationLevel
 from penstock.cluster.links import LinkSettings
 from penstock.cluster.rules import ALL_RULES, ElectionRules
 from penstock.cluster.timing import Timing
@@ -20,6 +21,8 @@ class ClusterSettings:
     key: bytes
     # Of settings that change what is decided; members with another digest are refused.
     digest: str = ""
+    # The level of what is declared without one.
+    replicate: ReplicationLevel = ReplicationLevel.ALL
     timing: Timing = field(default_factory=Timing)
     links: LinkSettings = field(default_factory=LinkSettings)
     limits: HaLimits = DEFAULT_LIMITS

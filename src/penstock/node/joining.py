@@ -9,6 +9,7 @@ from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.events import Event, EventKind, Party, Severity
 from penstock.broker.queues.guarded_queue import GuardedQueueMaker, NoStreamMaker
 from penstock.broker.queues.guarded_queues import GuardedQueues
+from penstock.broker.replication_level import ReplicationLevel, ReplicationTest
 from penstock.broker.state import BrokerState
 from penstock.cluster.election import Election
 from penstock.cluster.links import LinkSurroundings, PeerLinks
@@ -55,14 +56,14 @@ class ClusterPlan:
     listener: ActiveRootListener | None = None
 
 
-def prepare_state(state: BrokerState) -> GuardedQueues:
+def prepare_state(state: BrokerState, default: ReplicationLevel) -> GuardedQueues:
     """Replicated queues are guarded, before the first one is made. Streams are refused."""
     guarded = GuardedQueues()
     maker = GuardedQueueMaker(guarded.arrivals)
     state.shared.kinds.add(CLASSIC, maker)
     state.shared.kinds.add(QUORUM, maker)
     state.shared.kinds.add(STREAM, NoStreamMaker())
-    state.shared.is_replicated = True
+    state.shared.replication = ReplicationTest(default, True)
     return guarded
 
 

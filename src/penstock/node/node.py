@@ -115,7 +115,7 @@ class Node(NodeOwner):
     def _open_store(
         self, disk: Disk, decoder: DialectDecoder, cluster: ClusterPlan | None, now: int
     ) -> None:
-        guarded = None if cluster is None else prepare_state(self.state)
+        guarded = None if cluster is None else prepare_state(self.state, cluster.settings.replicate)
         is_member = cluster is not None
         entropy = self.container.entropy
         limits = self.configuration.store

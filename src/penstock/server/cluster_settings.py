@@ -20,3 +20,5 @@ class ClusterConfiguration:
     timing_percent: int = 100
     # How long clients wait for a root at most; the same on every member.
     pause_seconds: int = 60
+    # The level of queues and exchanges that are declared without one; the same on every member.
+    replicate: str = "all"

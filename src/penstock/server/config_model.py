@@ -298,6 +298,11 @@ class ClusterTable(_Table):
         ge=1,
         le=3600,
     )
+    replicate: Literal["all", "configuration", "none"] = _key(
+        "all",
+        "the replication level of queues and exchanges that are declared without one: `all`, "
+        "`configuration` or `none`. All members must have the same",
+    )
 
 
 class ConfigurationFile(_Table):

@@ -62,6 +62,7 @@ def _cluster(table: ClusterTable, folder: Path) -> ClusterConfiguration:
         table.plain_text,
         table.timing_percent,
         table.pause_seconds,
+        table.replicate,
     )
 
 

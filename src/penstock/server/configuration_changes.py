@@ -86,6 +86,7 @@ PLACES: Final = {
     "cluster.plain_text": "cluster.plain_text",
     "cluster.timing_percent": "cluster.timing_percent",
     "cluster.pause_seconds": "cluster.pause_seconds",
+    "cluster.replicate": "cluster.replicate",
 }
 _AMQP_FILES: Final = (
     "tls.certificate",

@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.replication_level import ReplicationLevel
 from penstock.cluster.links import LinkSettings
 from penstock.cluster.member import parse_address
 from penstock.cluster.timing import Timing, scaled
@@ -149,11 +150,13 @@ def cluster_plan(
     timing = replace(
         scaled(Timing(), cluster.timing_percent, 100), pause_ms=cluster.pause_seconds * 1000
     )
-    digest = hashlib.sha256(repr(timing).encode()).hexdigest()
+    decisive = (timing, cluster.replicate)
+    digest = hashlib.sha256(repr(decisive).encode()).hexdigest()
     settings = ClusterSettings(
         member.name,
         member.key,
         digest,
+        ReplicationLevel(cluster.replicate),
         timing,
         LinkSettings(allows_plain=cluster.plain_text),
     )

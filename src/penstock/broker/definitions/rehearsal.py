@@ -96,7 +96,7 @@ class _TrialState:
         self._state: BrokerState = state
         self._copy: BrokerState = BrokerState(_NoDice())
         if state.shared.is_replicated:
-            self._copy.shared.is_replicated = True
+            self._copy.shared.replication = state.shared.replication
             self._copy.shared.kinds.add(STREAM, NoStreamMaker())
         self._limits: dict[str, SetVhostLimits] = {}
 

@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.message import Properties
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.replication_level import ReplicationLevel
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -34,6 +35,8 @@ class Exchange:
         self.auto_delete: bool = auto_delete
         self.internal: bool = internal
         self.arguments: dict[str, object] = arguments
+        # How much of it the next root of the cluster has; set by whoever makes it, and never changed.
+        self.level: ReplicationLevel = ReplicationLevel.ALL
         # Where messages go that match no binding; from the argument or from a policy.
         self.alternate_name: str | None = None
         # True when the exchange and the routing key alone decide, so that a route can be cached.
@@ -41,6 +44,13 @@ class Exchange:
         # Bindings or nodes of a tree that the last `match` had to look at beside those it selected;
         # 0 where a look-up finds them.
         self.compared: int = 0
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether persistent messages that wait in it outlive the process, and in a cluster the
+        root.
+        """
+        return self.durable and self.level is ReplicationLevel.ALL
 
     def match(self, routing_key: str, properties: Properties, found: "list[Binding]") -> None:
         """Append the bindings that the message takes; the same one may be appended twice."""

@@ -296,6 +296,11 @@ def _leasable(vhost: VirtualHost, name: str) -> MessageQueue:
         raise PreconditionFailed(f"{what} is a stream, which cannot be leased; read it by offset")
     if not queue.durable:
         raise PreconditionFailed(f"{what} is not durable, and only durable queues can be leased")
+    if not queue.is_lasting:
+        raise PreconditionFailed(
+            f"{what} has replication level '{queue.level.value}', and only queues of level 'all' can "
+            "be leased"
+        )
     if LEASE_OF in queue.arguments:
         raise PreconditionFailed(f"{what} is itself a lease")
     return queue

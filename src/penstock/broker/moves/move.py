@@ -236,18 +236,18 @@ class Move(RunningMove):
                     f"{self._named(queue)} is full: another message would be refused, or push the "
                     "oldest one out. Raise its limit, or let its consumers catch up"
                 )
-            survives = survives or queue.durable
+            survives = survives or queue.is_lasting
         for exchange in target.delayed:
-            survives = survives or exchange.durable
+            survives = survives or exchange.is_lasting
         if self._must_survive(message) and not survives:
             return (
-                "a persistent message of a durable queue would reach no durable queue, and be lost "
-                "with the next restart"
+                "a persistent message of a durable queue would reach no durable queue, or in a "
+                "cluster none of level 'all', and be lost with the next restart"
             )
         return ""
 
     def _must_survive(self, message: Message) -> bool:
-        return not self.request.copy and self._queue.durable and self._queue.journals(message)
+        return not self.request.copy and self._queue.is_lasting and self._queue.journals(message)
 
     def _named(self, queue: MessageQueue) -> str:
         return described("queue", queue.name, self._vhost.name)

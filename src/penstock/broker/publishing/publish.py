@@ -144,7 +144,9 @@ def admitted(
 def hold_back(vhost: RoutingTable, exchange: DelayedExchange, message: Message, now: int) -> None:
     """Keep a message until its delay is over, then let the exchange route it; see `delayed`."""
     due = now + exchange.delay_of(message.properties)
-    durable = exchange.durable and (message.properties.persistent or vhost.delay_line.journals_all)
+    durable = exchange.is_lasting and (
+        message.properties.persistent or vhost.delay_line.journals_all
+    )
     if durable and vhost.delay_line.number == 0:
         vhost.definitions.vhost_changed(vhost.name, OpenDelayLine())
     if message.address.exchange != exchange.name:

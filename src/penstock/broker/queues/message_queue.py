@@ -31,6 +31,7 @@ from penstock.broker.queues.queue_journal import JournalledMessages, QueueJourna
 from penstock.broker.queues.reading import Reading, ReadPosition
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk
+from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.timers import Timers
 
 # In place of an age: nothing is there that could have one.
@@ -117,6 +118,8 @@ class MessageQueue:
         # What arguments and policy say now; the type never changes.
         self.settings: QueueArguments = settings
         self.queue_type: QueueType = settings.queue_type
+        # How much of it the next root of the cluster has; set by whoever makes it, and never changed.
+        self.level: ReplicationLevel = ReplicationLevel.ALL
         self.is_deleted: bool = False
         # Whether it stands on its virtual host's list of queues to dispatch.
         self.is_touched: bool = False
@@ -144,6 +147,11 @@ class MessageQueue:
         self.got_total: int = 0
 
     # Facts.
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether its persistent messages outlive the process, and in a cluster the root."""
+        return self.durable and self.level is ReplicationLevel.ALL
 
     @property
     def message_count(self) -> int:

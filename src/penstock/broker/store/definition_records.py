@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.names import RESERVED_PREFIX
+from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.state import BrokerState
 from penstock.broker.topology import (
     NO_CONNECTION,
@@ -89,6 +90,8 @@ _LATER_FIELDS = frozenset(
         ("AddVhost", "default_queue_type"),
         ("AddVhost", "description"),
         ("AddVhost", "tags"),
+        ("DeclareExchange", "replicate"),
+        ("DeclareQueue", "replicate"),
         ("PutUser", "scram_keys"),
     }
 )
@@ -165,6 +168,9 @@ def _change(row: dict[str, object]) -> Change:
         tags = values["tags"]
         assert isinstance(tags, list)
         values["tags"] = tuple(tags)
+    if "replicate" in values:
+        # Raises a `ValueError` for what is not a level.
+        ReplicationLevel(values["replicate"])
     if "stages" in values:
         stages = values["stages"]
         assert isinstance(stages, list)
@@ -263,6 +269,7 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
                 queue.arguments,
                 server_named=queue.name.startswith(RESERVED_PREFIX),
             )
+            command = vhost.maker.recorded_queue(command, queue)
             changes.append(Change(vhost.name, command, queue.number))
     if vhost.delay_line.number:
         changes.append(Change(vhost.name, OpenDelayLine(), vhost.delay_line.number))
@@ -304,4 +311,5 @@ def _add_exchanges(changes: list[Change], vhost: VirtualHost) -> None:
                 False,
                 exchange.arguments,
             )
+            declared = vhost.maker.recorded_exchange(declared, exchange)
             changes.append(Change(vhost.name, declared, 0))

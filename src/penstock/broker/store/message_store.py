@@ -113,8 +113,8 @@ class MessageStore:
         number = 0
         if isinstance(command, DeclareQueue) and vhost is not None:
             queue = self.state.vhost(vhost).queues[command.name]
-            # What a transient queue holds is never written, so it has no number.
-            if queue.durable:
+            # What a queue holds that does not last is never written, so it has no number.
+            if queue.is_lasting:
                 number = self._take_number()
                 self.attach(queue, number)
                 queue.begin_epoch(self.epoch)
