@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from penstock.broker.state import put_defaults
 from penstock.broker.topology import DeleteUser, DeleteVhost
-from penstock.dialects.amqp091.connection import Connection as AmqpConnection
 from penstock.dialects.login_timers import HELD_LOGIN_MS
-from penstock.wire.amqp091.states import ConnectionState
-from tests.dialects.test_serving import is_open, join
+from penstock.dialects.serving import NO_ROOT
+from tests.dialects.amqp10.doubles import House as House10
+from tests.dialects.test_serving import PAUSE_MS, end_of, is_open, join
 from tests.seeds.doubles import NOW, House
 
 
@@ -33,16 +33,72 @@ def test_a_login_waits_for_the_first_users_of_the_cluster() -> None:
     assert is_open(peer)
 
 
-def test_a_login_that_waits_ends_with_the_time_of_its_handshake() -> None:
+def sweep_until(house: House, until: int) -> None:
+    """As the server does, a few times a second."""
+    for now in range(NOW, until, 250):
+        house.node.sweep(now, now)
+        house.node.fire_due(now)
+        house.settle()
+
+
+def test_a_login_waits_longer_than_a_handshake_may_take() -> None:
     house = new_member()
     peer = house.connect()
     house.settle()
-    late = NOW + house.node.configuration.limits.handshake_ms
-    house.node.sweep(NOW, NOW)
-    house.node.sweep(late, late)
-    house.settle()
+    sweep_until(house, NOW + PAUSE_MS - 1000)
     assert not is_open(peer)
-    assert isinstance(peer.connection.protocol, AmqpConnection)
-    assert peer.connection.protocol.wire.state is ConnectionState.ENDED
+    put_defaults(house.node.state, NOW)
+    house.node.fire_due(NOW + PAUSE_MS - 1)
+    house.settle()
+    assert is_open(peer)
+
+
+def test_a_login_that_waits_is_told_to_go_elsewhere_when_no_users_come_in_time() -> None:
+    house = new_member()
+    peer = house.connect()
+    house.settle()
+    sweep_until(house, NOW + PAUSE_MS + 1000)
+    error = end_of(peer)
+    assert error is not None and error.code == 320 and NO_ROOT in error.text
+
+
+def test_a_login_that_waits_and_goes_is_forgotten() -> None:
+    house = new_member()
+    peer = house.connect()
+    house.settle()
+    sweep_until(house, NOW + PAUSE_MS // 2)
+    house.node.lost(peer.connection, NOW + PAUSE_MS // 2)
     # The timer finds that it has gone.
-    house.node.fire_due(late + HELD_LOGIN_MS)
+    house.node.fire_due(NOW + PAUSE_MS)
+
+
+def new_member10() -> House10:
+    house = House10()
+    house.node.apply(DeleteUser("guest"), house.now)
+    house.node.apply(DeleteVhost("/"), house.now)
+    join(house.node).serves = True
+    return house
+
+
+def hold10(house: House10, milliseconds: int) -> None:
+    for now in range(house.now, house.now + milliseconds, 250):
+        house.node.sweep(now, now)
+        house.node.fire_due(now)
+        house.settle()
+
+
+def test_an_amqp_1_0_login_waits_longer_than_a_handshake_may_take() -> None:
+    house = new_member10()
+    peer = house.connect()
+    hold10(house, PAUSE_MS - 1000)
+    assert peer.opened is None and not peer.is_over
+    put_defaults(house.node.state, house.now)
+    hold10(house, PAUSE_MS - 500)
+    assert peer.opened is not None
+
+
+def test_an_amqp_1_0_login_ends_when_no_users_come_in_time() -> None:
+    house = new_member10()
+    peer = house.connect()
+    hold10(house, PAUSE_MS + 1000)
+    assert peer.opened is None and peer.is_over

@@ -35,6 +35,9 @@ class NotedEnd(LoginListener):
         self.heard: list[str] = []
         self.challenge = b""
 
+    def login_withheld(self, is_withheld: bool) -> None:
+        self.heard.append("withheld" if is_withheld else "goes on")
+
     def login_challenged(self, challenge: bytes, now: int) -> None:
         self.heard.append("challenged")
         self.challenge = challenge

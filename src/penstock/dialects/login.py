@@ -7,7 +7,7 @@
     and then
         good            `login_accepted`, then `Login.open_vhost`
         wrong           a delay that grows with every failure (`LoginDelays`), then `login_refused`
-        not looked at   because too many wait: `login_postponed`
+        not looked at   because too many wait, or no users came in time: `login_postponed`
 
 The dialects carry responses and answers in their frames. Checking a password takes tens of
 milliseconds, so it happens elsewhere: `LoginChecker` is the seam for that.
@@ -72,10 +72,11 @@ from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.peers import Peers
 from penstock.dialects.principal import Principal
+from penstock.dialects.serving import NO_ROOT
 from penstock.formats.scram_keys import SCRAM_SHA_256
 
 # The log message for a login that was not checked.
-TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked"
+TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked; try again later"
 # In the first message of SCRAM, where a server says who it is.
 _PEER_CLAIM: Final = f"n={PEER_USER},".encode()
 
@@ -106,6 +107,8 @@ class Login(TimedLogin):
         self.is_peer: bool = False
         # Why one was refused; it is told the reason, which a client is not.
         self.peer_reason: str = ""
+        # Why the password was not checked; the client may try again.
+        self.postponed_reason: str = ""
         # The mechanism that the client has chosen, and who it claims to be.
         self.mechanism_name: str = ""
         self._claimed: str = ""
@@ -138,10 +141,13 @@ class Login(TimedLogin):
         """The client has said its first word, or has answered a challenge."""
         mechanism = self._stepping
         assert mechanism is not None, "a login begins before it goes on"
-        if self._waits_for_users() and not self._may_be_peer(response):
+        serving = self._container.held_clients.serving
+        if serving is not None and self._waits_for_users() and not self._may_be_peer(response):
             self._input_pause.pause(LOGIN)
+            self._listener.login_withheld(True)
             timers = self._container.state.timers
-            timers.schedule(HeldLogin(self, response, timers), now + HELD_LOGIN_MS)
+            held = HeldLogin(self, response, timers, now + serving.pause_ms())
+            timers.schedule(held, now + HELD_LOGIN_MS)
             return
         result = mechanism.step(response)
         self._claimed = result.user
@@ -188,8 +194,13 @@ class Login(TimedLogin):
         if self._waits_for_users():
             return False
         self._input_pause.resume(LOGIN)
+        self._listener.login_withheld(False)
         self.respond(response, now)
         return True
+
+    def give_up(self, now: int) -> None:
+        self._listener.login_withheld(False)
+        self._postpone(NO_ROOT, now)
 
     def judge(self, verdict: MechanismVerdict, asked_at: int, now: int) -> None:
         """A mechanism has decided by itself. While the answer to a failure of the same user and host
@@ -458,7 +469,11 @@ class Login(TimedLogin):
     def login_not_checked(self, now: int) -> None:
         if self._is_ended:
             return
-        self._noting.login_refused(self._claimed, TOO_MANY_LOGINS)
+        self._postpone(TOO_MANY_LOGINS, now)
+
+    def _postpone(self, reason: str, now: int) -> None:
+        self.postponed_reason = reason
+        self._noting.login_refused(self._claimed, reason)
         self._input_pause.resume(LOGIN)
         self._listener.login_postponed(now)
 

@@ -12,6 +12,10 @@ LOGIN_EXPIRED: Final = "the token has expired; it has to be renewed before that"
 class LoginListener:
     """Tells a dialect's client how its login goes and ends, in the dialect's frames."""
 
+    def login_withheld(self, is_withheld: bool) -> None:
+        """The login waits for the first users of the cluster, for as long as that takes; or goes on."""
+        raise NotImplementedError
+
     def login_challenged(self, challenge: bytes, now: int) -> None:
         """The client has to answer; its response goes to `Login.respond`."""
         raise NotImplementedError
@@ -24,7 +28,7 @@ class LoginListener:
         raise NotImplementedError
 
     def login_postponed(self, now: int) -> None:
-        """Too many logins wait; the password was not checked."""
+        """The password was not checked: `Login.postponed_reason`."""
         raise NotImplementedError
 
     def login_expired(self, now: int) -> None:

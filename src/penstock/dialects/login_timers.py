@@ -17,6 +17,10 @@ class TimedLogin(LoginWaiter):
         """Whether users are known by now, so that the response of the client could be looked at."""
         raise NotImplementedError
 
+    def give_up(self, now: int) -> None:
+        """There were no users in time."""
+        raise NotImplementedError
+
     def judge(self, verdict: MechanismVerdict, asked_at: int, now: int) -> None:
         """A mechanism has decided by itself."""
         raise NotImplementedError
@@ -31,19 +35,24 @@ class TimedLogin(LoginWaiter):
 
 
 class HeldLogin(Timer):
-    """A login at a server that knows no users yet. It waits as long as a handshake may take, which
-    the connection watches: whoever has not logged in must not stay for longer.
+    """A login at a server that knows no users yet. It waits as long as a client that has logged in
+    waits for a root.
     """
 
-    def __init__(self, login: TimedLogin, response: bytes, timers: Timers) -> None:
+    def __init__(self, login: TimedLogin, response: bytes, timers: Timers, until: int) -> None:
         super().__init__()
         self.connection = login.connection_number()
         self._login: TimedLogin = login
         self._response: bytes = response
         self._timers: Timers = timers
+        self._until: int = until
 
     def fire(self, now: int) -> None:
-        if not self._login.respond_again(self._response, now):
+        if self._login.respond_again(self._response, now):
+            return
+        if now >= self._until:
+            self._login.give_up(now)
+        else:
             self._timers.schedule(self, now + HELD_LOGIN_MS)
 
 

@@ -149,7 +149,7 @@ class LimitsTable(_Table):
     )
     handshake_seconds: int = _key(
         _DEFAULTS.handshake_ms // 1000,
-        "from the first byte to an open connection",
+        "from the first byte to an open connection, without the time for which a cluster holds a client",
         reloaded=True,
         ge=1,
         le=3600,

@@ -82,6 +82,35 @@ def test_a_client_that_waits_for_open_ok_sends_heartbeats() -> None:
     assert sent_at == [1000, 2000, 3000, 4000]
 
 
+def awaiting_open_ok(heartbeat_seconds: int) -> Machine:
+    machine = Machine(Role.CLIENT, Limits(heartbeat_seconds=heartbeat_seconds, held_ms=60_000))
+    machine.connection.start()
+    tune = ConnectionTune(0, 0, heartbeat_seconds)
+    machine.receive(method_frame(0, ConnectionStart()) + method_frame(0, tune))
+    assert machine.state() is ConnectionState.AWAITING_OPEN_OK
+    return machine
+
+
+def test_a_client_waits_for_open_ok_while_heartbeats_come() -> None:
+    machine = awaiting_open_ok(2)
+    for now in range(1000, 100_000, 1000):
+        machine.receive(HEARTBEAT, now)
+        machine.tick(now)
+    assert machine.state() is ConnectionState.AWAITING_OPEN_OK
+    machine.tick(110_000)
+    assert machine.state() is ConnectionState.ENDED
+    assert "missed heartbeats" in str(machine.listener.named("connection_ended"))
+
+
+def test_a_client_without_heartbeats_waits_for_open_ok_for_a_limited_time() -> None:
+    machine = awaiting_open_ok(0)
+    machine.tick(1000)
+    machine.tick(60_999)
+    assert machine.state() is ConnectionState.AWAITING_OPEN_OK
+    machine.tick(61_000)
+    assert "handshake timeout" in str(machine.listener.named("connection_ended"))
+
+
 def test_three_silent_intervals_end_the_connection_without_a_close() -> None:
     machine = open_server(Limits(heartbeat_seconds=10))
     machine.receive(HEARTBEAT, 5000)

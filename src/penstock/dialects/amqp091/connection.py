@@ -185,23 +185,19 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.wire.tick(now)
 
     def lost(self, now: int) -> None:
-        """The transport is gone."""
         self._now = now
         self.noting.is_lost = True
         self.wire.lost()
 
     def failed(self, now: int) -> None:
-        """An internal error occurred while this connection was served; others are not affected."""
         self._now = now
         self.wire.close(ConnectionFault(INTERNAL_ERROR, "internal error, see the broker's log"))
 
     def stop(self, reason: str, now: int) -> None:
-        """The server closes this connection: it stops, or an operator asked for it."""
         self._now = now
         self.wire.close(ConnectionFault(CONNECTION_FORCED, reason))
 
     def alarm_changed(self, now: int) -> None:
-        """Memory or disk ran low, or is fine again."""
         self._now = now
         if self.container.alarm:
             if self._publishes or self.wire.assembling():
@@ -272,7 +268,6 @@ class Connection(ConnectionListener, ProtocolConnection):
         return self.login.is_peer
 
     def add_unsettled(self, found: list[tuple[MessageQueue, QueueEntry]]) -> None:
-        """Append everything that is out with its consumers."""
         for channel in self._channels.values():
             channel.deliveries.unacknowledged.add_to(found)
 
@@ -428,7 +423,9 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def login_postponed(self, now: int) -> None:
         self._now = now
-        login.deny(self.wire, self.client_properties, login.postponement())
+        login.deny(
+            self.wire, self.client_properties, login.postponement(self.login.postponed_reason)
+        )
 
     def login_expired(self, now: int) -> None:
         self._now = now
@@ -447,13 +444,13 @@ class Connection(ConnectionListener, ProtocolConnection):
             if reason:
                 raise NotAllowed(reason)
             self._held = HeldClient(self, self.number)
-            self.wire.is_open_withheld = not held_clients.may_open(self._held, self._now)
-        if not self.wire.is_open_withheld:
+            self.wire.is_answer_withheld = not held_clients.may_open(self._held, self._now)
+        if not self.wire.is_answer_withheld:
             self._answer_open(vhost)
 
     def admit(self, now: int) -> None:
         self._now = now
-        self.wire.is_open_withheld = False
+        self.wire.is_answer_withheld = False
         try:
             self._answer_open(self._wanted_vhost)
         except ConnectionFault as fault:
@@ -483,6 +480,9 @@ class ConnectionLogin(LoginListener):
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
+
+    def login_withheld(self, is_withheld: bool) -> None:
+        self._connection.wire.is_answer_withheld = is_withheld
 
     def login_challenged(self, challenge: bytes, now: int) -> None:
         self._connection.login_challenged(challenge, now)

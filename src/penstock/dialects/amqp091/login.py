@@ -12,11 +12,17 @@ from typing import Final
 
 from penstock.dialects.login import Login
 from penstock.dialects.peers import Peers
+from penstock.dialects.serving import NO_ROOT
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.errors import ConnectionFault
 from penstock.wire.amqp091.methods_generated import ConnectionStart, ConnectionTune
-from penstock.wire.amqp091.reply_codes_generated import ACCESS_REFUSED, NOT_ALLOWED, RESOURCE_ERROR
+from penstock.wire.amqp091.reply_codes_generated import (
+    ACCESS_REFUSED,
+    CONNECTION_FORCED,
+    NOT_ALLOWED,
+    RESOURCE_ERROR,
+)
 
 LOCALES: Final = b"en_US"
 VERSION_MAJOR: Final = 0
@@ -79,11 +85,12 @@ def refusal(mechanism: str, peer_reason: str) -> ConnectionFault:
     )
 
 
-def postponement() -> ConnectionFault:
-    """The answer to a client whose password was not checked."""
-    return ConnectionFault(
-        RESOURCE_ERROR, "too many logins are waiting to be checked; try again later"
-    )
+def postponement(reason: str) -> ConnectionFault:
+    """The answer to a client whose password was not checked. Where there is no root, another server
+    may help, which is what this code says.
+    """
+    code = CONNECTION_FORCED if reason == NO_ROOT else RESOURCE_ERROR
+    return ConnectionFault(code, reason)
 
 
 def client_capability(properties: dict[str, object], name: str) -> bool:

@@ -22,7 +22,7 @@ from penstock.dialects.amqp10.session import SessionLinks
 from penstock.dialects.container import Container
 from penstock.dialects.facts import ChannelFacts, ConnectionFacts, ConsumerFacts
 from penstock.dialects.input_pause import ALARM, LOGIN, NOT_COMPLETED
-from penstock.dialects.login import TOO_MANY_LOGINS, Login
+from penstock.dialects.login import Login
 from penstock.dialects.login_listener import LOGIN_EXPIRED, LoginListener
 from penstock.dialects.mechanisms import AMQPLAIN, ANONYMOUS, ANONYMOUS_REFUSED, Anonymous
 from penstock.dialects.noting import Noting
@@ -409,7 +409,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         if self._held_open is None:
             self.wire.send_sasl(SaslOutcome(code))
             return
-        text = ANONYMOUS_REFUSED if code == login.REFUSED else TOO_MANY_LOGINS
+        text = ANONYMOUS_REFUSED if code == login.REFUSED else self.login.postponed_reason
         self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, text))
 
     def _open(self, opened: Open) -> None:
@@ -420,13 +420,13 @@ class Connection(ConnectionListener, ProtocolConnection):
                 raise ConnectionFault(UNAUTHORIZED_ACCESS, reason)
             self._wanted = opened
             self._held = HeldClient(self, self.number)
-            self.wire.is_open_withheld = not held_clients.may_open(self._held, self._context.now)
-        if not self.wire.is_open_withheld:
+            self.wire.is_answer_withheld = not held_clients.may_open(self._held, self._context.now)
+        if not self.wire.is_answer_withheld:
             self._answer_open(opened)
 
     def admit(self, now: int) -> None:
         self._context.now = now
-        self.wire.is_open_withheld = False
+        self.wire.is_answer_withheld = False
         opened, self._wanted = self._wanted, None
         assert opened is not None, "it was held"
         try:
@@ -462,6 +462,9 @@ class ConnectionLogin(LoginListener):
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection = connection
+
+    def login_withheld(self, is_withheld: bool) -> None:
+        self._connection.wire.is_answer_withheld = is_withheld
 
     def login_challenged(self, challenge: bytes, now: int) -> None:
         self._connection.login_challenged(challenge, now)

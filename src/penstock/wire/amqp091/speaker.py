@@ -80,8 +80,9 @@ class Speaker(PausableInput):
         self.last_received: int = 0
         self._heartbeat_due: int = 0
         self._phase_began: int = UNSET
-        # Server: connection.open waits for its answer, with heartbeats and for as long as it takes.
-        self.is_open_withheld: bool = False
+        # Server: the login or connection.open waits for its answer, an open with heartbeats, and for
+        # as long as it takes: the time of the handshake does not run.
+        self.is_answer_withheld: bool = False
 
     def start(self) -> None:
         """Client: send the protocol header; the server answers with connection.start."""
@@ -147,23 +148,30 @@ class Speaker(PausableInput):
 
     def tick(self, now: int) -> None:
         """Call about once a second."""
-        is_withheld = self.is_open_withheld and self.state is ConnectionState.OPENING
-        if self.state is ConnectionState.OPEN or is_withheld:
+        state = self.state
+        is_held = state is ConnectionState.AWAITING_OPEN_OK or (
+            self.is_answer_withheld and state is ConnectionState.OPENING
+        )
+        if state is ConnectionState.OPEN or (is_held and self.heartbeat_seconds):
+            # A client that is held lives by heartbeats, as does its server.
             if self.heartbeat_seconds:
                 self._beat(now)
             return
-        if self.state is ConnectionState.ENDED:
+        if state is ConnectionState.ENDED:
             return
-        if self.state is ConnectionState.AWAITING_OPEN_OK and self.heartbeat_seconds:
-            # The server may hold us for a while, and must not take us for dead.
-            self._say_heartbeat(now)
-        if self._phase_began == UNSET:
+        if self.is_answer_withheld and state is not ConnectionState.CLOSING:
+            self._phase_began = UNSET
+        elif self._phase_began == UNSET:
             self._phase_began = now
-        elif self.state is ConnectionState.CLOSING:
+        elif state is ConnectionState.CLOSING:
             if now - self._phase_began >= self.limits.closing_ms:
                 self._end(None)
-        elif now - self._phase_began >= self.limits.handshake_ms:
+        elif now - self._phase_began >= self._phase_ms():
             self._end(ConnectionFault(CONNECTION_FORCED, f"handshake timeout, {self.state.value}"))
+
+    def _phase_ms(self) -> int:
+        is_judged = self.state in (ConnectionState.AWAITING_TUNE, ConnectionState.AWAITING_OPEN_OK)
+        return self.limits.held_ms if is_judged else self.limits.handshake_ms
 
     def _beat(self, now: int) -> None:
         interval = self.heartbeat_seconds * 1000

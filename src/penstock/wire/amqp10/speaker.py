@@ -119,8 +119,9 @@ class Speaker(PausableInput):
         self._beat_interval: int = 0
         self._beat_due: int = 0
         self._phase_began: int = _UNSET
-        # Server: the peer's open waits for ours, with heartbeats and for as long as it takes.
-        self.is_open_withheld: bool = False
+        # Server: the login or the peer's open waits for our answer, an open with heartbeats, and for as
+        # long as it takes: the time of the handshake does not run.
+        self.is_answer_withheld: bool = False
         # How many writes there were when our open was appended to the output.
         self._open_after: int = 0
 
@@ -371,11 +372,13 @@ class Speaker(PausableInput):
         if self.state is ConnectionState.OPENED:
             self._beat(now)
             return
-        if self.is_open_withheld and self.state is ConnectionState.OPEN_RECEIVED:
-            # The peer does not know our idle-time-out yet, but we know its.
-            self._beat_if_due(now)
-            return
         if self.state is ConnectionState.ENDED:
+            return
+        if self.is_answer_withheld and self.state not in CLOSING:
+            self._phase_began = _UNSET
+            if self.state is ConnectionState.OPEN_RECEIVED:
+                # The peer does not know our idle-time-out yet, but we know its.
+                self._beat_if_due(now)
             return
         if self._phase_began == _UNSET:
             self._phase_began = now
@@ -409,7 +412,7 @@ class Speaker(PausableInput):
             # Also while other frames are sent: links write directly, and eight bytes per half
             # interval are cheaper than watching every write.
             self._beat_due = now + self._beat_interval
-            if self.is_open_withheld or self.outgoing.sent_count > self._open_after:
+            if self.is_answer_withheld or self.outgoing.sent_count > self._open_after:
                 self.outgoing.push_ahead(HEARTBEAT)
             else:
                 # Nothing may come before our open, which waits as well.
