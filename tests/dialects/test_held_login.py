@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from penstock.broker.state import put_defaults
 from penstock.broker.topology import DeleteUser, DeleteVhost
+from penstock.dialects.admission import NO_ROOT
 from penstock.dialects.login_timers import HELD_LOGIN_MS
-from penstock.dialects.serving import NO_ROOT
 from tests.dialects.amqp10.doubles import House as House10
-from tests.dialects.test_serving import PAUSE_MS, end_of, is_open, join
+from tests.ha.test_connection_observer import PAUSE_MS, end_of, is_open, join
 from tests.seeds.doubles import NOW, House
 
 

@@ -2,8 +2,9 @@
 
 from penstock.formats.peer_limits import BadPeerMessage
 from penstock.ha.backup_line import BackupLine
-from penstock.ha.id_ranges import IdRanges, IdSets, IdSetsReader, encode_in_parts
+from penstock.ha.id_ranges import IdRanges, IdSets
 from penstock.ha.primary import InSyncSet, PrimaryListener
+from penstock.ha.queue_snapshot import SnapshotsReader, encode_in_parts
 from penstock.simulation.protocol.toy_state import ToyJournal, ToyState
 from penstock.simulation.protocol.toy_store import (
     DEQUEUED,
@@ -137,7 +138,7 @@ def encode_id_sets(sets: IdSets) -> bytes:
 
 def decode_id_sets(data: bytes, at: int, ranges_max: int) -> IdSets:
     """All in one part, up to the end of the data."""
-    reader = IdSetsReader(ranges_max)
+    reader = SnapshotsReader(ranges_max)
     end = reader.read(data, at)
     if end != len(data):
         raise BadPeerMessage(f"{len(data) - end} octets follow a set of ids")

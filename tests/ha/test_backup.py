@@ -6,8 +6,9 @@ import pytest
 
 from penstock.ha import messages
 from penstock.ha.backup import Backup
-from penstock.ha.id_ranges import count_of_ids, encode_in_parts
+from penstock.ha.id_ranges import count_of_ids
 from penstock.ha.limits import HaLimits
+from penstock.ha.queue_snapshot import encode_in_parts
 from penstock.simulation.protocol.toy_store import GONE, TEXT, ToyChange, encode_change
 from tests.ha.doubles import (
     CountingEntropy,

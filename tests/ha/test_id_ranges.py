@@ -8,19 +8,16 @@ from hypothesis import strategies as st
 
 from penstock.formats.peer_limits import BadPeerMessage
 from penstock.ha.id_ranges import (
-    ID_MAX,
-    RANGE_COUNT_MAX,
     IdRanges,
     IdSets,
-    IdSetsReader,
     add_ids,
     count_of_ids,
-    encode_in_parts,
     minus_sets,
     ranges_of,
     remove_ids,
     union_sets,
 )
+from penstock.ha.queue_snapshot import ID_MAX, RANGE_COUNT_MAX, SnapshotsReader, encode_in_parts
 from tests.ha.doubles import decode_id_sets, encode_id_sets
 
 STEPS = st.lists(
@@ -101,7 +98,7 @@ def test_sets_survive_the_wire_in_parts_of_any_size(
     table: dict[int, set[int]], ranges_max: int
 ) -> None:
     sets = sets_of(table)
-    reader = IdSetsReader(1000)
+    reader = SnapshotsReader(1000)
     parts = encode_in_parts(sets, ranges_max)
     for part in parts:
         assert reader.read(part, 0) == len(part)
@@ -149,11 +146,11 @@ def test_a_bad_set_is_refused_with_its_reason(octets: bytes, reason: str) -> Non
 
 
 def test_order_and_limit_hold_across_parts() -> None:
-    reader = IdSetsReader(3)
+    reader = SnapshotsReader(3)
     reader.read(pack(">I", 1) + queue(2, (5, 2), (9, 1)), 0)
     with pytest.raises(BadPeerMessage, match="not in order"):
         reader.read(pack(">I", 1) + queue(2, (9, 1)), 0)
-    reader = IdSetsReader(3)
+    reader = SnapshotsReader(3)
     reader.read(pack(">I", 1) + queue(2, (5, 2), (9, 1)), 0)
     with pytest.raises(BadPeerMessage, match="more than 3"):
         reader.read(pack(">I", 1) + queue(2, (19, 1), (29, 1)), 0)

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.ha import messages
-from penstock.ha.id_ranges import encode_in_parts
 from penstock.ha.limits import OPERATION_OVERHEAD_BYTES, HaLimits
 from penstock.ha.primary import Primary
+from penstock.ha.queue_snapshot import encode_in_parts
 from tests.ha.doubles import (
     FixedSet,
     ManualState,

@@ -13,8 +13,9 @@ from websockets.sync.client import connect
 
 from penstock import Broker
 from penstock.client import blocking
+from penstock.ha.connection_observer import ConnectionObserver
 from penstock.node.node import Node
-from tests.dialects.test_serving import ToldServing
+from tests.ha.test_connection_observer import ToldRoot, observer
 from tests.server.http.doubles import AMQP, WebSocketClient
 from tests.server.raw_client import wait_for
 
@@ -64,19 +65,19 @@ CLIENTS = (with_pika, with_proton, over_websocket, with_our_client)
 
 
 def test_clients_wait_for_a_root_and_are_then_served(broker: Broker) -> None:
-    serving = ToldServing()
+    serving = ToldRoot()
 
     def join(node: Node, now: int) -> None:
-        node.container.held_clients.serving = serving
+        node.container.admission = ConnectionObserver(node.state.timers, serving)
 
     def held_since(node: Node, now: int) -> int:
         """For how many milliseconds all of them have been there; -1 while one is missing."""
-        are_held = node.container.held_clients.count() == len(CLIENTS)
+        are_held = observer(node).count() == len(CLIENTS)
         return now - max(one.began for one in node.connections.values()) if are_held else -1
 
     def serve(node: Node, now: int) -> None:
         serving.serves = True
-        node.container.held_clients.changed(now)
+        observer(node).changed(now)
 
     broker._call(join)
     with ThreadPoolExecutor(len(CLIENTS)) as threads:

@@ -14,11 +14,11 @@ from penstock.broker.parameters import CLUSTER_NAME
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.state import BrokerState
 from penstock.broker.vhost import VirtualHost
+from penstock.dialects.admission import Admission
 from penstock.dialects.confirm_times import ConfirmTimes
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peers import Peers
 from penstock.dialects.principal import Principal
-from penstock.dialects.serving import HeldClients
 from penstock.dialects.translator import Translator
 from penstock.dialects.turn import Turns
 from penstock.wire.outgoing import Outgoing
@@ -129,9 +129,10 @@ class Container:
         # What this tick has spent on costly work, and which connections wait for the next one.
         self.turns: Turns = Turns()
         self._holder_count: int = 0
-        # Of a cluster member: the other servers, and clients that wait for a root.
+        # Of a cluster member: the other servers.
         self.peers: Peers | None = None
-        self.held_clients: HeldClients = HeldClients(state.timers)
+        # Which clients are served. A cluster member has a `ConnectionObserver` here.
+        self.admission: Admission = Admission()
         # What one transaction may publish in a cluster, where it is one operation; 0 without one.
         self.transaction_bytes_max: int = 0
 

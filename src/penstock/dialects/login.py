@@ -38,6 +38,7 @@ from penstock.broker.access.users import (
 )
 from penstock.broker.errors import AccessRefused, NotAllowed, Refusal
 from penstock.broker.events import EventKind
+from penstock.dialects.admission import NO_ROOT
 from penstock.dialects.container import Container
 from penstock.dialects.input_pause import LOGIN, InputPause
 from penstock.dialects.login_counts import LoginCounts
@@ -72,7 +73,6 @@ from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.peers import Peers
 from penstock.dialects.principal import Principal
-from penstock.dialects.serving import NO_ROOT
 from penstock.formats.scram_keys import SCRAM_SHA_256
 
 # The log message for a login that was not checked.
@@ -141,12 +141,11 @@ class Login(TimedLogin):
         """The client has said its first word, or has answered a challenge."""
         mechanism = self._stepping
         assert mechanism is not None, "a login begins before it goes on"
-        serving = self._container.held_clients.serving
-        if serving is not None and self._waits_for_users() and not self._may_be_peer(response):
+        if self._waits_for_users() and not self._may_be_peer(response):
             self._input_pause.pause(LOGIN)
             self._listener.login_withheld(True)
             timers = self._container.state.timers
-            held = HeldLogin(self, response, timers, now + serving.pause_ms())
+            held = HeldLogin(self, response, timers, now + self._container.admission.pause_ms())
             timers.schedule(held, now + HELD_LOGIN_MS)
             return
         result = mechanism.step(response)
@@ -178,7 +177,7 @@ class Login(TimedLogin):
     def _waits_for_users(self) -> bool:
         """Whether this server has heard of no users yet: they come from the cluster's first root."""
         container = self._container
-        return container.held_clients.serving is not None and container.state.users.is_empty()
+        return container.admission.is_clustered and container.state.users.is_empty()
 
     def _may_be_peer(self, response: bytes) -> bool:
         """Servers do not wait: without them there is no root. A client that claims to be one cannot

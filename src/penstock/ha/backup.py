@@ -8,8 +8,9 @@ own epoch. Anything that is not valid ends the line; the state stays what it was
 from penstock.formats.peer_limits import BadPeerMessage
 from penstock.ha import messages
 from penstock.ha.backup_line import BackupLine
-from penstock.ha.id_ranges import IdSets, IdSetsReader, encode_in_parts, minus_sets, union_sets
+from penstock.ha.id_ranges import IdSets, minus_sets, union_sets
 from penstock.ha.limits import DEFAULT_LIMITS, RANGES_MAX, VALUES_BYTES_MAX, HaLimits
+from penstock.ha.queue_snapshot import SnapshotsReader, encode_in_parts
 from penstock.ha.replicated_state import ReplicatedState
 from penstock.ha.rules import ALL_RULES, HaRules
 from penstock.ha.sync_session import SyncSession
@@ -38,7 +39,7 @@ class Backup:
         self._joined: int = 0
         self.is_synced: bool = False
         # A SYNC whose messages are arriving, and one that has arrived.
-        self._reader: IdSetsReader | None = None
+        self._reader: SnapshotsReader | None = None
         self._values: list[bytes] = []
         self._values_bytes: int = 0
         self._sync_k: int = 0
@@ -151,7 +152,7 @@ class Backup:
             return
         reader = self._reader
         if reader is None:
-            reader = IdSetsReader(RANGES_MAX)
+            reader = SnapshotsReader(RANGES_MAX)
             self._reader = reader
             self._sync_k = head.k
         elif head.k != self._sync_k:

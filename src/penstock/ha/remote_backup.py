@@ -8,10 +8,12 @@ not: these are read when they are sent.
 from penstock.formats.peer_limits import BadPeerMessage
 from penstock.ha import messages
 from penstock.ha.backup_line import BackupLine
-from penstock.ha.id_ranges import IdSets, IdSetsReader, encode_in_parts, minus_sets
+from penstock.ha.id_ranges import IdSets
 from penstock.ha.kept_operations import KeptOperations
 from penstock.ha.limits import RANGES_MAX, HaLimits
+from penstock.ha.queue_snapshot import QueueSnapshot, SnapshotsReader, encode_in_parts
 from penstock.ha.replicated_state import ReplicatedState
+from penstock.ha.replicating_subscription import ReplicatingSubscription
 
 
 class RemoteBackup:
@@ -26,7 +28,7 @@ class RemoteBackup:
         # The line and the JOIN that came over it.
         self.line: BackupLine | None = None
         self._join: messages.JoinHead | None = None
-        self._reader: IdSetsReader = IdSetsReader(RANGES_MAX)
+        self._reader: SnapshotsReader = SnapshotsReader(RANGES_MAX)
         self.is_answered: bool = False
         # What follows: the answer, operations behind `sent_k`, pieces.
         self.sent_k: int = -1
@@ -34,8 +36,8 @@ class RemoteBackup:
         self._answered: int = 0
         # k of the SYNC that is under way; -1: none.
         self._sync_k: int = -1
-        self._wanted: IdSets = {}
-        self._wanted_numbers: list[int] = []
+        # Of that SYNC, those that have something to send; by queue number, descending.
+        self._subscriptions: list[ReplicatingSubscription] = []
         self._piece_bytes_sent: int = 0
         self._piece_bytes_acked: int = 0
 
@@ -46,14 +48,13 @@ class RemoteBackup:
     def line_lost(self) -> None:
         self.line = None
         self._join = None
-        self._reader = IdSetsReader(RANGES_MAX)
+        self._reader = SnapshotsReader(RANGES_MAX)
         self.is_answered = False
         self.sent_k = -1
         self._answer = []
         self._answered = 0
         self._sync_k = -1
-        self._wanted = {}
-        self._wanted_numbers = []
+        self._subscriptions = []
         self._piece_bytes_sent = 0
         self._piece_bytes_acked = 0
 
@@ -108,13 +109,20 @@ class RemoteBackup:
             ids = state.ids()
             self.sent_k = kept.last_k
             self._sync_k = kept.last_k
-            self._wanted = minus_sets(ids, self._reader.sets)
-            self._wanted_numbers = sorted(self._wanted, reverse=True)
+            self._subscribe(ids)
             parts = encode_in_parts(ids, limits.ranges_per_message)
             self._answer = messages.encode_sync(
                 epoch, join.nonce, kept.last_k, parts, state.values(), limits.values_per_message
             )
-        self._reader = IdSetsReader(RANGES_MAX)
+        self._reader = SnapshotsReader(RANGES_MAX)
+
+    def _subscribe(self, ids: IdSets) -> None:
+        """To every queue of which it lacks something."""
+        for number in sorted(ids, reverse=True):
+            snapshot = QueueSnapshot(number, ids[number])
+            subscription = ReplicatingSubscription(snapshot, self._reader.sets)
+            if not subscription.has_ended:
+                self._subscriptions.append(subscription)
 
     def pump(
         self, epoch: int, state: ReplicatedState, kept: KeptOperations, limits: HaLimits
@@ -136,7 +144,7 @@ class RemoteBackup:
                 return
             line.send(messages.OP, kept.message(self.sent_k + 1))
             self.sent_k += 1
-        while self._wanted_numbers:
+        while self._subscriptions:
             outstanding = self._piece_bytes_sent - self._piece_bytes_acked
             if outstanding >= limits.unacknowledged_bytes:
                 return
@@ -147,15 +155,10 @@ class RemoteBackup:
     def _send_piece(
         self, line: BackupLine, epoch: int, state: ReplicatedState, octets_max: int
     ) -> None:
-        number = self._wanted_numbers[-1]
-        wanted = self._wanted[number]
-        records, next_id = state.read(number, wanted, octets_max)
-        assert next_id == 0 or next_id > wanted.first(), "reading goes on"
-        if next_id:
-            wanted.remove_below(next_id)
-        if next_id == 0 or wanted.is_empty():
-            del self._wanted[number]
-            self._wanted_numbers.pop()
+        subscription = self._subscriptions[-1]
+        records = subscription.read(state, octets_max)
+        if subscription.has_ended:
+            self._subscriptions.pop()
         if records:
             self._piece_bytes_sent += len(records)
             line.send(messages.PIECE, [messages.encode_piece_head(epoch), records])
@@ -182,8 +185,7 @@ class RemoteBackup:
         self._piece_bytes_acked = ack.piece_bytes
         if self.is_syncing and ack.k >= self._sync_k:
             self._sync_k = -1
-            self._wanted = {}
-            self._wanted_numbers = []
+            self._subscriptions = []
         if ack.k <= self.acked_k:
             return False
         self.acked_k = ack.k

@@ -318,9 +318,10 @@ class ReplicaStore:
         """A SYNC must tell what the state was after a whole operation: no change may be pending."""
         assert not self._store.has_records(), "asked between the end of a tick and the next change"
 
-    def promote(self, epoch: int, now: int) -> None:
+    def promote(self, epoch: int, now: int) -> int:
         """This server is the root of an epoch from now on. What follows from it (transient queues
-        are gone, messages have expired meanwhile) is part of its first operation.
+        are gone, messages have expired meanwhile) is part of its first operation. Returns where the
+        journal ends before that.
         """
         assert not self.is_root, "one becomes the root once per epoch"
         store = self._store
@@ -352,6 +353,7 @@ class ReplicaStore:
             resume_leases(host, now)
             resume_sinks(host, now)
         store.journal.request_flush()
+        return store.journal.position
 
     def _page(self, queue: MessageQueue, lists: StoredLists) -> None:
         """Give a queue a list that pages, with the messages that it has."""

@@ -43,9 +43,9 @@ class ReplicatedState(ABC):
         """Ids of the state and of what is staged."""
 
     @abstractmethod
-    def begin_root(self, epoch: int) -> None:
+    def begin_root(self, epoch: int) -> int:
         """The state becomes position 0 of the epoch; what is staged is discarded. Called before a
-        `Primary` is made.
+        `Primary` is made. Returns the position of the journal behind the record of that.
         """
 
     @abstractmethod

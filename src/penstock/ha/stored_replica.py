@@ -27,8 +27,8 @@ class StoredReplica(ReplicatedState):
 
     # The root's side.
 
-    def begin_root(self, epoch: int) -> None:
-        self._replica.promote(epoch, self.now)
+    def begin_root(self, epoch: int) -> int:
+        return self._replica.promote(epoch, self.now)
 
     def ids(self) -> IdSets:
         return _sets(self._replica.ids())

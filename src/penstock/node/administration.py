@@ -46,13 +46,13 @@ class Administration:
     def apply(self, command: BrokerCommand | CloseConnection, now: int, actor: Actor) -> Result:
         if isinstance(command, CloseConnection):
             return self._close(command, now, actor)
-        self._container.held_clients.check_root(now)
+        self._container.admission.check_root(now)
         result = self._apply(command, now)
         self._container.events.record(event_of(command, actor))
         return result
 
     def apply_to_vhost(self, vhost: str, command: VhostCommand, now: int, actor: Actor) -> Result:
-        self._container.held_clients.check_root(now)
+        self._container.admission.check_root(now)
         entered = self._state.vhost(vhost)
         changes = is_change(entered, command)
         result = entered.apply(command, now)
@@ -65,7 +65,7 @@ class Administration:
         """Definitions that were rehearsed on this state. They are journalled in one batch, so that
         after a crash all of them are there or none, and the log has one line for all of them.
         """
-        self._container.held_clients.check_root(now)
+        self._container.admission.check_root(now)
         import_steps(self._state, steps, now)
         self._forget_targets()
         self._container.events.record(imported_event(origin, len(steps), actor))

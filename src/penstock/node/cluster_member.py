@@ -4,10 +4,8 @@ The rooms `cluster` and `ha` do not know one another. What one needs of the othe
 who is in the in-sync set, how far each backup is, and over which line operations travel.
 
 Invariants
-- a `Primary` exists exactly while this server is the root of its epoch, and then the store writes
-  operations; else a `Backup` follows the root, and nothing is decided here;
-- one line carries one JOIN: to join again, the line is ended and dialled anew (S2);
-- a server that has the name of a member and another store is not counted for that member.
+- while this server is the root of its epoch, the store writes operations; else nothing is decided here;
+- one line carries one JOIN: to join again, the line is ended and dialled anew (S2).
 """
 
 from abc import ABC, abstractmethod
@@ -24,9 +22,8 @@ from penstock.cluster.peer_identity import PeerIdentity
 from penstock.formats.peer_limits import FIRST_CONTROL_KIND
 from penstock.ha.backup import Backup
 from penstock.ha.backup_line import BackupLine
-from penstock.ha.messages import ACK, JOIN
+from penstock.ha.ha_broker import HaBroker
 from penstock.ha.primary import Primary
-from penstock.ha.stored_replica import StoredReplica
 from penstock.node.cluster_settings import ClusterSettings
 from penstock.node.cluster_status import ClusterStatus, MemberStatus
 from penstock.node.node_owner import NodeOwner
@@ -34,8 +31,6 @@ from penstock.world.disk import DiskError
 
 # An election asks for five ticks per heartbeat interval.
 TICKS_PER_HEARTBEAT: Final = 5
-# Appended to the name of a server that is not the member of that name.
-_STRANGER: Final = "?"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -43,7 +38,7 @@ class RootDuties(ABC):
     """What changes in the store and for clients with the role of this server."""
 
     @abstractmethod
-    def begin(self, epoch: int, now: int) -> Primary:
+    def begin(self, epoch: int, now: int) -> None:
         """This server is the root: the store writes operations from now on."""
 
     @abstractmethod
@@ -99,18 +94,14 @@ class ClusterMember:
         self,
         settings: ClusterSettings,
         owner: NodeOwner,
-        replica: StoredReplica,
-        backup: Backup,
         guarded: GuardedQueues,
     ) -> None:
-        """`attach` completes it, because election, links and duties know it."""
+        """`attach` completes it, because the others know it."""
         self.settings: ClusterSettings = settings
         self.name: str = settings.name
         self.owner: NodeOwner = owner
-        self._replica: StoredReplica = replica
-        self.backup: Backup = backup
         self.guarded: GuardedQueues = guarded
-        self.primary: Primary | None = None
+        self.ha: HaBroker | None = None
         self.election: Election | None = None
         self.links: PeerLinks | None = None
         self.duties: RootDuties | None = None
@@ -126,27 +117,38 @@ class ClusterMember:
         self._joined: PeerLine | None = None
         # Our links over which a root was joined, by the names of these.
         self._used: dict[str, PeerLine] = {}
-        # Lines that peers have dialled.
-        self._lines: dict[str, LinkBackupLine] = {}
-        # With which store each backup of the primary has joined.
-        self._stores: dict[str, bytes] = {}
         self._members: dict[str, str] = {}
         self._was_serving: str = ""
 
     def attach(
         self,
+        ha: HaBroker,
         election: Election,
         links: PeerLinks,
         duties: RootDuties,
         timers: Timers,
         now: int,
     ) -> None:
+        self.ha = ha
         self.election = election
         self.links = links
         self.duties = duties
         self.since = now
         self._update_members(now)
         timers.schedule(MemberTimer(self, timers), now)
+
+    @property
+    def _ha(self) -> HaBroker:
+        assert self.ha is not None, "attached before anything happens"
+        return self.ha
+
+    @property
+    def primary(self) -> Primary | None:
+        return self._ha.primary
+
+    @property
+    def backup(self) -> Backup:
+        return self._ha.backup
 
     @property
     def _election(self) -> Election:
@@ -193,18 +195,15 @@ class ClusterMember:
     def end_of_tick(self, position: int, now: int) -> None:
         """The tick is written, and nothing of it has been sent yet."""
         self.guarded.end_of_tick(position)
-        if self.primary is not None:
-            self.primary.pump(now)
-        else:
-            self.backup.pump()
+        self._ha.end_of_tick(now)
 
     def journal_durable(self, position: int, now: int) -> None:
         """The own journal is durable up to here."""
-        if self.primary is not None:
-            self.primary.local_durable(position, now)
-        else:
+        ha = self._ha
+        if ha.primary is None:
             self.owner.committed(position)
-            self.backup.flushed(now)
+        ha.journal_durable(position, now)
+        if ha.primary is None:
             self._backup_changed(now)
 
     def stop(self, now: int) -> None:
@@ -234,53 +233,11 @@ class ClusterMember:
         if kind >= FIRST_CONTROL_KIND:
             self._election.received(name, store_id, kind, octets, now)
             self._update_members(now)
-        elif kind in {JOIN, ACK}:
-            self._from_backup(name, store_id, kind, octets, now)
+        elif self._ha.is_from_backup(kind):
+            self._ha.from_backup(name, store_id, kind, octets, now)
         elif name == self._root_name and self._joined is not None:
-            self._replica.now = now
-            self.backup.received(kind, octets, now)
+            self._ha.from_primary(kind, octets, now)
             self._backup_changed(now)
-
-    def _counted_name(self, name: str, store_id: bytes) -> str:
-        election = self._election
-        if election.record.find(name) is None or election.is_counted(name, store_id):
-            return name
-        return name + _STRANGER
-
-    def _from_backup(self, name: str, store_id: bytes, kind: int, octets: bytes, now: int) -> None:
-        line = self._lines.get(name)
-        if line is None:
-            return
-        if self.primary is None:
-            # It has not heard yet that this server is not the root any more. The line stays: by it
-            # go the votes for the next one.
-            return
-        counted = self._counted_name(name, store_id)
-        if kind == JOIN:
-            if self._stores.get(counted, store_id) != store_id:
-                # What another disk has acknowledged does not count for this one.
-                self.primary.forget(counted)
-            self._stores[counted] = store_id
-            self.primary.joined(counted, octets, line, now)
-        elif self._stores.get(counted) == store_id:
-            self.primary.acked(counted, octets, now)
-
-    def has_joined(self, name: str) -> bool:
-        """Whether what the primary knows under this name is of the store that the record names."""
-        election = self._election
-        if name == self.name or election.record.find(name) is None:
-            return True
-        return election.is_counted(name, self._stores.get(name, b""))
-
-    def _forget_stores(self, primary: Primary) -> None:
-        """What a store has acknowledged counts no more once the record names another one. A server
-        that joined as a stranger and has become a member since joins again as one.
-        """
-        for joined, store_id in list(self._stores.items()):
-            name = joined.removesuffix(_STRANGER)
-            if self._counted_name(name, store_id) != joined:
-                del self._stores[joined]
-                primary.forget(joined)
 
     def link_up(self, name: str, now: int) -> None:
         self._election.link_changed(now)
@@ -291,25 +248,21 @@ class ClusterMember:
         self._used.pop(name, None)
         if name == self._root_name and self._joined is not None:
             self._joined = None
-            self.backup.end()
+            self._ha.leave()
             self._backup_changed(now)
         self._election.link_changed(now)
 
     def backup_line(self, name: str, line: PeerLine) -> None:
-        self._lines[name] = LinkBackupLine(line)
+        self._ha.line_up(name, LinkBackupLine(line))
 
     def backup_line_lost(self, name: str) -> None:
-        self._lines.pop(name, None)
-        if self.primary is not None:
-            self.primary.line_lost(name)
-            self.primary.line_lost(name + _STRANGER)
+        self._ha.line_lost(name)
 
     # The election.
 
     def won(self, epoch: int, now: int) -> None:
         self._leave_root()
-        self._stores = {}
-        self.primary = self._duties.begin(epoch, now)
+        self._duties.begin(epoch, now)
 
     def stepped_down(self, reason: str, now: int) -> None:
         if self.primary is None:
@@ -317,8 +270,7 @@ class ClusterMember:
         self.owner.close_clients(f"this server is not the root any more: {reason}", now)
         # What they left is still an operation: the state is always that of a whole number of them.
         self.owner.store_tick(now)
-        # Its lines stay, because votes for the next root go by them.
-        self.primary = None
+        self._ha.demote()
         self.guarded.release_all()
         self._duties.end(now)
         self._tell_serving(now)
@@ -343,14 +295,14 @@ class ClusterMember:
             return
         self._used[self._root_name] = line
         self._joined = line
-        self.backup.follow(self._epoch, LinkBackupLine(line))
+        self._ha.follow(self._epoch, LinkBackupLine(line))
         self._backup_changed(now)
 
     def _leave_root(self) -> None:
         """What still comes from it is not listened to any more."""
         self._joined = None
         self._root_name = ""
-        self.backup.end()
+        self._ha.leave()
 
     def _backup_changed(self, now: int) -> None:
         self._election.backup_is(self.backup.is_syncing, self.backup.is_synced, now)
@@ -360,8 +312,7 @@ class ClusterMember:
 
     def in_sync_changed(self, now: int) -> None:
         self._update_members(now)
-        if self.primary is not None:
-            self.primary.advance(now)
+        self._ha.in_sync_set_changed(now)
 
     def role_changed(self, role: str, reason: str, now: int) -> None:
         self.reason = reason
@@ -396,8 +347,7 @@ class ClusterMember:
         if addresses != self._members:
             self._members = addresses
             self._links.set_members(addresses, now)
-        if self.primary is not None:
-            self._forget_stores(self.primary)
+        self._ha.members_changed()
 
     def _tell_serving(self, now: int) -> None:
         serving = self.name if self.may_serve(now) else self.root_address(now)

@@ -17,8 +17,8 @@ from penstock.cluster.peer_identity import PeerIdentity
 from penstock.cluster.promises import Promises, open_promises
 from penstock.dialects.container import Container
 from penstock.formats.peer_limits import OPERATION_BYTES_MAX
-from penstock.ha.backup import Backup
-from penstock.ha.primary import Primary
+from penstock.ha.connection_observer import ConnectionObserver
+from penstock.ha.ha_broker import HaBroker
 from penstock.ha.stored_replica import StoredReplica
 from penstock.node.cluster_member import ClusterMember, RootDuties
 from penstock.node.cluster_settings import ClusterSettings
@@ -29,7 +29,8 @@ from penstock.node.member_adapters import (
     MemberLinksListener,
     MemberPrimaryListener,
     MemberProgress,
-    MemberServing,
+    MemberRootView,
+    MemberStores,
 )
 from penstock.node.node_owner import NodeOwner
 from penstock.node.stored import StoredState
@@ -82,8 +83,10 @@ def join_cluster(
     promises = open_promises(disk)
     assert stored.replica is not None, "the store of a member"
     replica = StoredReplica(stored.replica, now)
-    backup = Backup(replica, entropy, settings.ha_rules, settings.limits)
-    member = ClusterMember(settings, owner, replica, backup, guarded)
+    member = ClusterMember(settings, owner, guarded)
+    ha = HaBroker(
+        settings.name, replica, MemberStores(member), entropy, settings.ha_rules, settings.limits
+    )
     lines = MemberLines()
     election = Election(
         settings.name,
@@ -106,10 +109,11 @@ def join_cluster(
     )
     lines.links = links
     container.peers = links.door
-    container.held_clients.serving = MemberServing(member)
+    observer = ConnectionObserver(container.state.timers, MemberRootView(member))
+    container.admission = observer
     container.transaction_bytes_max = OPERATION_BYTES_MAX // 2
-    duties = StoredDuties(member, container, stored, replica, plan.listener)
-    member.attach(election, links, duties, container.state.timers, now)
+    duties = StoredDuties(member, ha, observer, container, stored, plan.listener)
+    member.attach(ha, election, links, duties, container.state.timers, now)
     return member
 
 
@@ -131,37 +135,26 @@ class StoredDuties(RootDuties):
     def __init__(
         self,
         member: ClusterMember,
+        ha: HaBroker,
+        observer: ConnectionObserver,
         container: Container,
         stored: StoredState,
-        replica: StoredReplica,
         listener: ActiveRootListener | None,
     ) -> None:
         self._listener: ActiveRootListener | None = listener
         self._member: ClusterMember = member
+        self._ha: HaBroker = ha
+        self._observer: ConnectionObserver = observer
         self._container: Container = container
         self._stored: StoredState = stored
-        self._replica: StoredReplica = replica
 
-    def begin(self, epoch: int, now: int) -> Primary:
+    def begin(self, epoch: int, now: int) -> None:
         member = self._member
-        settings = member.settings
-        self._replica.now = now
-        self._replica.begin_root(epoch)
-        primary = Primary(
-            member.name,
-            epoch,
-            self._replica,
-            MemberInSyncSet(member),
-            MemberPrimaryListener(member),
-            self._stored.journal.position,
-            now,
-            settings.ha_rules,
-            settings.limits,
+        self._stored.store.operations = self._ha.promote(
+            epoch, MemberInSyncSet(member), MemberPrimaryListener(member), now
         )
-        self._stored.store.operations = primary
         # The log of definitions is a new one and counts from zero: its first changes are seen as such.
         self._container.durability.definition_count = -1
-        return primary
 
     def end(self, now: int) -> None:
         self._stored.store.operations = None
@@ -171,7 +164,7 @@ class StoredDuties(RootDuties):
     def serving_changed(self, now: int) -> None:
         if self._listener is not None and self._member.may_serve(now):
             self._listener.became_active(now)
-        self._container.held_clients.changed(now)
+        self._observer.changed(now)
 
     def role_changed(self, role: str, reason: str, now: int) -> None:
         facts: dict[str, object] = {

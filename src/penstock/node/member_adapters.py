@@ -3,7 +3,8 @@
 from penstock.cluster.links import PeerLinks
 from penstock.cluster.links_listener import LinksListener, PeerLine
 from penstock.cluster.surroundings import BackupProgress, ElectionListener, PeerLines
-from penstock.dialects.serving import Serving
+from penstock.ha.connection_observer import RootView
+from penstock.ha.ha_broker import KnownStores
 from penstock.ha.primary import InSyncSet, Primary, PrimaryListener
 from penstock.node.cluster_member import ClusterMember
 
@@ -49,7 +50,8 @@ class MemberProgress(BackupProgress):
         self._member: ClusterMember = member
 
     def _primary_of(self, name: str) -> Primary | None:
-        return self._member.primary if self._member.has_joined(name) else None
+        ha = self._member.ha
+        return ha.primary if ha is not None and ha.has_joined(name) else None
 
     def acked_k(self, name: str) -> int:
         primary = self._primary_of(name)
@@ -105,6 +107,21 @@ class MemberInSyncSet(InSyncSet):
         return election is not None and election.has_begun()
 
 
+class MemberStores(KnownStores):
+    """For replication: which server is a member."""
+
+    def __init__(self, member: ClusterMember) -> None:
+        self._member: ClusterMember = member
+
+    def is_member(self, name: str) -> bool:
+        election = self._member.election
+        return election is not None and election.record.find(name) is not None
+
+    def is_counted(self, name: str, store_id: bytes) -> bool:
+        election = self._member.election
+        return election is not None and election.is_counted(name, store_id)
+
+
 class MemberPrimaryListener(PrimaryListener):
     """For the primary: who hears of commits."""
 
@@ -140,8 +157,8 @@ class MemberLinksListener(LinksListener):
         self._member.backup_line_lost(name)
 
 
-class MemberServing(Serving):
-    """For both dialects: whether clients are served here."""
+class MemberRootView(RootView):
+    """For the connection observer: whether clients are served here."""
 
     def __init__(self, member: ClusterMember) -> None:
         self._member: ClusterMember = member

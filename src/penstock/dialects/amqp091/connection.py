@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import NotAllowed, Refusal
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.dialects.admission import OpeningClient
 from penstock.dialects.amqp091 import login
 from penstock.dialects.amqp091.acknowledge import Outcome
 from penstock.dialects.amqp091.channel import Channel, end_all
@@ -31,7 +32,6 @@ from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.peers import PeerSession
 from penstock.dialects.protocol_connection import ProtocolConnection
-from penstock.dialects.serving import HeldClient
 from penstock.dialects.turn import ConnectionTurn, PendingWork
 from penstock.dialects.unsettled_part import UnsettledPart
 from penstock.formats.octets import Malformed
@@ -96,7 +96,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         # What a server of this cluster says goes there; None for a client.
         self._session: PeerSession | None = None
         # Of a client that opens its connection at a cluster member.
-        self._held: HeldClient | None = None
+        self._held: OpeningClient | None = None
         self._wanted_vhost: str = ""
         self._channels: dict[int, Channel] = {}
         self.ended: bool = False
@@ -351,7 +351,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.ended = True
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         if self._held is not None:
-            self.container.held_clients.drop(self._held)
+            self.container.admission.drop(self._held)
         session, self._session = self._session, None
         if session is not None:
             session.ended("closed by the peer" if fault is None else fault.reply_text(), self._now)
@@ -438,13 +438,13 @@ class Connection(ConnectionListener, ProtocolConnection):
             self._session = peers.opened(self.wire, self._peer, self._now)
             return
         self._wanted_vhost = vhost
-        held_clients = self.container.held_clients
-        if held_clients.serving is not None:
-            reason = held_clients.why_refused(self.client_properties)
+        admission = self.container.admission
+        if admission.is_clustered:
+            reason = admission.why_refused(self.client_properties)
             if reason:
                 raise NotAllowed(reason)
-            self._held = HeldClient(self, self.number)
-            self.wire.is_answer_withheld = not held_clients.may_open(self._held, self._now)
+            self._held = OpeningClient(self, self.number)
+            self.wire.is_answer_withheld = not admission.may_open(self._held, self._now)
         if not self.wire.is_answer_withheld:
             self._answer_open(vhost)
 

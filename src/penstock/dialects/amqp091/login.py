@@ -10,9 +10,9 @@ What happens between start-ok and tune is the same for both dialects: `dialects.
 
 from typing import Final
 
+from penstock.dialects.admission import NO_ROOT
 from penstock.dialects.login import Login
 from penstock.dialects.peers import Peers
-from penstock.dialects.serving import NO_ROOT
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.errors import ConnectionFault

@@ -13,6 +13,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.errors import Refusal
 from penstock.broker.events import EventKind
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.dialects.admission import OpeningClient
 from penstock.dialects.amqp10 import login
 from penstock.dialects.amqp10.context import ConnectionContext
 from penstock.dialects.amqp10.dialect import Dialect10
@@ -28,7 +29,6 @@ from penstock.dialects.mechanisms import AMQPLAIN, ANONYMOUS, ANONYMOUS_REFUSED,
 from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.protocol_connection import ProtocolConnection
-from penstock.dialects.serving import HeldClient
 from penstock.dialects.turn import TOPOLOGY_UNITS
 from penstock.dialects.unsettled_part import UnsettledPart
 from penstock.formats.octets import Malformed
@@ -96,7 +96,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         # The open of a client without a SASL layer, while its login is checked.
         self._held_open: Open | None = None
         # Of a client that opens its connection at a cluster member, and its open.
-        self._held: HeldClient | None = None
+        self._held: OpeningClient | None = None
         self._wanted: Open | None = None
         self.ended: bool = False
         self._has_hung_up: bool = False
@@ -322,7 +322,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             return
         self.ended = True
         if self._held is not None:
-            self.container.held_clients.drop(self._held)
+            self.container.admission.drop(self._held)
         self.noting.closed("" if fault is None else str(fault), bool(fault and fault.from_peer))
         now = self._context.now
         # Otherwise the peer's close would stay unread.
@@ -413,14 +413,14 @@ class Connection(ConnectionListener, ProtocolConnection):
         self.wire.close(ConnectionFault(UNAUTHORIZED_ACCESS, text))
 
     def _open(self, opened: Open) -> None:
-        held_clients = self.container.held_clients
-        if held_clients.serving is not None:
-            reason = held_clients.why_refused(opened.properties or {})
+        admission = self.container.admission
+        if admission.is_clustered:
+            reason = admission.why_refused(opened.properties or {})
             if reason:
                 raise ConnectionFault(UNAUTHORIZED_ACCESS, reason)
             self._wanted = opened
-            self._held = HeldClient(self, self.number)
-            self.wire.is_answer_withheld = not held_clients.may_open(self._held, self._context.now)
+            self._held = OpeningClient(self, self.number)
+            self.wire.is_answer_withheld = not admission.may_open(self._held, self._context.now)
         if not self.wire.is_answer_withheld:
             self._answer_open(opened)
 

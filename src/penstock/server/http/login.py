@@ -166,7 +166,7 @@ class LoginCheck(LoginWaiter):
             container = self._server.node.container
             if container.state.users.is_empty():
                 # A member of a cluster gets its users from the first root.
-                container.held_clients.check_root(now)
+                container.admission.check_root(now)
             verification = self._server.node.state.begin_login(name, password, self._host, now)
             if verification.remembered:
                 self.login_checked(verification, now)

@@ -278,8 +278,7 @@ class SimulatedServer(ServerEnd):
         ledger = self.world.ledger
         self.follows("", 0)
         ledger.became_root(self.name, epoch, self.state)
-        self.state.begin_root(epoch)
-        position = self.disk.journal.position
+        position = self.state.begin_root(epoch)
         self._lines = {}
         self.term = Term(epoch, self.state, self.dice, self.world.ledger, self.world.rules)
         self.primary = Primary(

@@ -76,8 +76,9 @@ class ToyState(ReplicatedState):
             found.setdefault(number, set()).add(position)
         return {number: _ranges(ids) for number, ids in found.items() if ids}
 
-    def begin_root(self, epoch: int) -> None:
+    def begin_root(self, epoch: int) -> int:
         self.write(ToyRecord("root", epoch))
+        return self.journal.position
 
     def ids(self) -> IdSets:
         queues = self.memory.queues

@@ -231,7 +231,7 @@ def _place_text(queue: MessageQueue, place: PeekPlace) -> str:
 
 def _look(node: Node, request: PeekRequest, now: int) -> Generator[None, None, Looked]:
     # Other members of a cluster have no messages in memory.
-    node.container.held_clients.check_root(now)
+    node.container.admission.check_root(now)
     entered, access = enter(node, request.caller, request.vhost)
     entered.queue(request.queue)
     access.check(Permission.READ, ResourceKind.QUEUE, request.queue)

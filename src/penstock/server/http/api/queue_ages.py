@@ -93,7 +93,7 @@ class AgePages:
 
         def look(node: Node, now: int) -> Row:
             # Other members of a cluster have no messages in memory.
-            node.container.held_clients.check_root(now)
+            node.container.admission.check_root(now)
             entered, access = enter(node, caller, vhost)
             queue = entered.queue(name)
             access.check(Permission.READ, ResourceKind.QUEUE, name)

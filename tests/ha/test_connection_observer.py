@@ -8,8 +8,9 @@ import pytest
 
 from penstock.client.errors import ReplyError
 from penstock.client.events import ConnectionClosed, Opened
-from penstock.dialects.serving import CLUSTER_KEY, NO_ROOT, Serving
+from penstock.dialects.admission import NO_ROOT
 from penstock.formats.amqp091_frames import HEARTBEAT
+from penstock.ha.connection_observer import CLUSTER_KEY, ConnectionObserver, RootView
 from penstock.node.node import Node
 from penstock.wire.amqp10.framing import HEARTBEAT as HEARTBEAT_10
 from penstock.wire.amqp10.limits import Limits as Limits10
@@ -21,7 +22,7 @@ DIGEST = sha256(b"the key").hexdigest()
 PAUSE_MS = 60_000
 
 
-class ToldServing(Serving):
+class ToldRoot(RootView):
     """Serves when the test says so."""
 
     def __init__(self) -> None:
@@ -41,10 +42,16 @@ class ToldServing(Serving):
         return DIGEST
 
 
-def join(node: Node) -> ToldServing:
-    serving = ToldServing()
-    node.container.held_clients.serving = serving
+def join(node: Node) -> ToldRoot:
+    serving = ToldRoot()
+    node.container.admission = ConnectionObserver(node.state.timers, serving)
     return serving
+
+
+def observer(node: Node) -> ConnectionObserver:
+    found = node.container.admission
+    assert isinstance(found, ConnectionObserver)
+    return found
 
 
 def is_open(peer: Peer) -> bool:
@@ -67,12 +74,12 @@ def test_a_client_is_held_after_its_login_and_opened_when_the_server_serves() ->
     house = House()
     serving = join(house.node)
     peer, other = held(house), held(house)
-    assert house.node.container.held_clients.count() == 2
+    assert observer(house.node).count() == 2
     serving.serves = True
-    house.node.container.held_clients.changed(NOW)
+    observer(house.node).changed(NOW)
     house.settle()
     assert is_open(peer) and is_open(other)
-    assert house.node.container.held_clients.count() == 0
+    assert observer(house.node).count() == 0
     peer.conversation.open_channel()
     house.settle()
     assert peer.connection.protocol.channel_count() == 1
@@ -115,7 +122,7 @@ def test_a_held_client_is_closed_when_no_root_is_elected_in_time() -> None:
     house.settle()
     error = end_of(peer)
     assert error is not None and error.code == 320 and NO_ROOT in error.text
-    assert house.node.container.held_clients.count() == 0
+    assert observer(house.node).count() == 0
 
 
 def test_a_held_client_is_told_where_the_root_is_once_that_is_known() -> None:
@@ -123,7 +130,7 @@ def test_a_held_client_is_told_where_the_root_is_once_that_is_known() -> None:
     serving = join(house.node)
     peer = held(house)
     serving.root = "192.0.2.7:5672"
-    house.node.container.held_clients.changed(NOW)
+    observer(house.node).changed(NOW)
     house.settle()
     error = end_of(peer)
     assert error is not None and error.code == 320 and "192.0.2.7:5672" in error.text
@@ -136,7 +143,7 @@ def test_a_client_is_closed_at_once_when_another_server_is_the_root() -> None:
     house.settle()
     error = end_of(peer)
     assert error is not None and error.code == 320 and "192.0.2.7:5672" in error.text
-    assert house.node.container.held_clients.count() == 0
+    assert observer(house.node).count() == 0
 
 
 def test_a_held_client_that_goes_is_forgotten() -> None:
@@ -144,9 +151,9 @@ def test_a_held_client_that_goes_is_forgotten() -> None:
     serving = join(house.node)
     peer = held(house)
     house.node.lost(peer.connection, NOW)
-    assert house.node.container.held_clients.count() == 0
+    assert observer(house.node).count() == 0
     serving.serves = True
-    house.node.container.held_clients.changed(NOW)
+    observer(house.node).changed(NOW)
     house.node.fire_due(NOW + PAUSE_MS)
 
 
@@ -156,7 +163,7 @@ def test_a_held_client_whose_virtual_host_is_missing_is_refused_when_it_is_opene
     peer = house.connect(vhost="nowhere")
     house.settle()
     serving.serves = True
-    house.node.container.held_clients.changed(NOW)
+    observer(house.node).changed(NOW)
     house.settle()
     error = end_of(peer)
     assert error is not None and error.code == 530
@@ -223,7 +230,7 @@ def test_an_amqp_1_0_client_is_held_and_opened() -> None:
     session = peer.wire.begin()
     house.settle()
     serving.serves = True
-    house.node.container.held_clients.changed(house.now)
+    observer(house.node).changed(house.now)
     house.settle()
     assert peer.opened is not None
     house.declare("q")
@@ -270,4 +277,4 @@ def test_an_amqp_1_0_client_that_is_held_and_goes_is_forgotten() -> None:
     join(house.node)
     peer = held10(house)
     peer.lose()
-    assert house.node.container.held_clients.count() == 0
+    assert observer(house.node).count() == 0
