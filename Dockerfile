@@ -19,7 +19,8 @@ COPY tools/toolchain.py tools/toolchain.py
 COPY src src
 # Without a compiler the build must fail, and not fall back to the slow one.
 RUN python -m venv /opt/penstock \
-    && PENSTOCK_REQUIRE_COMPILED=1 PIP_CONSTRAINT=/source/constraints.txt \
+    && PENSTOCK_REQUIRE_COMPILED=1 \
+       PIP_CONSTRAINT=/source/constraints.txt PIP_BUILD_CONSTRAINT=/source/constraints.txt \
        /opt/penstock/bin/pip install --no-cache-dir .
 
 FROM python:3.12-slim-bookworm

@@ -70,6 +70,15 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
+def test_the_build_has_what_the_checked_source_imports() -> None:
+    """Installers build in an environment of its own, which holds what is listed and nothing else;
+    mypyc follows imports there.
+    """
+    project = toolchain.read_project()
+    needed = set(project["project"]["dependencies"])
+    assert needed <= set(project["build-system"]["requires"])
+
+
 @needs_compiler
 def test_a_wheel_is_compiled_where_there_is_a_compiler(folder: Path) -> None:
     code, output, names = build(folder)

@@ -11,7 +11,7 @@ import pytest
 from tests.server.opened import pika_connection
 from tests.server.tls_client import opened
 from tests.support.identities import Identities
-from tests.support.served import Served, amqp_port, ready_facts
+from tests.support.served import END_SECONDS, Served, amqp_port, launch, ready_facts
 
 
 def test_it_says_one_line_when_it_is_ready_and_serves(served: Served) -> None:
@@ -48,6 +48,19 @@ def test_a_taken_port_is_said_clearly(served: Served) -> None:
     assert code == 1
     assert f"cannot listen on 127.0.0.1:{port}" in errors
     assert "--port 0" in errors
+
+
+def test_a_user_without_a_home_has_to_name_the_data_directory(tmp_path: Path) -> None:
+    homeless = {"XDG_STATE_HOME": "~no-such-user/state"}
+    process = launch("--port=5672", environment=homeless)
+    _, errors = process.communicate(timeout=END_SECONDS)
+    assert process.returncode == 2
+    assert "Name one with --data DIR" in errors
+    named = launch("--port=0", f"--data={tmp_path / 'data'}", environment=homeless)
+    ready_facts(named)
+    named.terminate()
+    named.communicate(timeout=END_SECONDS)
+    assert named.returncode == 0
 
 
 def test_a_configuration_file_sets_what_options_do_not(served: Served, tmp_path: Path) -> None:

@@ -233,10 +233,12 @@ def _as_member(configuration: "ServerConfiguration", options: Options) -> "Serve
 def _data(configuration: "ServerConfiguration", options: Options) -> Path | None:
     if options.memory:
         return None
+    named = options.data or configuration.data
+    if named is not None:
+        return named
     port = configuration.port if configuration.plain else configuration.tls.port
     # By the port, unless any free one is taken.
-    usual = default_data(port) if port else None
-    return options.data or configuration.data or usual
+    return default_data(port) if port else None
 
 
 def _chosen_http(
@@ -265,9 +267,17 @@ def _chosen_tls(configured: "TlsConfiguration", options: Options) -> "TlsConfigu
 
 
 def default_data(port: int) -> Path:
-    """The default data directory of a broker on this port."""
+    """The default data directory of a broker on this port. Raises `CannotRead`."""
+    from penstock.server.configuration_changes import CannotRead
+
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "penstock" / str(port)
+    try:
+        return Path(state).expanduser() / "penstock" / str(port)
+    except RuntimeError as error:  # a user of a service may have none
+        raise CannotRead(
+            "there is no default data directory, because this user has no home directory. Name "
+            "one with --data DIR."
+        ) from error
 
 
 def _read(path: Path | None) -> "ServerConfiguration":
