@@ -55,8 +55,8 @@ def test_a_member_of_a_cluster_keeps_shared_transient_objects_too() -> None:
     assert bound(again) == ["a", "b", "d"]
     assert not again.vhost.queue("shared").durable
     assert not again.vhost.exchanges["passing"].durable
-    assert [encode_change(change) for change in snapshot_of(again.state)] == [
-        encode_change(change) for change in snapshot_of(broker.state)
+    assert [encode_change(change) for change in snapshot_of(again.state, [])] == [
+        encode_change(change) for change in snapshot_of(broker.state, [])
     ]
 
 

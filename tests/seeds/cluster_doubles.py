@@ -203,7 +203,8 @@ class Cluster:
 
     def definitions(self, name: str) -> list[bytes]:
         """Everything that is defined on a server, as operations carry it."""
-        return sorted(encode_change(one) for one in snapshot_of(self.hosts[name].node.state))
+        node = self.hosts[name].node
+        return sorted(encode_change(one) for one in snapshot_of(node.state, node.unsettled()))
 
     def have_same_definitions(self) -> bool:
         first, *others = [self.definitions(name) for name in self.up()]

@@ -155,6 +155,22 @@ class OpenDelayLine:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteConsumer:
+    """An auto-delete queue has got its first consumer; made by the broker itself."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoteReturns:
+    """Messages came back to a queue that counts deliveries; made by the broker itself."""
+
+    queue: str
+    # First position, how many from there on, and how often each was delivered by now.
+    returns: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetVhostLimits:
     """-1 is no limit."""
 
@@ -209,6 +225,8 @@ VhostCommand = (
     | SetParameter
     | ClearParameter
     | OpenDelayLine
+    | NoteConsumer
+    | NoteReturns
     | OpenSink
     | AdvanceSink
     | CommitSink

@@ -33,6 +33,7 @@ from penstock.broker.partitions import PartitionedStream, bindings_of, declarati
 from penstock.broker.policy import Policies
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import PublishWhenDue
+from penstock.broker.queue_notes import record_consumer, record_returns, take_note
 from penstock.broker.queues.guarded_queue import STREAMS_STAY_HERE
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.ready_list import ReadyList
@@ -57,6 +58,8 @@ from penstock.broker.topology import (
     Deleted,
     DeleteExchange,
     DeleteQueue,
+    NoteConsumer,
+    NoteReturns,
     OpenSink,
     Purged,
     PurgeQueue,
@@ -152,6 +155,9 @@ class VirtualHost(QueueOwner):
         if isinstance(command, (OpenSink, AdvanceSink, CommitSink)):
             self.definitions.vhost_changed(self.name, command)
             self.sink_table.change(command)
+            return DONE
+        if isinstance(command, (NoteConsumer, NoteReturns)):
+            take_note(self.queue(command.queue), command)
             return DONE
         # Only the virtual host itself and its journal use OpenDelayLine.
         assert isinstance(command, SetVhostLimits), "every other command is handled above"
@@ -318,6 +324,12 @@ class VirtualHost(QueueOwner):
     def queue_unused(self, queue: MessageQueue, now: int) -> None:
         if self.shared.decides and self.queues.get(queue.name) is queue:
             self._remove_queue(queue, now)
+
+    def first_consumer(self, queue: MessageQueue) -> None:
+        record_consumer(self.shared, queue)
+
+    def returned(self, queue: MessageQueue, entries: list[QueueEntry]) -> None:
+        record_returns(self.shared, queue, entries)
 
     def connection_ended(self, connection: int, now: int) -> None:
         """A connection ended: its exclusive queues are deleted."""

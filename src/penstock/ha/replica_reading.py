@@ -17,9 +17,9 @@ from penstock.broker.queues.ready_list import ReadyList, merged, places_of
 from penstock.broker.queues.replica_list import Ranges, ranges_of
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
-from penstock.broker.store.definition_records import encode_change, snapshot_of
+from penstock.broker.store.definition_records import encode_change
 from penstock.broker.store.locations import may_be_spooled
-from penstock.broker.store.reclaim import UnsettledSource
+from penstock.broker.store.reclaim import UnsettledSource, whole_snapshot
 from penstock.broker.store.spool import SPOOLED
 from penstock.storage.journal import Journal
 from penstock.storage.segment import offset_of
@@ -198,7 +198,8 @@ class HeldMessages:
     def digest(self) -> str:
         """Of definitions, ids and messages: replicas are equal exactly if theirs are."""
         digest = hashlib.sha256()
-        for text in sorted([encode_change(change) for change in snapshot_of(self._state)]):
+        changes = whole_snapshot(self._state, self._deliveries)
+        for text in sorted([encode_change(change) for change in changes]):
             digest.update(text + b"\n")
         reader = RecordReader(self._journal)
         for number, (positions, locations) in sorted(self.everything().items()):

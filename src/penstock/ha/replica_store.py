@@ -33,14 +33,13 @@ from penstock.broker.store.definition_records import (
     Change,
     decode_snapshot,
     encode_snapshot,
-    snapshot_of,
 )
 from penstock.broker.store.message_store import (
     MessageStore,
     StoredDefinitions,
     StoredLists,
 )
-from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
+from penstock.broker.store.reclaim import Reclaimer, UnsettledSource, whole_snapshot
 from penstock.broker.topology import DeleteExchange, DeleteQueue
 from penstock.ha.broker_replicator import BrokerReplicator, UnheardDefinitions
 from penstock.ha.id_setter import IdSetter
@@ -312,7 +311,8 @@ class ReplicaStore:
     def values(self) -> bytes:
         """Everything that can change under an id."""
         self._check_end_of_tick()
-        return encode_snapshot(snapshot_of(self._state), self._store.next_queue_number)
+        changes = whole_snapshot(self._state, self._deliveries)
+        return encode_snapshot(changes, self._store.next_queue_number)
 
     def _check_end_of_tick(self) -> None:
         """A SYNC must tell what the state was after a whole operation: no change may be pending."""
@@ -362,6 +362,7 @@ class ReplicaStore:
         queue.replace_list(lists.make(queue.settings.max_priority))
         if queue.number:
             self._store.attach(queue, queue.number)
+            queue.has_returns = bool(replica.delivery_counts())
             queue.restore(ReplicatedMessages(self._store, replica, queue.number, queue.ready_bytes))
 
     def _read_line(self, line: DelayLine, now: int) -> None:
@@ -377,10 +378,13 @@ class ReplicaStore:
             line.hold(entry, now)
 
     def _delete_unreplicated(self, now: int) -> None:
-        """What queues of level none held was at the last root only; no exclusive queue is here."""
+        """What queues of level none held was at the last root only; no exclusive queue is here. And
+        what went with the last consumer is gone.
+        """
         for host in self._state.vhosts.values():
             for queue in list(host.queues.values()):
-                if queue.level is ReplicationLevel.NONE:
+                # The consumers of an auto-delete queue were the last root's, and are gone.
+                if queue.level is ReplicationLevel.NONE or queue.had_consumer:
                     host.apply(DeleteQueue(queue.name), now)
             for exchange in list(host.exchanges.values()):
                 if exchange.level is ReplicationLevel.NONE:

@@ -17,6 +17,7 @@ class ReplicatedMessages(JournalledMessages):
 
     def __init__(self, store: MessageStore, replica: ReplicaList, number: int, octets: int) -> None:
         super().__init__(replica.highest_position, replica.may_expire)
+        self._counts: list[tuple[int, int]] = replica.delivery_counts()
         places = replica.take_all()
         self._positions: array[int] = places[0]
         self._locations: array[int] = places[1]
@@ -27,6 +28,7 @@ class ReplicatedMessages(JournalledMessages):
     def fill(self, ready: ReadyList) -> int:
         if isinstance(ready, PagedReadyList):
             ready.restore(self._positions, self._locations)
+            ready.restore_counts(self._counts)
         else:
             assert isinstance(ready, PagedPriorityList), "made by a store"
             fill_levels(ready, self._positions, self._locations, self.highest_position)

@@ -379,7 +379,8 @@ class RecoveryLedger(RecoveryWatcher):
 
 def definitions_of(node: Node) -> str:
     """In an order that does not depend on history."""
-    lines = [encode_snapshot([_settled(node, change)], 0) for change in snapshot_of(node.state)]
+    changes = snapshot_of(node.state, node.unsettled())
+    lines = [encode_snapshot([_settled(node, change)], 0) for change in changes]
     return "\n".join(sorted([line.decode() for line in lines]))
 
 

@@ -267,8 +267,8 @@ def test_everything_that_an_operator_sets_is_exported_and_imported() -> None:
     assert apply(other, json.loads(written)) == []
     assert export(other) == export(state)
     # Not only alike as text: what is journalled is the same.
-    changes = sorted([encode_change(change) for change in snapshot_of(state)])
-    assert sorted([encode_change(change) for change in snapshot_of(other)]) == changes
+    changes = sorted([encode_change(change) for change in snapshot_of(state, [])])
+    assert sorted([encode_change(change) for change in snapshot_of(other, [])]) == changes
 
 
 def test_keys_of_a_password_that_is_not_changed_are_kept() -> None:

@@ -27,6 +27,8 @@ class ReplicaListMachine(RuleBasedStateMachine):
         self.list = ReplicaList()
         self.model: dict[int, int] = {}
         self.used: set[int] = set()
+        # Deliveries of those that came back.
+        self.counts: dict[int, int] = {}
         self.next_location = 5000
 
     def new_location(self) -> int:
@@ -78,6 +80,15 @@ class ReplicaListMachine(RuleBasedStateMachine):
     def remove_at_the_front(self, count: int) -> None:
         self.remove_a_range(min(self.model), count)
 
+    @rule(first=st.integers(1, 60), count=st.integers(1, 8), deliveries=st.integers(1, 40_000))
+    def note_returns(self, first: int, count: int, deliveries: int) -> None:
+        """Also of what is gone, and not of what is yet to come."""
+        count = min(count, max(self.used, default=0) + 1 - first)
+        self.list.note_returns(first, count, deliveries)
+        for position in range(first, first + count):
+            if position in self.model:
+                self.counts[position] = min(deliveries, 0x7FFE)
+
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def move(self, data: st.DataObject) -> None:
@@ -111,10 +122,22 @@ class ReplicaListMachine(RuleBasedStateMachine):
         assert locations.tolist() == [self.model[p] for p in wanted if 10 <= p < 30]
         spread = [p for first, count in self.list.ranges() for p in range(first, first + count)]
         assert spread == wanted
+        counts = [(p, self.counts[p]) for p in wanted if p in self.counts]
+        assert self.list.delivery_counts() == counts
 
 
 TestReplicaListMachine = ReplicaListMachine.TestCase
 TestReplicaListMachine.settings = hypothesis.settings(max_examples=60, stateful_step_count=30)
+
+
+def test_counts_may_be_known_before_the_messages() -> None:
+    """A backup reads definitions and counts first when it starts."""
+    ready = ReplicaList()
+    ready.note_returns(3, 4, 2)
+    ready.note_returns(4, 1, 3)
+    ready.note_returns(9, 1, 1)
+    ready.add_many(array("Q", [1, 3, 4, 6, 8]), array("Q", [10, 30, 40, 60, 80]))
+    assert ready.delivery_counts() == [(3, 2), (4, 3), (6, 2)]
 
 
 @hypothesis.given(st.lists(st.integers(0, 100), unique=True))

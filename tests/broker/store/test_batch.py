@@ -19,7 +19,7 @@ def kinds(payload: bytes) -> list[int]:
 
 
 def take_snapshot(broker: Broker) -> None:
-    text = encode_snapshot(snapshot_of(broker.state), broker.store.next_queue_number)
+    text = encode_snapshot(snapshot_of(broker.state, []), broker.store.next_queue_number)
     broker.store.add_snapshot(text)
 
 

@@ -164,7 +164,7 @@ def test_a_snapshot_is_read_back_in_order() -> None:
 
 def remade(broker: Broker) -> Broker:
     """A broker made of another one's snapshot alone."""
-    text = encode_snapshot(snapshot_of(broker.state), broker.store.next_queue_number)
+    text = encode_snapshot(snapshot_of(broker.state, []), broker.store.next_queue_number)
     other = Broker(limits=ROOMY)
     other.tick()
     other.store.add_snapshot(text)

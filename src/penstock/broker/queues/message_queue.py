@@ -86,6 +86,12 @@ class QueueOwner:
     ) -> None:
         raise NotImplementedError
 
+    def first_consumer(self, queue: "MessageQueue") -> None:
+        """An auto-delete queue has got one, so it will be deleted."""
+
+    def returned(self, queue: "MessageQueue", entries: list[QueueEntry]) -> None:
+        """Deliveries failed, and these entries were counted and are ready again."""
+
     def queue_unused(self, queue: "MessageQueue", now: int) -> None:
         """An auto-delete queue lost its last consumer, or `x-expires` ran out."""
         raise NotImplementedError
@@ -132,8 +138,12 @@ class MessageQueue:
         self.journals_all: bool = False
         self.consumers: Consumers = Consumers()
         self.observers: list[QueueObserver] = []
-        # Whether a delivery says how often its message was delivered before.
+        # Whether a delivery says how often its message was delivered before; and whether any message
+        # may have come back.
         self.counts_deliveries: bool = False
+        self.has_returns: bool = False
+        # Whether it ever had one; set for auto-delete queues only.
+        self.had_consumer: bool = False
 
         # Of the bodies of messages that are ready.
         self.ready_bytes: int = 0

@@ -22,7 +22,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NOBODY
 from penstock.broker.queues.paged_tail import PagedTail
 from penstock.broker.queues.queue_journal import MessagePages
-from penstock.broker.queues.ready_list import ReadyList, merged, places_of
+from penstock.broker.queues.ready_list import ReadyList, counts_of, merged, places_of
 
 # Above the first number, or the octets, the end of the head is paged out until the second number is
 # left. A message of 100 octets costs about 400 in memory, so a queue keeps some megabytes.
@@ -78,6 +78,11 @@ class PagedReadyList(ReadyList):
         self.count = len(positions)
         if self.count:
             self.inherited_position = positions[len(positions) - 1]
+
+    def restore_counts(self, counts: list[tuple[int, int]]) -> None:
+        """Position and deliveries of what has come back before; all of it is in the tail."""
+        for position, deliveries in counts:
+            self._tail.count_deliveries(position, deliveries)
 
     def tail_count(self) -> int:
         """Messages that are not in memory."""
@@ -275,6 +280,13 @@ class PagedReadyList(ReadyList):
         if entry is None and self._incoming:
             entry = found_in(self._incoming, position)
         return entry
+
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        found = super().delivery_counts()
+        found.extend(self._tail.delivery_counts())
+        found.extend(counts_of(self._returned))
+        found.extend(counts_of(self._incoming))
+        return found
 
     def location_of(self, position: int) -> int:
         return self._tail.location_of(position)

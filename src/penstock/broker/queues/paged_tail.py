@@ -204,6 +204,14 @@ class PagedTail:
         self._locations[place] = location
         return True
 
+    def count_deliveries(self, position: int, deliveries: int) -> None:
+        place = self._place_of(position)
+        if place >= 0:
+            self._marks[place] = mark_of_count(deliveries) | (self._marks[place] & _SEEN)
+
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        return counts_in(self._positions, self._marks, self._taken)
+
     def clear(self) -> tuple["array[int]", "array[int]"]:
         """Returns positions and locations of what it held."""
         kept = self.held()
@@ -233,5 +241,23 @@ class PagedTail:
 
 
 def _mark_of(entry: QueueEntry) -> int:
-    mark = min(entry.delivery_count, _DELIVERIES_MAX) << 1
+    mark = mark_of_count(entry.delivery_count)
     return mark | _SEEN if entry.is_redelivered else mark
+
+
+def mark_of_count(deliveries: int) -> int:
+    """Of a message that came back so often."""
+    return min(deliveries, _DELIVERIES_MAX) << 1
+
+
+def counts_in(positions: "array[int]", marks: "array[int]", begin: int) -> list[tuple[int, int]]:
+    """Position and deliveries of the messages from a place on that came back."""
+    if marks[begin:].tobytes() == bytes(_MARK_BYTES * (len(marks) - begin)):
+        # The common case, without a step for each.
+        return []
+    found: list[tuple[int, int]] = []
+    for place in range(begin, len(marks)):
+        mark: int = marks[place]
+        if mark > _SEEN and mark != _GONE:
+            found.append((positions[place], mark >> 1))
+    return found

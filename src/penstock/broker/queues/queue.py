@@ -374,6 +374,9 @@ class Queue(ReadableQueue):
             return
         exhausted: list[QueueEntry] = []
         entries = flag_returned(entries, failed, self.settings.delivery_limit, exhausted)
+        if failed and self.counts_deliveries and entries:
+            self.has_returns = True
+            self.vhost.returned(self, entries)
         # Last one first: each then goes to the head at once.
         for index in range(len(entries) - 1, -1, -1):
             entry = entries[index]
@@ -432,6 +435,9 @@ class Queue(ReadableQueue):
 
     def add_consumer(self, consumer: Consumer) -> None:
         self.register(consumer)
+        if self.auto_delete and not self.had_consumer:
+            self.had_consumer = True
+            self.vhost.first_consumer(self)
         self._queue_expiry.stop()
         self.touch()
 

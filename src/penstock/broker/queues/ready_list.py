@@ -172,6 +172,10 @@ class ReadyList:
         entry = self._slots[index] if index < len(self._slots) else None
         return entry if entry is not None and entry.position == position else None
 
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        """Position and count of every message that was delivered and came back."""
+        return counts_of([entry for entry in self._slots if entry is not None])
+
     def location_of(self, position: int) -> int:
         """Where the message of this position was paged out to; -1 when it is in memory or gone."""
         return -1
@@ -240,3 +244,7 @@ def merged(
     positions.extend(others[0][place:])
     locations.extend(others[1][place:])
     return positions, locations
+
+
+def counts_of(entries: list[QueueEntry]) -> list[tuple[int, int]]:
+    return [(entry.position, entry.delivery_count) for entry in entries if entry.delivery_count]

@@ -1,5 +1,7 @@
 """The messages of a queue on a backup: position, location and a mark of each, 18 octets, no message.
 
+A mark says how often the message came back, or that it is gone.
+
 A backup delivers nothing. It learns what was enqueued and which ranges were dequeued, mostly at the
 front, and hands both arrays over to a list that pages when its server becomes the root.
 
@@ -15,6 +17,7 @@ from bisect import bisect_left
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.paged_tail import counts_in, mark_of_count
 from penstock.broker.queues.ready_list import ReadyList, merged
 
 # Numbers of what was dequeued are cut off when they are this many, and this part of all: what is
@@ -51,6 +54,8 @@ class ReplicaList(ReadyList):
         self.highest_position: int = 0
         # Whether any message that was added has a time to live.
         self.may_expire: bool = False
+        # By position: deliveries of messages that are yet to be added.
+        self._expected: dict[int, int] = {}
 
     # Changes.
 
@@ -88,6 +93,8 @@ class ReplicaList(ReadyList):
         added = len(positions)
         if place < len(self._positions):
             # Some that are here belong behind the first: these are merged with the new ones.
+            for position, deliveries in counts_in(self._positions, self._marks, place):
+                self._expected[position] = deliveries
             positions, locations = merged(
                 (positions, locations), self._living(place, len(self._positions))
             )
@@ -98,6 +105,26 @@ class ReplicaList(ReadyList):
         self._locations.extend(locations)
         self._marks.frombytes(bytes(_MARK_BYTES * len(positions)))
         self.count += added
+        if self._expected:
+            expected = self._expected
+            self._expected = {}
+            for position, deliveries in expected.items():
+                self.note_returns(position, 1, deliveries)
+
+    def note_returns(self, first: int, count: int, deliveries: int) -> None:
+        """Messages from a position on came back, each after so many deliveries. When a replica is read
+        back, or made anew, this is known before the messages are added.
+        """
+        mark = mark_of_count(deliveries)
+        for position in range(first, first + count):
+            place = self._place_of(position)
+            if place >= 0:
+                self._marks[place] = mark
+            elif position > self.highest_position:
+                self._expected[position] = deliveries
+
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        return counts_in(self._positions, self._marks, self._taken)
 
     def remove_range(self, first: int, count: int) -> "array[int]":
         """Messages were dequeued; returns the locations of those that were here."""
@@ -157,7 +184,7 @@ class ReplicaList(ReadyList):
         return kept_positions, kept_locations
 
     def _has_gone(self, place: int, end: int) -> bool:
-        # Without a step for each: most are as they came. Every mark is one of the two.
+        # Without a step for each: most are as they came.
         return self._marks[place:end].tobytes() != bytes(_MARK_BYTES * (end - place))
 
     def between(self, first: int, count: int) -> tuple["array[int]", "array[int]"]:

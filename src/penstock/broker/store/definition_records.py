@@ -5,8 +5,11 @@ import json
 from collections.abc import Callable
 from decimal import Decimal
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.names import RESERVED_PREFIX
+from penstock.broker.queue_notes import counts_out, notes_of
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.state import BrokerState
 from penstock.broker.topology import (
@@ -30,6 +33,8 @@ from penstock.broker.topology import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    NoteConsumer,
+    NoteReturns,
     OpenDelayLine,
     OpenSink,
     PutUser,
@@ -68,6 +73,8 @@ _COMMANDS = {
         DeleteQueue,
         DeleteUser,
         DeleteVhost,
+        NoteConsumer,
+        NoteReturns,
         OpenDelayLine,
         OpenSink,
         PutUser,
@@ -175,10 +182,24 @@ def _change(row: dict[str, object]) -> Change:
         stages = values["stages"]
         assert isinstance(stages, list)
         values["stages"] = tuple(stages)
+    if "returns" in values:
+        values["returns"] = _returns(values["returns"])
     make: Callable[..., VhostCommand | BrokerCommand] = _COMMANDS[name]
     gone = row.get("gone_numbers", [])
     assert isinstance(gone, list)
     return Change(vhost, make(**values), number, gone)
+
+
+def _returns(rows: object) -> tuple[tuple[int, int, int], ...]:
+    assert isinstance(rows, list)
+    found: list[tuple[int, int, int]] = []
+    for row in rows:
+        first, count, deliveries = row
+        for number in (first, count, deliveries):
+            is_positive = isinstance(number, int) and number > 0
+            assert is_positive, f"{row} is not a range of positions with a count"
+        found.append((first, count, deliveries))
+    return tuple(found)
 
 
 def _encodable(value: object) -> object:
@@ -218,9 +239,12 @@ def _decoded(value: object) -> object:
     return {key: _decoded(item) for key, item in value["$table"].items()}
 
 
-def snapshot_of(state: BrokerState) -> list[Change]:
+def snapshot_of(
+    state: BrokerState, unsettled: list[tuple[MessageQueue, QueueEntry]]
+) -> list[Change]:
     """The changes that create from an empty state what this one's definition log hears of: its
-    durable part, and in a cluster the shared transient part too.
+    durable part, and in a cluster the shared transient part and how often messages came back, too.
+    `unsettled` is what is out with consumers.
     """
     changes: list[Change] = []
     for name in state.vhosts:
@@ -239,8 +263,13 @@ def snapshot_of(state: BrokerState) -> list[Change]:
         changes.append(Change(None, topic.command(), 0))
     for name, value in state.global_parameters.items():
         changes.append(Change(None, SetGlobalParameter(name, value), 0))
+    out = counts_out(unsettled)
     for vhost in state.vhosts.values():
         _add_vhost(changes, vhost)
+        if state.shared.is_replicated:
+            for queue in vhost.queues.values():
+                for note in notes_of(queue, out):
+                    changes.append(Change(vhost.name, note, 0))
     return changes
 
 

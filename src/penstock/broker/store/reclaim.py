@@ -18,8 +18,9 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.state import BrokerState
 from penstock.broker.store import records
-from penstock.broker.store.definition_records import encode_snapshot, snapshot_of
+from penstock.broker.store.definition_records import Change, encode_snapshot, snapshot_of
 from penstock.broker.store.holders import Holders
 from penstock.broker.store.message_store import MessageStore, MovedRecord
 from penstock.storage.batch import BATCH_HEADER_BYTES
@@ -44,6 +45,13 @@ class UnsettledSource:
 
     def unsettled(self) -> list[tuple[MessageQueue, QueueEntry]]:
         raise NotImplementedError
+
+
+def whole_snapshot(state: BrokerState, deliveries: UnsettledSource) -> list[Change]:
+    """Of everything that is defined, and of what is noted of messages that are out with consumers."""
+    # Going through them takes time, and is seldom needed.
+    is_needed = state.shared.is_replicated and any([one.has_returns for one in state.queues()])
+    return snapshot_of(state, deliveries.unsettled() if is_needed else [])
 
 
 class Reclaimer:
@@ -142,7 +150,9 @@ class Reclaimer:
     def _remove(self, segment: int) -> bool:
         store = self._store
         if store.lives.of(segment).has_definitions and store.snapshot_segment <= segment:
-            text = encode_snapshot(snapshot_of(store.state), store.next_queue_number)
+            text = encode_snapshot(
+                whole_snapshot(store.state, self._deliveries), store.next_queue_number
+            )
             store.add_snapshot(text)
             return True
         if store.syn != (0, 0) and store.syn_segment <= segment:

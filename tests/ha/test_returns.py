@@ -1,0 +1,117 @@
+"""How often messages came back: backups count as their root does, whatever happens to the records."""
+
+import pytest
+
+from penstock.broker.store.definition_records import Change, encode_change
+from penstock.broker.topology import NoteReturns
+from penstock.ha.replica_operation import BadOperation, read_change
+from tests.ha.replica_doubles import Member, joined, pair, ticked
+
+COUNT = 30
+
+
+def with_returns() -> tuple[Member, Member]:
+    """More messages than stay in memory; every third came back, some of them twice."""
+    root, backup = pair()
+    root.declare("r", x_queue_type="quorum")
+    root.put("r", *[b"%d" % number for number in range(COUNT)])
+    ticked(root, backup)
+    for step in (3, 6):
+        for _ in range(COUNT):
+            root.get("r")
+        for number, (queue, entry) in enumerate(root.out):
+            queue.requeue([entry], root.now, failed=number % step == 0)
+        root.out.clear()
+        ticked(root, backup)
+    return root, backup
+
+
+def wanted(number: int) -> int:
+    return (number % 3 == 0) + (number % 6 == 0)
+
+
+def check(member: Member) -> None:
+    """It is the root."""
+    for number in range(COUNT):
+        entry = member.get("r")
+        assert entry.message.body == b"%d" % number
+        assert entry.delivery_count == wanted(number)
+
+
+def test_a_new_root_continues_to_count() -> None:
+    _, backup = with_returns()
+    backup.promote(2)
+    backup.tick()
+    check(backup)
+
+
+def test_a_root_that_stepped_down_and_came_back_continues_to_count() -> None:
+    root, _ = with_returns()
+    root.demote()
+    root.promote(2)
+    root.tick()
+    check(root)
+
+
+def test_a_restarted_backup_continues_to_count() -> None:
+    _, backup = with_returns()
+    backup.flushed()
+    again = backup.restarted()
+    assert again.digest() == backup.digest()
+    again.promote(2)
+    again.tick()
+    check(again)
+
+
+def test_a_backup_that_joins_anew_counts_what_it_had_and_what_it_gets() -> None:
+    root, backup = with_returns()
+    new = Member()
+    for member in (new, backup):
+        joined(member, root)
+        assert member.digest() == root.digest()
+        member.flushed()
+        again = member.restarted()
+        assert again.digest() == root.digest()
+
+
+def test_counts_outlive_the_segments_in_which_they_were_recorded() -> None:
+    root, backup = with_returns()
+    first = root.journal.segments()[0]
+    # What is dead makes room, and with it go the old records.
+    for _ in range(40):
+        root.put("q", b"x" * 100)
+        root.tick()
+        root.take("q")
+        root.tick()
+        root.flushed()
+    root.rest()
+    backup.follow(root)
+    backup.rest()
+    assert root.journal.segments()[0] > first
+    assert backup.journal.segments()[0] > first
+    for member in (root, backup):
+        again = member.restarted()
+        assert again.digest() == root.digest()
+    again.promote(2)
+    again.tick()
+    check(again)
+
+
+def test_what_is_out_with_consumers_keeps_its_count_in_a_snapshot() -> None:
+    root, _ = with_returns()
+    for _ in range(COUNT):
+        root.get("r")
+    root.tick()
+    new = Member()
+    joined(new, root)
+    new.promote(2)
+    new.tick()
+    check(new)
+
+
+@pytest.mark.parametrize("row", [[0, 1, 1], [1, 0, 1], [1, 1, 0], [1, 1], [1, 1, "1"], 1])
+def test_a_note_that_cannot_be_is_refused(row: object) -> None:
+    text = encode_change(Change("/", NoteReturns("q", ((7, 8, 9),)), 0))
+    assert read_change(text).command == NoteReturns("q", ((7, 8, 9),))
+    with pytest.raises(BadOperation):
+        read_change(text.replace(b"[7, 8, 9]", str(row).replace("'", '"').encode()))
