@@ -106,8 +106,8 @@ def test_a_held_client_gets_heartbeats_and_no_handshake_timeout() -> None:
         house.node.sweep(now, now)
         house.node.flush(now)
         beats += peer.transport.take().count(HEARTBEAT)
-    # Half the interval of a minute.
-    assert beats >= 1
+    # More often than half the interval of a minute: silence tells a held client that the server is gone.
+    assert beats >= 20
     assert not any(isinstance(event, ConnectionClosed) for event in peer.events)
 
 

@@ -30,7 +30,7 @@ from penstock.client.events import (
     Unblocked,
 )
 from penstock.client.login import ClientLogin
-from penstock.client.uri import CONNECT_TIMEOUT_MILLISECONDS, Address
+from penstock.client.uri import Address
 from penstock.formats.amqp091_delivery import CONSUMER_TAG_AT, TAG_AND_FLAG_SIZE
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.connection import Connection
@@ -83,7 +83,6 @@ class Conversation(ConnectionListener):
             frame_max=address.frame_max,
             channel_max=address.channel_max,
             heartbeat_seconds=address.heartbeat_seconds,
-            held_ms=CONNECT_TIMEOUT_MILLISECONDS,
         )
         self._address: Address = address
         self._login: ClientLogin = ClientLogin(address, nonce)

@@ -24,7 +24,7 @@ TLS_PORT: Final = 5671
 CHANNEL_MAX: Final = 2047
 FRAME_SIZE_MAX: Final = 131_072
 HEARTBEAT_SECONDS: Final = 60
-# Longer than servers of a cluster without a root hold a login, or the open after it (60 s).
+# Longer than the servers of a cluster without a root hold a client (60 s).
 CONNECT_TIMEOUT_MILLISECONDS: Final = 75_000
 
 # Where one of several addresses ends and the next begins.

@@ -20,11 +20,9 @@ class Limits:
     frame_max: int = 131_072
     channel_max: int = 2_047
     heartbeat_seconds: int = 60
-    # From the first byte to connection.open-ok; RabbitMQ's handshake_timeout.
+    # From the first byte to connection.open-ok; RabbitMQ's handshake_timeout. On a client that waits
+    # for open-ok, the longest silence: a server that holds it sends heartbeats.
     handshake_ms: int = 10_000
-    # Client: how long the server may take to judge a login, and to open where no heartbeats tell that
-    # it is alive. A new cluster holds both until it has a root.
-    held_ms: int = 10_000
     # How long we wait for connection.close-ok, or for the end of the socket after our own; a peer
     # that is alive answers in a round trip. Then the socket is closed.
     closing_ms: int = 5_000

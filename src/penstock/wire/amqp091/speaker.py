@@ -50,6 +50,9 @@ UNSET: Final = -1
 # The specification ends a connection after two silent intervals; RabbitMQ waits for about three,
 # and clients with late heartbeats rely on that.
 MISSED_INTERVALS: Final = 3
+# Between two heartbeats to a client whose open is withheld: a fraction of the time for which ours bears
+# silence then (`Limits.handshake_ms`).
+HELD_BEAT_MS: Final = 2500
 
 
 class Speaker(PausableInput):
@@ -149,16 +152,18 @@ class Speaker(PausableInput):
     def tick(self, now: int) -> None:
         """Call about once a second."""
         state = self.state
-        is_held = state is ConnectionState.AWAITING_OPEN_OK or (
-            self.is_answer_withheld and state is ConnectionState.OPENING
-        )
-        if state is ConnectionState.OPEN or (is_held and self.heartbeat_seconds):
-            # A client that is held lives by heartbeats, as does its server.
+        is_withheld = self.is_answer_withheld and state is ConnectionState.OPENING
+        if state is ConnectionState.OPEN or is_withheld:
             if self.heartbeat_seconds:
                 self._beat(now)
             return
         if state is ConnectionState.ENDED:
             return
+        if state is ConnectionState.AWAITING_OPEN_OK and self.heartbeat_seconds:
+            # The server may hold us for a while, and must not take us for dead; nor we it, as long as
+            # it says anything.
+            self._say_heartbeat(now)
+            self._phase_began = max(self._phase_began, self.last_received)
         if self.is_answer_withheld and state is not ConnectionState.CLOSING:
             self._phase_began = UNSET
         elif self._phase_began == UNSET:
@@ -166,12 +171,8 @@ class Speaker(PausableInput):
         elif state is ConnectionState.CLOSING:
             if now - self._phase_began >= self.limits.closing_ms:
                 self._end(None)
-        elif now - self._phase_began >= self._phase_ms():
+        elif now - self._phase_began >= self.limits.handshake_ms:
             self._end(ConnectionFault(CONNECTION_FORCED, f"handshake timeout, {self.state.value}"))
-
-    def _phase_ms(self) -> int:
-        is_judged = self.state in (ConnectionState.AWAITING_TUNE, ConnectionState.AWAITING_OPEN_OK)
-        return self.limits.held_ms if is_judged else self.limits.handshake_ms
 
     def _beat(self, now: int) -> None:
         interval = self.heartbeat_seconds * 1000
@@ -185,10 +186,14 @@ class Speaker(PausableInput):
 
     def _say_heartbeat(self, now: int) -> None:
         """Every half interval. Also while other frames are sent: consumers write directly, and eight
-        bytes per half interval are cheaper than watching every write.
+        bytes per half interval are cheaper than watching every write. A client that is held hears us
+        more often: it is to try another server soon when we are gone.
         """
         if now >= self._heartbeat_due:
-            self._heartbeat_due = now + self.heartbeat_seconds * 1000 // 2
+            interval = self.heartbeat_seconds * 1000 // 2
+            if self.is_answer_withheld:
+                interval = min(interval, HELD_BEAT_MS)
+            self._heartbeat_due = now + interval
             self.outgoing.push_ahead(HEARTBEAT)
 
     def close(self, fault: ConnectionFault) -> None:
