@@ -5,16 +5,28 @@ import asyncio
 import pytest
 
 from penstock import Broker
+from penstock.client.asynchronous import connect
 from penstock.client.asynchronous_channel import AsyncChannel
 from penstock.client.asynchronous_reconnect import LastingConnection, connect_lasting
-from penstock.client.calls import consume, declare_queue, delete_queue, limit_prefetch
+from penstock.client.calls import (
+    commit,
+    consume,
+    declare_queue,
+    delete_queue,
+    limit_prefetch,
+    rollback,
+    select_transactions,
+)
 from penstock.client.errors import (
     ChannelClosedError,
     ConnectFailed,
     ConnectionClosedError,
     LoginRefused,
     PublishInDoubt,
+    TransactionAborted,
+    TransactionUnknown,
 )
+from penstock.client.events import Delivered
 
 SECONDS_MAX = 60
 
@@ -105,6 +117,79 @@ def test_a_call_without_an_answer_raises_and_can_be_said_again(broker: Broker) -
                 await channel.call(declare_queue("orders"))
             await restored(connection, 1)
             assert (await channel.call(declare_queue("orders", passive=True))).queue == "orders"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("verb", ["publish", "commit", "ack"])
+def test_a_transaction_does_not_go_on_after_its_connection_was_lost(
+    broker: Broker, verb: str
+) -> None:
+    """Otherwise its second half would be committed alone."""
+
+    async def say(channel: AsyncChannel, got: Delivered) -> None:
+        if verb == "publish":
+            await channel.publish("", "orders", b"alone")
+        elif verb == "commit":
+            await channel.call(commit())
+        else:
+            channel.ack(got)
+
+    async def story() -> None:
+        async with asyncio.timeout(SECONDS_MAX), await connect_lasting(broker.url) as connection:
+            channel = await connection.channel()
+            await channel.call(declare_queue("orders"))
+            await channel.publish("", "orders", b"first")
+            got = await channel.get("orders")
+            assert got is not None
+            await channel.call(select_transactions())
+            await channel.publish("", "orders", b"lost")
+            broker.drop_connections()
+            await restored(connection, 1)
+            with pytest.raises(TransactionAborted):
+                await say(channel, got)
+            await channel.publish("", "orders", b"again")
+            await channel.call(commit())
+            assert (await channel.call(declare_queue("orders", passive=True))).message_count == 2
+
+    asyncio.run(story())
+
+
+def test_a_rollback_after_the_loss_needs_no_error(broker: Broker) -> None:
+    async def story() -> None:
+        async with asyncio.timeout(SECONDS_MAX), await connect_lasting(broker.url) as connection:
+            channel = await connection.channel()
+            await channel.call(select_transactions())
+            await channel.publish("", "nowhere", b"lost")
+            broker.drop_connections()
+            await restored(connection, 1)
+            await channel.call(rollback())
+            await channel.call(commit())
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("lasts", [False, True])
+def test_a_commit_whose_answer_is_lost_is_unknown(broker: Broker, lasts: bool) -> None:
+    async def story() -> None:
+        opening = connect_lasting(broker.url) if lasts else connect(broker.url)
+        async with asyncio.timeout(SECONDS_MAX), await opening as connection:
+            channel = await connection.channel()
+            await channel.call(declare_queue("orders"))
+            await channel.call(select_transactions())
+            await channel.publish("", "orders", b"perhaps")
+            committing = asyncio.ensure_future(channel.call(commit()))
+            # It is written, and no answer can be read before the connection is gone.
+            await asyncio.sleep(0)
+            broker.drop_connections()
+            with pytest.raises(TransactionUnknown):
+                await committing
+            if lasts:
+                await channel.publish("", "orders", b"again")
+                await channel.call(commit())
+            else:
+                with pytest.raises(ConnectionClosedError):
+                    await channel.call(commit())
 
     asyncio.run(story())
 

@@ -39,6 +39,8 @@ from penstock.client.errors import (
     PublishRefused,
     PublishReturned,
     TimedOut,
+    TransactionAborted,
+    TransactionUnknown,
 )
 from penstock.wire.amqp091.content import BasicProperties
 
@@ -96,6 +98,37 @@ def test_transactions_hold_publishes_back_until_the_commit(
     message = channel.get(queue, no_ack=True)
     assert message is not None
     assert message.body == b"done"
+
+
+def turn_for_ever(connection: BlockingConnection) -> None:
+    while True:
+        connection.turn(1)
+
+
+def test_a_transaction_that_is_lost_with_its_connection_is_aborted(
+    broker: Broker, connection: BlockingConnection, channel: BlockingChannel, queue: str
+) -> None:
+    channel.call(select_transactions())
+    channel.publish("", queue, b"undone")
+    broker.drop_connections()
+    with pytest.raises(ConnectionClosedError):
+        turn_for_ever(connection)
+    with pytest.raises(TransactionAborted):
+        channel.call(commit())
+    with pytest.raises(ConnectionClosedError):
+        channel.call(commit())
+
+
+def test_a_commit_without_an_answer_is_unknown(
+    broker: Broker, channel: BlockingChannel, queue: str
+) -> None:
+    channel.call(select_transactions())
+    channel.publish("", queue, b"perhaps")
+    broker.drop_connections()
+    with pytest.raises(TransactionUnknown):
+        channel.call(commit())
+    with pytest.raises(ConnectionClosedError):
+        channel.call(commit())
 
 
 def test_a_batch_is_confirmed_and_consumed_in_order(channel: BlockingChannel, queue: str) -> None:

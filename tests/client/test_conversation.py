@@ -10,6 +10,9 @@ from penstock.client.errors import (
     ClientError,
     ConnectionClosedError,
     LoginRefused,
+    ReplyError,
+    TransactionAborted,
+    TransactionUnknown,
 )
 from penstock.client.events import (
     Blocked,
@@ -223,6 +226,66 @@ def test_a_closed_channel_hands_out_what_is_in_doubt() -> None:
     assert [part.note for part in closed.in_doubt] == ["b", "c"]
     assert isinstance(ended, ConnectionClosed)
     assert ended.error is not None
+
+
+def transaction_error(stage: Stage) -> ReplyError | None:
+    closed = next(event for event in stage.client.lost() if isinstance(event, ChannelClosed))
+    return closed.transaction
+
+
+def in_transaction() -> Stage:
+    stage = opened()
+    stage.client.call(1, m.TxSelect())
+    stage.transfer()
+    stage.say(1, m.TxSelectOk())
+    return stage
+
+
+@pytest.mark.parametrize("work", ["publish", "encoded", "ack", "reject"])
+def test_a_transaction_without_a_commit_is_aborted_with_its_connection(work: str) -> None:
+    stage = in_transaction()
+    if work == "publish":
+        stage.client.publish(1, "", "q", b"")
+    elif work == "encoded":
+        stage.client.publish_encoded(1, b"", 1)
+    else:
+        stage.client.tell(1, m.BasicAck(1) if work == "ack" else m.BasicReject(1))
+    error = transaction_error(stage)
+    assert isinstance(error, TransactionAborted)
+    assert "what was not committed" in str(error)
+
+
+def test_a_transaction_whose_commit_has_no_answer_is_unknown() -> None:
+    stage = in_transaction()
+    stage.client.publish(1, "", "q", b"")
+    stage.client.call(1, m.TxCommit())
+    # What follows is lost in any case, and what came before may not be.
+    stage.client.publish(1, "", "q", b"")
+    error = transaction_error(stage)
+    assert isinstance(error, TransactionUnknown)
+    assert "may have been committed or not" in str(error)
+
+
+@pytest.mark.parametrize("end", [m.TxCommit(), m.TxRollback()])
+def test_a_transaction_that_has_ended_leaves_nothing(end: m.Method) -> None:
+    stage = in_transaction()
+    stage.client.publish(1, "", "q", b"")
+    stage.client.call(1, end)
+    stage.transfer()
+    stage.say(1, m.TxCommitOk() if isinstance(end, m.TxCommit) else m.TxRollbackOk())
+    stage.client.tell(1, m.BasicRecoverAsync())
+    assert transaction_error(stage) is None
+
+
+def test_a_channel_that_the_broker_closes_says_why_and_nothing_of_its_transaction() -> None:
+    stage = in_transaction()
+    stage.client.publish(1, "", "q", b"")
+    stage.client.call(1, m.TxCommit())
+    stage.transfer()
+    stage.server.connection.close_channel(1, ChannelFault(406, "too large"))
+    closed = next(event for event in stage.transfer() if isinstance(event, ChannelClosed))
+    assert closed.error is not None
+    assert (closed.error.code, closed.transaction) == (406, None)
 
 
 def test_an_orderly_close_has_no_error() -> None:

@@ -57,6 +57,8 @@ class AsyncChannel:
         self._deliveries: deque[Delivered] = deque()
         self._cancelled: deque[str] = deque()
         self._news: asyncio.Event = asyncio.Event()
+        # A transaction was lost with its connection, and its caller does not know it yet.
+        self._aborted: ReplyError | None = None
         # Publishing: in flight by tag order, or waiting for the next connection.
         self._confirming: bool = False
         self._window: int = CONFIRM_WINDOW
@@ -66,6 +68,10 @@ class AsyncChannel:
     # Verbs.
 
     async def call(self, call: Call[Answer]) -> Answer:
+        if isinstance(call.method, m.TxCommit):
+            self._check_transaction()
+        elif isinstance(call.method, m.TxRollback):
+            self._aborted = None
         reply = await self._ask(call.method)
         assert isinstance(reply.method, call.answer)
         if isinstance(call.method, CHANNEL_SETUP):
@@ -107,6 +113,7 @@ class AsyncChannel:
     ) -> asyncio.Future[None]:
         """Like `publish`, without waiting for the confirm: the future resolves with it."""
         line = await self._writable_line()
+        self._check_transaction()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         publish = Publish(exchange, routing_key, body, properties, mandatory, done)
         if not self._confirming:
@@ -241,10 +248,17 @@ class AsyncChannel:
         self._line = None
         # Deliveries of a lost connection can no longer be acknowledged: the broker sends them again.
         self._deliveries.clear()
+        told: ClientError = event.transaction or error
         if isinstance(error, ChannelClosedError) or not self._outlives:
-            self.give_up(error)
-        else:
-            self._fail_replies(error)
+            if self._replies:
+                self._fail_replies(told)
+                told = error
+            self.give_up(told)
+            return
+        if not self._replies:
+            # Its next verb would belong to another transaction.
+            self._aborted = event.transaction
+        self._fail_replies(told)
 
     def _fail_replies(self, error: ClientError) -> None:
         replies, self._replies = self._replies, {}
@@ -331,6 +345,7 @@ class AsyncChannel:
 
     def _tell(self, message: Delivered, method: m.Method) -> None:
         self._check()
+        self._check_transaction()
         line = self._line
         # A delivery of a lost connection cannot be settled any more; the broker sends it again.
         if line is not None and message.epoch == line.conversation.epoch:
@@ -340,3 +355,9 @@ class AsyncChannel:
     def _check(self) -> None:
         if self._error is not None:
             raise self._error
+
+    def _check_transaction(self) -> None:
+        """Raise once what became of a transaction; the next one begins with the verb after that."""
+        if self._aborted is not None:
+            aborted, self._aborted = self._aborted, None
+            raise aborted

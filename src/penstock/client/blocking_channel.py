@@ -215,7 +215,7 @@ class BlockingChannel:
 
     def _check(self) -> None:
         """Raise the error that ended the channel; the first time with the number of publishes in
-        doubt.
+        doubt, or with what became of its transaction.
         """
         closed = self._inbox.closed
         if closed is None:
@@ -227,4 +227,7 @@ class BlockingChannel:
             self._doubt_told = True
             count = len(self.unanswered_tags())
             raise PublishInDoubt(error.code, f"{count} publish(es) unconfirmed: {error}")
+        if closed.transaction is not None and not self._doubt_told:
+            self._doubt_told = True
+            raise closed.transaction
         raise error

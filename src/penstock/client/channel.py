@@ -7,6 +7,7 @@ the moment confirm.select is written.
 from collections import deque
 
 from penstock.client.confirms import OutstandingPublishes
+from penstock.client.transaction import ClientTransaction
 from penstock.wire.amqp091.errors import ConnectionFault
 from penstock.wire.amqp091.methods_generated import ANSWERS, NAMES
 from penstock.wire.amqp091.reply_codes_generated import UNEXPECTED_FRAME
@@ -30,6 +31,8 @@ class Channel:
         self.calls: deque[PendingCall] = deque()
         # None until confirm.select.
         self.publishes: OutstandingPublishes[object] | None = None
+        # None until tx.select.
+        self.transaction: ClientTransaction | None = None
 
     def answered(self, identity: int) -> int:
         """The ticket of the call that a method with this identity answers."""

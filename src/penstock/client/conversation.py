@@ -30,6 +30,7 @@ from penstock.client.events import (
     Unblocked,
 )
 from penstock.client.login import ClientLogin
+from penstock.client.transaction import ClientTransaction
 from penstock.client.uri import Address
 from penstock.formats.amqp091_delivery import CONSUMER_TAG_AT, TAG_AND_FLAG_SIZE
 from penstock.wire.amqp091 import methods_generated as m
@@ -63,6 +64,7 @@ _GET_OK_NAMES_AT: Final = 4 + TAG_AND_FLAG_SIZE
 
 NO_PROPERTIES: Final = BasicProperties()
 
+SETTLEMENTS: Final = (m.BasicAck, m.BasicNack, m.BasicReject)
 CLOSINGS: Final = (m.ChannelClose, m.ChannelCloseOk, m.ConnectionClose, m.ConnectionCloseOk)
 
 
@@ -167,12 +169,18 @@ class Conversation(ConnectionListener):
         state = self._channel(channel)
         if isinstance(method, m.ConfirmSelect) and state.publishes is None:
             state.publishes = OutstandingPublishes()
+        elif isinstance(method, m.TxSelect) and state.transaction is None:
+            state.transaction = ClientTransaction()
+        elif state.transaction is not None:
+            state.transaction.called(method)
         self._wire.send_method(channel, method)
         return self._expect(state, method.identity())
 
     def tell(self, channel: int, method: m.Method) -> None:
         """Send a method that has no answer: ack, nack, reject, or anything with no-wait."""
-        self._channel(channel)
+        state = self._channel(channel)
+        if isinstance(method, SETTLEMENTS):
+            _works(state)
         self._wire.send_method(channel, method)
 
     def update_secret(self, secret: str, reason: str) -> None:
@@ -199,12 +207,14 @@ class Conversation(ConnectionListener):
         method = self._route(exchange, routing_key, mandatory)
         header = encode_header(len(body), properties or NO_PROPERTIES)
         self._wire.send_content(channel, method, header, body)
+        _works(state)
         return 0 if state.publishes is None else state.publishes.published(note)
 
     def publish_encoded(self, channel: int, frames: bytes, count: int, note: object = None) -> int:
         """`count` publishes whose frames `encoding.encode_publish` made for this channel."""
         state = self._channel(channel)
         self._outgoing.push(frames)
+        _works(state)
         return 0 if state.publishes is None else state.publishes.published(note, count)
 
     def outstanding(self, channel: int) -> int:
@@ -266,6 +276,8 @@ class Conversation(ConnectionListener):
             self._wire.send_method(channel, m.ChannelFlowOk(method.active))
         else:
             ticket = state.answered(method.identity())
+            if state.transaction is not None:
+                state.transaction.answered(method)
             self._events.append(Replied(channel, ticket, method))
 
     def _connection_method(self, method: m.Method) -> None:
@@ -346,22 +358,33 @@ class Conversation(ConnectionListener):
         error = None
         if fault is not None:
             error = errors.ChannelClosedError(fault.code, fault.reply_text())
-        self._drop_channel(channel, error)
+        self._drop_channel(channel, error, None)
 
     def connection_ended(self, fault: ConnectionFault | None) -> None:
         error = None if fault is None else self._explained(fault)
-        for channel in list(self._channels):
-            self._drop_channel(channel, error)
+        for channel, state in list(self._channels.items()):
+            transaction = None
+            if state.transaction is not None and error is not None:
+                transaction = state.transaction.error(error)
+            self._drop_channel(channel, error, transaction)
         self._ended = True
         self._events.append(ConnectionClosed(error))
 
-    def _drop_channel(self, number: int, error: errors.ReplyError | None) -> None:
+    def _drop_channel(
+        self, number: int, error: errors.ReplyError | None, transaction: errors.ReplyError | None
+    ) -> None:
         state = self._channels.pop(number)
         in_doubt = [] if state.publishes is None else state.publishes.in_doubt()
-        self._events.append(ChannelClosed(number, error, in_doubt))
+        self._events.append(ChannelClosed(number, error, in_doubt, transaction))
 
     def _explained(self, fault: ConnectionFault) -> errors.ConnectionClosedError:
         refused = fault.from_peer and fault.code in {ACCESS_REFUSED, NOT_ALLOWED}
         if refused and not self._opened:
             return errors.LoginRefused(fault.code, fault.reply_text())
         return errors.ConnectionClosedError(fault.code, fault.reply_text())
+
+
+def _works(state: Channel) -> None:
+    """Something was published or settled."""
+    if state.transaction is not None:
+        state.transaction.has_work = True

@@ -66,5 +66,15 @@ class PublishInDoubt(ReplyError):
     """The connection was lost before the confirm: the message may or may not have arrived."""
 
 
+class TransactionAborted(ReplyError):
+    """The connection was lost before the commit was sent: nothing of the transaction was done."""
+
+
+class TransactionUnknown(ReplyError):
+    """The connection was lost before the commit was answered: all of the transaction was done, or
+    nothing.
+    """
+
+
 class ConsumerCancelledError(ClientError):
     """The broker ended the consumer, usually because its queue was deleted."""

@@ -156,6 +156,9 @@ class ChannelClosed:
     error: ReplyError | None
     # Publishes that were neither confirmed nor refused.
     in_doubt: list[Settled[object]] = field(default_factory=list)
+    # The connection was lost, and this became of the channel's transaction: `TransactionAborted` or
+    # `TransactionUnknown`. A broker that closes the channel alone has dropped its transaction.
+    transaction: ReplyError | None = None
 
 
 @dataclass(frozen=True, slots=True)
