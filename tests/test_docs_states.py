@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pytest
 
+from penstock.ha import message_states
 from penstock.wire.amqp091 import states as amqp091
 from penstock.wire.amqp091.methods_generated import NAMES as METHODS
 from penstock.wire.amqp10 import performatives_generated as performatives
@@ -35,6 +36,13 @@ def rows(
     ]
 
 
+def message_rows() -> list[Row]:
+    return [
+        (source.name, target.name, event.value)
+        for (source, event), target in message_states.STATES.items()
+    ]
+
+
 def amqp10_rows(
     received: Mapping[tuple[State, int], State], sent: Mapping[tuple[State, int], State]
 ) -> list[Row]:
@@ -49,6 +57,7 @@ TABLES = {
     "AMQP 1.0 connection": amqp10_rows(amqp10.CONNECTION_RECEIVED, amqp10.CONNECTION_SENT),
     "AMQP 1.0 session": amqp10_rows(amqp10.SESSION_RECEIVED, amqp10.SESSION_SENT),
     "AMQP 1.0 link": amqp10_rows(amqp10.LINK_RECEIVED, amqp10.LINK_SENT),
+    "replicated message": message_rows(),
 }
 
 

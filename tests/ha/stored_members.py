@@ -62,16 +62,23 @@ class CommittedPositions(PrimaryListener):
 class Root:
     """A member that is the root."""
 
-    def __init__(self, member: Member, epoch: int, awaited: list[str]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        epoch: int,
+        awaited: list[str],
+        heard: CommittedPositions | None = None,
+    ) -> None:
         self.member = member
+        self.awaited = EverybodyThere(["root", *awaited])
         self.state = StoredReplica(member.replica, member.now)
         self.state.begin_root(epoch)
-        self.heard = CommittedPositions()
+        self.heard = CommittedPositions() if heard is None else heard
         self.primary = Primary(
             "root",
             epoch,
             self.state,
-            EverybodyThere(["root", *awaited]),
+            self.awaited,
             self.heard,
             member.journal.position,
             member.now,

@@ -49,6 +49,7 @@ class EventKind(Enum):
     CONNECTION_CLOSE_REQUESTED = "connection close requested"
     CLUSTER_CHANGED = "cluster changed"
     CLUSTER_ROLE_CHANGED = "cluster role changed"
+    CLUSTER_IN_SYNC_CHANGED = "cluster in-sync set changed"
     PEER_LINK_OPENED = "peer link opened"
     PEER_LINK_CLOSED = "peer link closed"
     PEER_LINK_REFUSED = "peer link refused"

@@ -99,7 +99,11 @@ class Candidacy(Standing):
         if self._rules.barrier:
             stores = {**self.promises.stores, self.own_name: self.promises.store_id}
             reachable = [*voters, *self._answering()]
-            root.propose(barrier_record(star, self.epoch, stores, reachable), now)
+            root.propose(
+                barrier_record(star, self.epoch, stores, reachable),
+                f"{self.own_name!r} became the root of epoch {self.epoch}",
+                now,
+            )
         else:
             self._accept(star, now)
 

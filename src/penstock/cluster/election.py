@@ -363,7 +363,9 @@ class Election(Candidacy):
         reason = self._why_no_change()
         if self.root is not None and not reason:
             try:
-                self.root.propose(without_member(self.record, name, self.own_name), now)
+                self.root.propose(
+                    without_member(self.record, name, self.own_name), f"{name!r} was removed", now
+                )
             except ChangeRefused as refused:
                 reason = str(refused)
         self._end_call(now)
@@ -376,7 +378,11 @@ class Election(Candidacy):
         if self.root is not None and not reason:
             store_id = self.root.stores.get(name, b"")
             try:
-                self.root.propose(replaced(self.record, name, store_id, self.own_name), now)
+                self.root.propose(
+                    replaced(self.record, name, store_id, self.own_name),
+                    f"the store of {name!r} was replaced",
+                    now,
+                )
             except ChangeRefused as refused:
                 reason = str(refused)
         self._end_call(now)
@@ -397,7 +403,8 @@ class Election(Candidacy):
                 record = with_root_role(self.record, name, may_be_root)
                 if name == self.own_name and not may_be_root:
                     self.root.begin_hand_over(record.electable()[0], now)
-                self.root.propose(record, now)
+                word = "enabled" if may_be_root else "disabled"
+                self.root.propose(record, f"the root role of {name!r} was {word}", now)
             except ChangeRefused as refused:
                 reason = str(refused)
         self._end_call(now)

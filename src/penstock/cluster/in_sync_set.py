@@ -40,23 +40,30 @@ class InSyncSet:
         # Servers outside the record that guards wait for, and since when; when others were let go.
         self._guarded_since: dict[str, int] = {}
         self._let_go_at: dict[str, int] = {}
+        # Why the last `wanted` differs from the record.
+        self.reasons: list[str] = []
 
     def guarded(self) -> list[str]:
         return list(self._guarded_since)
 
-    def is_well(self, name: str, answered_at: int, now: int) -> bool:
-        """R13: it answers heartbeats and makes progress."""
+    def why_not_well(self, name: str, answered_at: int, now: int) -> str:
+        """R13: it answers heartbeats and makes progress; else what it does not do. One that has
+        everything is well, however long nothing has happened.
+        """
         if name == self._own_name:
-            return True
+            return ""
         patience = self._timing.in_sync_ms
         # The first heartbeat of an epoch has to be answered first.
         if now - max(answered_at, self._won_at) >= patience:
-            return False
+            return f"has answered no heartbeat for {patience} ms"
         acked = self._progress.acked_k(name)
         behind = self._progress.behind_since(name)
         if behind < 0 and acked < 0:
-            return now - self._won_at <= JOIN_FACTOR * patience
-        return not (acked < self._progress.last_k() and behind >= 0 and now - behind > patience)
+            has_time = now - self._won_at <= JOIN_FACTOR * patience
+            return "" if has_time else f"has not joined within {JOIN_FACTOR * patience} ms"
+        if acked < self._progress.last_k() and behind >= 0 and now - behind > patience:
+            return f"has acknowledged nothing for {patience} ms"
+        return ""
 
     def is_caught_up(self, name: str) -> bool:
         """R12."""
@@ -71,17 +78,37 @@ class InSyncSet:
         that the record has.
         """
         wanted = list(record.in_sync)
+        self.reasons = []
         for name in record.names():
             if name not in record.in_sync and name in known:
-                is_well = self.is_well(name, answered.get(name, NEVER), now)
+                is_well = not self.why_not_well(name, answered.get(name, NEVER), now)
                 if is_well and self.is_caught_up(name):
                     wanted.append(name)
+                    self.reasons.append(f"{name!r} has everything that is committed")
         for name in record.in_sync:
-            if not self.is_well(name, answered.get(name, NEVER), now):
+            why = self.why_not_well(name, answered.get(name, NEVER), now)
+            if why:
                 rest = [other for other in wanted if other != name]
                 if self.is_enough(record, rest):
                     wanted = rest
+                    self.reasons.append(f"{name!r} {why}")
         return [name for name in record.names() if name in wanted]
+
+    def why_too_few(self, record: ClusterRecord, answered: dict[str, int], now: int) -> str:
+        """Why nothing can be committed, if a majority of the members does not make progress: none of
+        them may leave the in-sync set then (R11). Empty otherwise.
+        """
+        stuck: list[str] = []
+        well: list[str] = []
+        for name in record.in_sync:
+            why = self.why_not_well(name, answered.get(name, NEVER), now)
+            if why:
+                stuck.append(f"{name!r} {why}")
+            else:
+                well.append(name)
+        if record.is_majority(well):
+            return ""
+        return f"too few servers have everything: {', '.join(stuck)}"
 
     def is_enough(self, record: ClusterRecord, names: list[str]) -> bool:
         """R11."""

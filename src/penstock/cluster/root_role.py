@@ -46,6 +46,9 @@ class RootRole:
         self.voters: list[str] = voters
         # The last committed record of this epoch; None before the first.
         self.committed: ClusterRecord | None = None
+        # Why that was proposed, and the last one of all.
+        self.committed_reason: str = ""
+        self._reason: str = ""
         self.heir: str = ""
         self.learner: Member | None = None
         # Store ids that servers were heard with in this epoch.
@@ -160,7 +163,7 @@ class RootRole:
     def is_settled(self) -> bool:
         return self.committed is not None and self.committed == self._promises.record
 
-    def propose(self, record: ClusterRecord, now: int) -> None:
+    def propose(self, record: ClusterRecord, reason: str, now: int) -> None:
         if record.epoch != self._epoch:
             assert not self._rules.barrier, "the barrier is the first record of an epoch (R6)"
             record = ClusterRecord(
@@ -171,6 +174,7 @@ class RootRole:
             assert self.is_settled(), "one change at a time (R10)"
             self._replaces = self.committed
         self._accepted = {}
+        self._reason = reason
         version = self._promises.change(self._epoch, self._promises.voted_for, record, now)
         self._proposed_version = version
         for name in self._everybody([]):
@@ -205,6 +209,7 @@ class RootRole:
         if self.committed is not None:
             assert record.is_newer_than(self.committed), "committed records only grow (I3)"
         self.committed = record
+        self.committed_reason = self._reason
         self._replaces = record
         return True
 
@@ -237,14 +242,21 @@ class RootRole:
         for member in record.members:
             store_id = self._promises.stores.get(member.name, b"")
             if not member.store_id and store_id:
-                self.propose(bound(record, member.name, store_id), now)
+                self.propose(
+                    bound(record, member.name, store_id), f"{member.name!r} was heard first", now
+                )
                 return True
         answered = self._counted_answers(record)
         wanted = self.in_sync_set.wanted(record, known, answered, now)
         if tuple(wanted) != record.in_sync and self.in_sync_set.is_enough(record, wanted):
-            self.propose(with_in_sync(record, wanted), now)
+            self.propose(with_in_sync(record, wanted), "; ".join(self.in_sync_set.reasons), now)
             return True
         return self._add_learner(record, now) or changed
+
+    def why_too_few(self, now: int) -> str:
+        """Why nothing can be committed; empty while enough servers make progress."""
+        record = self._promises.record
+        return self.in_sync_set.why_too_few(record, self._counted_answers(record), now)
 
     def _known(self, record: ClusterRecord) -> list[str]:
         return [
@@ -271,7 +283,8 @@ class RootRole:
         if not store_id or self._progress.acked_k(learner.name) < 0:
             return False
         self.learner = None
-        self.propose(with_member(record, Member(learner.name, learner.address, store_id)), now)
+        member = Member(learner.name, learner.address, store_id)
+        self.propose(with_member(record, member), f"{learner.name!r} was added", now)
         return True
 
     # Hand-over.

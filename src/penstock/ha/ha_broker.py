@@ -181,4 +181,4 @@ class HaBroker:
 
     def in_sync_set_changed(self, now: int) -> None:
         if self.primary is not None:
-            self.primary.advance(now)
+            self.primary.in_sync_set_changed(now)

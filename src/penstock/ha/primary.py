@@ -21,7 +21,8 @@ from penstock.ha import messages
 from penstock.ha.backup_line import BackupLine
 from penstock.ha.kept_operations import KeptOperations
 from penstock.ha.limits import DEFAULT_LIMITS, HaLimits
-from penstock.ha.remote_backup import RemoteBackup
+from penstock.ha.queue_guard import NOT_WRITTEN, QueueGuard, WaitingTick
+from penstock.ha.remote_backup import BackupState, RemoteBackup
 from penstock.ha.replicated_state import ReplicatedState
 from penstock.ha.rules import ALL_RULES, HaRules
 
@@ -135,6 +136,7 @@ class Primary(OperationLog):
         if backup is None:
             backup = RemoteBackup(name, now)
             self._backups[name] = backup
+            self._set_guards()
         if backup.line is not line:
             backup.line_lost()
             backup.line = line
@@ -191,8 +193,25 @@ class Primary(OperationLog):
                     backup.answer(self.epoch, self._state, self._kept, self._limits)
                 backup.pump(self.epoch, self._state, self._kept, self._limits)
 
+    def in_sync_set_changed(self, now: int) -> None:
+        """Others are awaited from now on."""
+        self._set_guards()
+        self.advance(now)
+
+    def _set_guards(self) -> None:
+        """A guard begins behind what is committed: what is before may have been confirmed."""
+        awaited = self._in_sync_set.awaited()
+        for backup in self._backups.values():
+            if backup.name not in awaited:
+                backup.let_go()
+            elif backup.first_guarded_k < 0:
+                # In a new epoch everything is guarded.
+                has_begun = self.committed_k >= 0
+                positions = self._state.first_uncommitted() if has_begun else {}
+                backup.guard(self.committed_k + 1, positions)
+
     def advance(self, now: int) -> None:
-        """Announce what is committed now. Called when the in-sync set has changed, too."""
+        """Announce what is committed now."""
         if not self._in_sync_set.has_begun():
             return
         k = self._durable_k if self._rules.own_flush else self._kept.last_k
@@ -246,6 +265,34 @@ class Primary(OperationLog):
         if k > self._kept.last_k:
             return -1
         return self._began_at if k <= 0 else self._kept.made_at(k)
+
+    def backups(self) -> list[RemoteBackup]:
+        """Those that have joined in this epoch, for status."""
+        return list(self._backups.values())
+
+    def state_of(self, name: str) -> BackupState:
+        backup = self._backups.get(name)
+        return BackupState.JOINING if backup is None else backup.state
+
+    def guard_of(self, backup: RemoteBackup, number: int, ticks: list[WaitingTick]) -> QueueGuard:
+        """The guard of one queue, which has this in ticks that are not committed."""
+        guard = QueueGuard(backup.first_guarded(number, self.epoch))
+        for tick in ticks:
+            k = self._k_at(tick.position)
+            if k > backup.acked_k:
+                guard.add(tick.ids, k <= backup.sent_k)
+        return guard
+
+    def _k_at(self, position: int) -> int:
+        """The operation of the tick behind which the journal had this position."""
+        if position == NOT_WRITTEN:
+            return self._kept.last_k + 1
+        found = self.committed_k
+        for k, end in self._ticks:
+            if end > position:
+                break
+            found = k
+        return found
 
     def is_syncing(self, name: str) -> bool:
         backup = self._backups.get(name)

@@ -5,15 +5,28 @@ its state until a SYNC is complete. Ranges of the ids that a backup lacks are he
 not: these are read when they are sent.
 """
 
+from enum import Enum
+
 from penstock.formats.peer_limits import BadPeerMessage
+from penstock.formats.replication_id import first_id
 from penstock.ha import messages
 from penstock.ha.backup_line import BackupLine
 from penstock.ha.id_ranges import IdSets
 from penstock.ha.kept_operations import KeptOperations
 from penstock.ha.limits import RANGES_MAX, HaLimits
+from penstock.ha.queue_guard import NOT_GUARDED
 from penstock.ha.queue_snapshot import QueueSnapshot, SnapshotsReader, encode_in_parts
 from penstock.ha.replicated_state import ReplicatedState
 from penstock.ha.replicating_subscription import ReplicatingSubscription
+
+
+class BackupState(Enum):
+    """The value is the protocol's name."""
+
+    # It has not exchanged snapshots over its present line.
+    JOINING = "joining"
+    CATCHUP = "catchup"
+    READY = "ready"
 
 
 class RemoteBackup:
@@ -25,6 +38,10 @@ class RemoteBackup:
         self.acked_k: int = -1
         # Since when it has been behind without progress. -1: it is not behind.
         self.behind_since: int = now
+        # The first operation whose completion waits for it, or NOT_GUARDED; and by queue number the
+        # first position. Of queues that are not there, every position of the epoch is guarded.
+        self.first_guarded_k: int = NOT_GUARDED
+        self._first_guarded: dict[int, int] = {}
         # The line and the JOIN that came over it.
         self.line: BackupLine | None = None
         self._join: messages.JoinHead | None = None
@@ -44,6 +61,48 @@ class RemoteBackup:
     @property
     def is_syncing(self) -> bool:
         return self._sync_k >= 0
+
+    @property
+    def state(self) -> BackupState:
+        if self.line is None or not self.is_answered:
+            return BackupState.JOINING
+        return BackupState.READY if self.is_ready else BackupState.CATCHUP
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all messages are safe or delayed: it has reached the position before the first
+        guarded one, and everything before that is safe. Neither needs a next message, nor any queue.
+        """
+        if self.first_guarded_k < 0 or self.is_syncing:
+            return False
+        return self.acked_k >= max(self.first_guarded_k - 1, 0)
+
+    def guard(self, k: int, positions: dict[int, int]) -> None:
+        """Completion waits for it, from this operation on."""
+        self.first_guarded_k = k
+        self._first_guarded = positions
+
+    def let_go(self) -> None:
+        """Nobody waits for it any more: it has left the in-sync set."""
+        self.first_guarded_k = NOT_GUARDED
+        self._first_guarded = {}
+
+    def first_guarded(self, number: int, epoch: int) -> int:
+        """The first guarded position of a queue, or NOT_GUARDED."""
+        if self.first_guarded_k < 0:
+            return NOT_GUARDED
+        return self._first_guarded.get(number, first_id(epoch))
+
+    def missing_count(self, number: int) -> int:
+        """Messages of a queue that a SYNC has not sent yet."""
+        for subscription in self._subscriptions:
+            if subscription.number == number:
+                return subscription.missing_count()
+        return 0
+
+    def missing_total(self) -> int:
+        """Of all queues."""
+        return sum([subscription.missing_count() for subscription in self._subscriptions])
 
     def line_lost(self) -> None:
         self.line = None

@@ -43,6 +43,7 @@ from penstock.broker.store.reclaim import Reclaimer, UnsettledSource, whole_snap
 from penstock.broker.topology import DeleteExchange, DeleteQueue
 from penstock.ha.broker_replicator import BrokerReplicator, UnheardDefinitions
 from penstock.ha.id_setter import IdSetter
+from penstock.ha.queue_guard import first_uncommitted
 from penstock.ha.replica_operation import (
     BadOperation,
     ReplicaOperation,
@@ -300,6 +301,10 @@ class ReplicaStore:
             self._check_end_of_tick()
             return self.held_messages().ids()
         return {n: part.ready.ranges() for n, part in self._queues.by_number.items()}
+
+    def first_uncommitted(self) -> dict[int, int]:
+        """Of a root: where a guard begins, by queue number."""
+        return first_uncommitted(self._state)
 
     def message_count(self) -> int:
         """Of all queues, while it is a backup."""

@@ -63,6 +63,12 @@ class ReplicatedState(ABC):
         (0: none is left).
         """
 
+    def first_uncommitted(self) -> dict[int, int]:
+        """By queue number, the first id that is not committed, or else the next that will be given:
+        where a guard begins. A root is asked.
+        """
+        return {}
+
     @abstractmethod
     def apply(self, operation: bytes) -> None:
         """A whole operation; its k is the one after `syn`, in the same epoch. Asks for a flush."""

@@ -24,6 +24,10 @@ class ReplicatingSubscription:
         """Whether it has reached its last position: everything was sent that was still there."""
         return self._wanted.is_empty()
 
+    def missing_count(self) -> int:
+        """Messages that were not sent yet."""
+        return self._wanted.count()
+
     def read(self, state: ReplicatedState, octets_max: int) -> bytes:
         """The next message records, about so many octets. None if all that it looked at is gone."""
         wanted = self._wanted

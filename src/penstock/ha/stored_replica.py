@@ -39,6 +39,9 @@ class StoredReplica(ReplicatedState):
     def read(self, number: int, wanted: IdRanges, octets_max: int) -> tuple[bytes, int]:
         return self._replica.held_messages().read(number, wanted.ranges(), octets_max)
 
+    def first_uncommitted(self) -> dict[int, int]:
+        return self._replica.first_uncommitted()
+
     # The backup's side.
 
     def apply(self, operation: bytes) -> None:

@@ -24,13 +24,17 @@ from penstock.ha.backup import Backup
 from penstock.ha.backup_line import BackupLine
 from penstock.ha.ha_broker import HaBroker
 from penstock.ha.primary import Primary
+from penstock.ha.remote_backup import BackupState
 from penstock.node.cluster_settings import ClusterSettings
 from penstock.node.cluster_status import ClusterStatus, MemberStatus
+from penstock.node.in_sync_history import InSyncChange, InSyncHistory
 from penstock.node.node_owner import NodeOwner
 from penstock.world.disk import DiskError
 
 # An election asks for five ticks per heartbeat interval.
 TICKS_PER_HEARTBEAT: Final = 5
+# The source of the alarm that too few servers have everything.
+REPLICATION: Final = "replication"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -51,6 +55,10 @@ class RootDuties(ABC):
 
     @abstractmethod
     def role_changed(self, role: str, reason: str, now: int) -> None:
+        """For the log."""
+
+    @abstractmethod
+    def in_sync_changed(self, change: InSyncChange) -> None:
         """For the log."""
 
     @abstractmethod
@@ -119,6 +127,9 @@ class ClusterMember:
         self._used: dict[str, PeerLine] = {}
         self._members: dict[str, str] = {}
         self._was_serving: str = ""
+        self.history: InSyncHistory = InSyncHistory()
+        # Why nothing can be committed; empty if it can.
+        self.why_too_few: str = ""
 
     def attach(
         self,
@@ -177,8 +188,17 @@ class ClusterMember:
             self._election.tick(now)
             self._update_members(now)
             self._tell_serving(now)
+            self._look_for_majority(now)
         except DiskError as error:
             self.owner.storage_failed(str(error))
+
+    def _look_for_majority(self, now: int) -> None:
+        """Publishers are told when nothing can be confirmed."""
+        root = self._election.root
+        why = root.why_too_few(now) if root is not None and root.is_active else ""
+        if why != self.why_too_few:
+            self.why_too_few = why
+            self.owner.set_alarm(REPLICATION, why, now)
 
     def begin_tick(self, durable: int, now: int) -> None:
         """Before anything is dispatched: what is committed becomes ready, and a root whose lease
@@ -313,6 +333,13 @@ class ClusterMember:
     def in_sync_changed(self, now: int) -> None:
         self._update_members(now)
         self._ha.in_sync_set_changed(now)
+        root = self._election.root
+        record = self._election.record if root is None else root.committed
+        if record is not None:
+            reason = "the root says so" if root is None else root.committed_reason
+            change = self.history.note(record, reason, now)
+            if change is not None:
+                self._duties.in_sync_changed(change)
 
     def role_changed(self, role: str, reason: str, now: int) -> None:
         self.reason = reason
@@ -356,6 +383,9 @@ class ClusterMember:
             self._duties.serving_changed(now)
 
     # Operators.
+
+    def role(self) -> str:
+        return self._election.role
 
     def status(self, now: int) -> ClusterStatus:
         election = self._election
@@ -404,7 +434,9 @@ class ClusterMember:
             lag = primary.last_k - max(acked, 0)
             octets = primary.lag_bytes(name)
             if name != self.name and is_connected:
-                is_ready = acked >= 0 and in_sync
-                is_behind = acked >= 0 or primary.is_syncing(name)
-                role = "ready" if is_ready else "catchup" if is_behind else "joining"
+                state = primary.state_of(name)
+                if state is BackupState.READY and not in_sync:
+                    # The record that says so is on its way.
+                    state = BackupState.CATCHUP
+                role = state.value
         return MemberStatus(name, address, role, in_sync, lag, octets, is_connected, may_be_root)

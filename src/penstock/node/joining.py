@@ -22,6 +22,7 @@ from penstock.ha.ha_broker import HaBroker
 from penstock.ha.stored_replica import StoredReplica
 from penstock.node.cluster_member import ClusterMember, RootDuties
 from penstock.node.cluster_settings import ClusterSettings
+from penstock.node.in_sync_history import InSyncChange
 from penstock.node.member_adapters import (
     MemberElectionListener,
     MemberInSyncSet,
@@ -173,6 +174,17 @@ class StoredDuties(RootDuties):
             "epoch": self._member.epoch,
         }
         event = Event(EventKind.CLUSTER_ROLE_CHANGED, Severity.INFO, Party(), reason, facts)
+        self._container.events.record(event)
+
+    def in_sync_changed(self, change: InSyncChange) -> None:
+        facts: dict[str, object] = {
+            "in_sync": ", ".join(change.in_sync),
+            "entered": ", ".join(change.entered),
+            "left": ", ".join(change.left),
+            "record": f"{change.epoch}.{change.version}",
+        }
+        severity = Severity.WARNING if change.left else Severity.INFO
+        event = Event(EventKind.CLUSTER_IN_SYNC_CHANGED, severity, Party(), change.reason, facts)
         self._container.events.record(event)
 
     def disk_is_slow(self, now: int) -> bool:

@@ -30,6 +30,12 @@ class NodeOwner(StorageOwner):
         """
         raise NotImplementedError
 
+    def set_alarm(
+        self, source: str, reason: str, now: int, figures: dict[str, object] | None = None
+    ) -> None:
+        """Publishers wait while there is a reason; empty for none."""
+        raise NotImplementedError
+
     def store_tick(self, now: int) -> None:
         """Write what has changed since the last tick."""
         raise NotImplementedError

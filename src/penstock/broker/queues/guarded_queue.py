@@ -179,6 +179,9 @@ class GuardedQueue(Queue):
         """For whoever needs every message that is here."""
         return self._waiting
 
+    def waiting_ticks(self) -> list[tuple[int, int]]:
+        return list(zip(self._sealed_positions, self._sealed_counts, strict=True))
+
     def _forget_waiting(self) -> None:
         self._waiting = []
         self._waiting_bytes = 0

@@ -237,6 +237,12 @@ class MessageQueue:
         """What is in the journal, but not ready yet, in order."""
         return []
 
+    def waiting_ticks(self) -> list[tuple[int, int]]:
+        """Of these: where the journal ended with the tick that brought them, and how many there are.
+        What the present tick has brought is not counted.
+        """
+        return []
+
     def replace_list(self, ready: ReadyList) -> None:
         """Its messages are in this list from now on: the server became the root of its cluster."""
         raise NotImplementedError

@@ -54,6 +54,16 @@ def cluster_families(figures: Figures) -> Iterator[Metric]:
         "The last committed operation of the epoch, as far as this server knows",
         value=status.committed,
     )
+    yield GaugeMetricFamily(
+        "penstock_cluster_confirms_waiting",
+        "1 while too few servers have everything, so that nothing is confirmed",
+        value=int(bool(figures.cluster_waits)),
+    )
+    yield CounterMetricFamily(
+        "penstock_cluster_in_sync_changes",
+        "Changes of the in-sync set",
+        figures.cluster_in_sync_changes,
+    )
     yield from _lags(figures)
 
 

@@ -97,6 +97,9 @@ class Figures:
     # None without a cluster.
     cluster: ClusterStatus | None = None
     cluster_role_changes: int = 0
+    cluster_in_sync_changes: int = 0
+    # Why nothing can be confirmed.
+    cluster_waits: str = ""
     streams: list[StreamFigures] = field(default_factory=list)
     cursors: int = 0
     streams_left_out: int = 0
@@ -336,3 +339,5 @@ def take_cluster(node: Node, figures: Figures, now: int) -> None:
     if node.member is not None:
         figures.cluster = node.member.status(now)
         figures.cluster_role_changes = node.member.role_changes
+        figures.cluster_in_sync_changes = node.member.history.total
+        figures.cluster_waits = node.member.why_too_few

@@ -332,7 +332,7 @@ class SimulatedServer(ServerEnd):
         if root is not None:
             syncing = [name for name in self._lines if primary.is_syncing(name)]
             self.sights.record(self.election.record, root.in_sync_set.guarded(), syncing)
-        primary.advance(self.now())
+        primary.in_sync_set_changed(self.now())
 
     # What the primary tells its owner.
 

@@ -17,6 +17,7 @@ from penstock.server.http.api.exchange_changes import ExchangeChanges
 from penstock.server.http.api.exchange_pages import ExchangePages
 from penstock.server.http.api.explain import ExplainPages
 from penstock.server.http.api.get_page import GetPage
+from penstock.server.http.api.ha_pages import HaPages
 from penstock.server.http.api.health_checks import HealthChecks
 from penstock.server.http.api.limit_pages import LimitPages
 from penstock.server.http.api.log_level import LogLevelPages
@@ -80,6 +81,7 @@ def all_operations(line: BrokerLine, door: Doorkeeper, data: Path | None) -> lis
         *ConnectionClosing(line).operations(),
         *ClusterName(line).operations(),
         *ClusterPages(line, door).operations(),
+        *HaPages(line).operations(),
         *AlivenessTest(line).operations(),
         *HealthChecks(line).operations(),
         *AuthPages(line, door).operations(),

@@ -163,7 +163,7 @@ class ClusterPages:
         return await self._line.ask(self._row)
 
     def _row(self, node: Node, now: int) -> dict[str, object]:
-        member = _member_of(node)
+        member = member_of(node)
         row = _status_row(member.status(now), member, now)
         if self._change is not None:
             row["change"] = _change_row(self._change, now)
@@ -219,7 +219,7 @@ class ClusterPages:
     def _begin(
         self, node: Node, verb: ChangeVerb, name: str, address: str, actor: Actor, now: int
     ) -> ClusterChange:
-        member = _member_of(node)
+        member = member_of(node)
         change = ClusterChange(member, verb, name, address)
         reason = change.begin(now)
         if reason:
@@ -241,7 +241,7 @@ class ClusterPages:
         return change
 
 
-def _member_of(node: Node) -> ClusterMember:
+def member_of(node: Node) -> ClusterMember:
     if node.member is None:
         raise Problem(404, "this server is not a member of a cluster", "See docs/CLUSTER.md.")
     return node.member
