@@ -73,12 +73,15 @@ def promises_of(
 
 
 class FixedEntropy(Entropy):
-    def __init__(self) -> None:
+    """Store ids that differ, and always the same jitter: none, or nearly all."""
+
+    def __init__(self, jitter: bytes = b"\x00") -> None:
         self.count = 0
+        self._jitter = jitter
 
     def octets(self, count: int) -> bytes:
         self.count += 1
-        return self.count.to_bytes(count, "little") if count > 4 else bytes(count)
+        return self.count.to_bytes(count, "little") if count > 4 else self._jitter * count
 
 
 class RecordingLines(PeerLines):
@@ -175,6 +178,7 @@ class OneServer:
         connected: str = "",
         epoch: int = 0,
         at_once: bool = True,
+        jitter: bytes = b"\x00",
     ) -> None:
         self.disk = MemoryDisk(at_once)
         start = bootstrap() if record is None else record
@@ -182,7 +186,7 @@ class OneServer:
         self.lines = RecordingLines(list(connected))
         self.owner = RecordingOwner()
         self.progress = ToyProgress()
-        self.entropy = FixedEntropy()
+        self.entropy = FixedEntropy(jitter)
         self.now = 1_000_000
         self.election = Election(
             name,

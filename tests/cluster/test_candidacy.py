@@ -43,6 +43,23 @@ def test_the_most_senior_server_asks_first() -> None:
     assert asked["b"] - asked["a"] == TIMING.stagger_ms
 
 
+def test_chance_does_not_change_the_order_of_seniority() -> None:
+    """Not even if the senior heard one heartbeat more than the next, and waits as long as it may."""
+    senior, junior = OneServer("a", jitter=b"\xff"), OneServer("b")
+    for server in (senior, junior):
+        server.hear("c", ROOT, 1, record_of(1, 1))
+    for now in range(senior.now, senior.now + 2 * TIMING.elect_ms):
+        if now == junior.now + TIMING.heartbeat_ms:
+            senior.now = now
+            senior.hear("c", ROOT, 1, record_of(1, 1))
+        senior.election.tick(now)
+        junior.election.tick(now)
+        assert not junior.sent(PREVOTE)
+        if senior.sent(PREVOTE):
+            return
+    raise AssertionError("nobody asked")
+
+
 def test_a_prevote_promises_nothing() -> None:
     server = OneServer("a", connected="bc")
     server.wait(TIMING.elect_ms)
@@ -51,6 +68,15 @@ def test_a_prevote_promises_nothing() -> None:
     assert server.election.epoch == 0
     server.wait(10 * TIMING.elect_ms)
     assert server.election.epoch == 0
+
+
+def test_a_candidate_does_not_wait_for_the_root_that_fell_silent() -> None:
+    server = OneServer("b", connected="ac")
+    server.hear("a", ROOT, 1, record_of(1, 1))
+    server.wait(2 * TIMING.elect_ms)
+    assert server.sent(PREVOTE)
+    server.hear("c", PREVOTED, 2, record_of(1, 1))
+    assert server.sent(VOTE)
 
 
 def test_a_candidate_waits_for_everybody_who_is_connected() -> None:

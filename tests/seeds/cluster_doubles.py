@@ -50,8 +50,7 @@ KEY = b"the key of this cluster"
 SECOND_US = 1_000_000
 LOOK_US = 10_000
 TICK_US = 500_000
-# So much between two ranks of seniority that the jitter of campaigns never changes their order.
-TIMING = Timing(stagger_ms=1000)
+TIMING = Timing()
 # Of simulated time: an election takes about three seconds, one that is disturbed some more.
 PATIENCE_SECONDS = 30
 

@@ -177,7 +177,7 @@ def test_each_server_does_its_own_election_with_the_same_result() -> None:
     cluster.elected("a")
     cluster.hosts["a"].die()
     # Nobody has been elected yet, and both know already who will be.
-    cluster.run(TIMING.grace_ms / 1000)
+    cluster.run((TIMING.grace_ms + TIMING.elect_ms) / 2000)
     assert cluster.roots() == []
     assert [cluster.status(name).expected_root for name in "bc"] == ["b", "b"]
     assert [cluster.elected().name, *[cluster.status(name).root for name in "bc"]] == ["b"] * 3
@@ -356,6 +356,8 @@ def test_a_new_peer_learns_of_the_root_before_it_has_the_state() -> None:
     cluster = Cluster()
     cluster.elected("a")
     cluster.hosts["c"].die()
+    # Until it has left the in-sync set, so that it needs more than the first word of the root.
+    cluster.run(2 * TIMING.in_sync_ms / 1000)
     cluster.hosts["c"].revive()
     cluster.until(lambda: cluster.status("c").root == "a")
     assert cluster.status("c").role in {"joining", "catchup"}

@@ -38,7 +38,10 @@ class Candidacy(Standing):
         self._try_prevotes(now)
 
     def _try_prevotes(self, now: int) -> None:
-        """R3: with a majority, once everybody who is connected has answered, or time is up."""
+        """R3: with a majority, once everybody who is connected has answered, or time is up. A root
+        that fell silent is not waited for, though its link may look open: the next in seniority may
+        see that it is closed, and would overtake us.
+        """
         campaign = self._campaign
         if campaign.asked_at < 0 or not campaign.is_majority(campaign.prevotes, self.record):
             return
@@ -46,7 +49,7 @@ class Candidacy(Standing):
             near = self._lines.connected()
             for name in self.record.names():
                 is_open = name not in campaign.prevotes and name not in campaign.refused
-                if is_open and name in near and name != self.own_name:
+                if is_open and name in near and name not in (self.own_name, self._lost_root):
                     return
         self._become_candidate(now)
 

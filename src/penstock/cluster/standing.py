@@ -81,7 +81,6 @@ class Standing(PromisesListener):
         # a heartbeat just before the crash (R4).
         self._heard: int = now
         self._lost_root: str = ""
-        self._jitter: int = 0
         self._campaign_at: int = 0
         self._last_tick: int = now
         self._is_slow: bool = False
@@ -147,7 +146,8 @@ class Standing(PromisesListener):
         if not self.record.is_majority(near):
             return ""
         for name in self.record.electable():
-            if name in near:
+            # The link to a root that fell silent may still look open.
+            if name in near and name != self.root_name:
                 return name
         return ""
 
@@ -234,7 +234,7 @@ class Standing(PromisesListener):
         if self.own_name in electable:
             rank = electable.index(self.own_name)
         octets = self._entropy.octets(2)
-        jitter = (octets[0] << 8 | octets[1]) * self.timing.stagger_ms >> 16
+        jitter = (octets[0] << 8 | octets[1]) * self.timing.jitter_ms >> 16
         self._campaign_at = now + wait_ms + rank * self.timing.stagger_ms + jitter
 
     def _note_role(self, reason: str) -> None:

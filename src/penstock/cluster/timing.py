@@ -20,8 +20,12 @@ class Timing:
     grace_ms: int = 1800
     # Without a root for this long, the most senior eligible server campaigns.
     elect_ms: int = 2000
-    # The next in seniority waits this much longer, so that one of them is alone.
-    stagger_ms: int = 300
+    # The next in seniority waits this much longer, so that one of them is alone: more than a heartbeat
+    # that only the senior has heard, clocks that differ, and the jitter together.
+    stagger_ms: int = 450
+    # And everybody up to this much more, by chance: servers that disagree on their ranks would otherwise
+    # campaign at the same moment again and again.
+    jitter_ms: int = 50
     # A member that makes no progress for this long leaves the in-sync set.
     in_sync_ms: int = 1500
     # How long a candidate waits for all servers that are connected before a majority suffices.
@@ -37,6 +41,8 @@ class Timing:
         drift = self.lease_ms // DRIFT_DIVISOR
         assert self.grace_ms > self.lease_ms + drift, "a voter must outwait the lease of a root"
         assert self.elect_ms >= self.grace_ms, "nobody would vote for a candidate before that"
+        lead = self.stagger_ms - self.jitter_ms - self.elect_ms // DRIFT_DIVISOR
+        assert lead >= self.heartbeat_ms, "a senior that heard one heartbeat more goes first"
         assert self.heartbeat_ms * 2 < self.lease_ms, "a lost heartbeat must not end the lease"
 
 
@@ -48,6 +54,7 @@ def scaled(timing: Timing, numerator: int, denominator: int) -> Timing:
         timing.grace_ms * numerator // denominator,
         timing.elect_ms * numerator // denominator,
         timing.stagger_ms * numerator // denominator,
+        timing.jitter_ms * numerator // denominator,
         timing.in_sync_ms * numerator // denominator,
         timing.unanimous_ms * numerator // denominator,
         timing.disk_ms * numerator // denominator,

@@ -19,6 +19,7 @@ def shrunk(
     best = failed
     size = len(left)
     while size:
+        before = len(left)
         at = 0
         while at < len(left):
             tried = left[:at] + left[at + size :]
@@ -28,7 +29,9 @@ def shrunk(
             else:
                 left = tried
                 best = verdict
-        size //= 2
+        if size > 1 or len(left) == before:
+            # One that was needed may be needless without another that was left out after it.
+            size //= 2
     return best, everything - frozenset(left)
 
 
