@@ -6,7 +6,8 @@ import pytest
 
 from penstock.storage.errors import Damaged
 from penstock.storage.memory_disk import MemoryDisk
-from penstock.storage.stream_log import BATCH_BYTES_MAX, OPEN_SEGMENTS_MAX, StreamLog
+from penstock.storage.stream_composer import BATCH_BYTES_MAX
+from penstock.storage.stream_log import OPEN_SEGMENTS_MAX, StreamLog
 from tests.storage.stream_writing import ADDRESS, FOLDER, HEADER, bodies, open_log, write
 
 

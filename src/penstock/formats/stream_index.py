@@ -56,6 +56,7 @@ EXCHANGE_SIZE_AT: Final = 16
 KEY_SIZE_AT: Final = 17
 # The position of the lower octet of the flags in an entry.
 FLAGS_AT: Final = 18
+UNSYNCED_AT: Final = 28
 
 # Flags.
 STARTS_BATCH: Final = 1  # the first message of one append

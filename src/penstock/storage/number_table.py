@@ -12,6 +12,8 @@ import zlib
 from struct import Struct
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from penstock.world.disk import AppendFile, Disk
 
 _RECORD: Final = Struct("<IBHq")
@@ -80,14 +82,29 @@ def read_newest(disk: Disk, stem: str, names: list[str]) -> ReadNumbers:
     return ReadNumbers(b"")
 
 
-class NumberTable:
+@mypyc_attr(allow_interpreted_subclasses=True)
+class NamedNumbers:
+    """A table in memory. Whoever keeps it somewhere overrides `put` and `remove`."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def put(self, name: str, number: int) -> None:
+        self.numbers[name] = number
+
+    def remove(self, name: str) -> bool:
+        """False when it is not there."""
+        return self.numbers.pop(name, None) is not None
+
+
+class NumberTable(NamedNumbers):
     """Held by the owner of the names."""
 
     def __init__(self, disk: Disk, stem: str, names: list[str]) -> None:
         """`stem` is the file's name without generation; `names` are the disk's files there."""
+        super().__init__()
         self._disk: Disk = disk
         self._stem: str = stem
-        self.numbers: dict[str, int] = {}
         self.generation: int = 0
         self._file: AppendFile | None = None
         self._changes: list[bytes] = []

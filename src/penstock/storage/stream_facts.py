@@ -9,7 +9,7 @@ from penstock.storage.stream_segment import StreamSegment
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """The durable part of one segment. It only grows at its end, until retention removes the whole
+    """The part of one segment that may be read. It only grows at its end, until retention removes the whole
     segment; its first offset identifies it permanently.
     """
 
@@ -25,10 +25,10 @@ class SegmentFacts:
 
 
 def segment_facts(log: StreamLog) -> list[SegmentFacts]:
-    """Oldest first; a segment without any durable message is left out."""
+    """Oldest first; a segment without any readable message is left out."""
     found: list[SegmentFacts] = []
     for segment in log.segments:
-        count = min(segment.count, log.durable_offset - segment.first_offset)
+        count = min(segment.count, log.readable_offset() - segment.first_offset)
         if count > 0:
             found.append(_facts_of(segment, count))
     return found

@@ -1,8 +1,8 @@
 """A stream on disk: segments of messages, addressed by offset, written once per tick.
 
-`add` only composes; `write` appends what was composed to the log and to the index, one append each.
-Most messages repeat the one before them in all but the body, so what address and header make of an
-entry is kept with its checksum, and a repeat costs one checksum over its body and twelve octets.
+`add` only composes (`StreamComposer`); `write` appends what was composed to the log and to the index,
+one append each. A replicated stream is composed elsewhere: `append` takes what the root of the cluster
+has composed.
 
 Invariants
 - offsets count up without gaps from `first_offset` to `end_offset`; composed messages have the
@@ -11,20 +11,20 @@ Invariants
 - retention removes whole segments, oldest first, and never the last one.
 """
 
-import zlib
 from typing import Final
 
 from penstock.formats.stream_index import (
-    FIXED,
+    ENTRY_SIZE,
     STARTS_BATCH,
+    UNSYNCED_AT,
     UNSYNCED_MAX,
-    VARIED,
+    IndexEntry,
 )
-from penstock.formats.stream_payload import FRAMING_SIZE, encode_opening
 from penstock.storage.errors import Damaged
 from penstock.storage.publisher_notes import entries_crc
+from penstock.storage.stream_composer import StreamComposer
 from penstock.storage.stream_recovery import recover_segments
-from penstock.storage.stream_segment import StoredEntry, StreamSegment
+from penstock.storage.stream_segment import SegmentStretch, StoredEntry, StreamSegment
 from penstock.world.disk import AppendFile, Disk
 
 # A segment is what retention removes and what a bulk reader maps: large enough for few files,
@@ -32,13 +32,11 @@ from penstock.world.disk import AppendFile, Disk
 SEGMENT_BYTES_DEFAULT: Final = 64 * 1024 * 1024
 # RabbitMQ's limit. With one batch more, positions still fit 32 bits.
 SEGMENT_BYTES_MAX: Final = 3_000_000_000
-# What is composed is written early beyond this, so that no tick collects without bound.
-BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 # Sealed segments whose files stay open for readers, per stream.
 OPEN_SEGMENTS_MAX: Final = 4
 
 
-class StreamLog:
+class StreamLog(StreamComposer):
     """Held by one stream."""
 
     def __init__(
@@ -56,38 +54,25 @@ class StreamLog:
         """
         self._disk: Disk = disk
         self._folder: str = folder
-        # At least one octet, so that every segment takes a batch.
-        self.segment_bytes_max: int = max(segment_bytes_max, 1)
-        self.first_offset: int = 0
         recovered = recover_segments(disk, folder, names, first_offset, safe_end)
         self.segments: list[StreamSegment] = recovered.segments
-        self.durable_offset: int = recovered.durable_offset
+        durable_offset = recovered.durable_offset
         if not self.segments:
-            self.durable_offset = max(recovered.next_offset, first_offset)
-            self._begin_segment(self.durable_offset)
-        self.first_offset = self.segments[0].first_offset
+            durable_offset = max(recovered.next_offset, first_offset)
+            self._create_segment(durable_offset)
+        self.first_offset: int = self.segments[0].first_offset
         self._active: StreamSegment = self.segments[-1]
-        self.end_offset: int = self._active.end_offset()
+        super().__init__(
+            segment_bytes_max,
+            self._active.first_offset,
+            self._active.end_offset(),
+            self._active.log_size,
+            max([timestamp] + [s.last_timestamp for s in self.segments]),
+        )
+        self.durable_offset = durable_offset
         self.sealed_bytes: int = sum([segment.size() for segment in self.segments[:-1]])
-        # It never decreases, whatever the wall clock does.
-        self._timestamp: int = max([timestamp] + [s.last_timestamp for s in self.segments])
-
-        # What was composed since the last write.
-        self._payloads: list[bytes] = []
-        self._entries: list[bytes] = []
-        self._position: int = self._active.log_size
-        self.composed_count: int = 0
-        self._composed_timestamp: int = 0
-
-        # Of the last message, for those that repeat it.
-        self._address: bytes = b""
-        self._openinger: bytes = b""
-        self._body_size: int = -1
-        self._flags: int = -1
-        self._fixed: bytes = b""
-        self._opening: bytes = b""
-        self._opening_crc: int = 0
-        self._fixed_timestamp: int = -1
+        # Whether readers may see what is not durable here, because other servers have it too.
+        self.is_committed: bool = False
 
         # Sealed segments that no flush was asked for yet, and those that one is at work on.
         # A killed process may have left several only in the page cache.
@@ -96,7 +81,7 @@ class StreamLog:
         ]
         self._closing: list[StreamSegment] = []
 
-    def _begin_segment(self, first_offset: int) -> StreamSegment:
+    def _create_segment(self, first_offset: int) -> StreamSegment:
         segment = StreamSegment(self._disk, self._folder, first_offset)
         segment.create()
         self.segments.append(segment)
@@ -104,115 +89,44 @@ class StreamLog:
 
     # Writing.
 
-    def must_roll(self) -> bool:
-        """Whether the next message begins a segment; asked, and `roll` called, before `add`."""
-        return not self._entries and self._active.size() >= self.segment_bytes_max
-
     def roll(self) -> None:
-        assert not self._entries, "what is composed belongs to the segment before"
+        """Begin a segment, unless the last one is empty. Called before `add` if `must_roll`."""
         if self._active.count == 0:
             return
+        self.begin_segment()
         self._unflushed.append(self._active)
         self.sealed_bytes += self._active.size()
-        self._active = self._begin_segment(self.end_offset)
-        self._position = self._active.log_size
-
-    def add(self, address: bytes, header: bytes, body: bytes, flags: int, timestamp: int) -> int:
-        """Compose one message; returns its offset. `address` holds exchange and routing key, each
-        behind an octet with its length.
-        """
-        timestamp = max(timestamp, self._timestamp)
-        self._timestamp = timestamp
-        if not self._entries:
-            flags |= STARTS_BATCH
-            self._composed_timestamp = timestamp
-        if (
-            address is not self._address
-            or header is not self._openinger
-            or len(body) != self._body_size
-            or flags != self._flags
-            or timestamp != self._fixed_timestamp
-        ):
-            self._begin_repeats(address, header, len(body), flags, timestamp)
-        offset = self.end_offset + self.composed_count
-        unsynced = min(offset - self.durable_offset, UNSYNCED_MAX)
-        self._entries.append(self._fixed)
-        self._entries.append(
-            VARIED.pack(self._position, zlib.crc32(body, self._opening_crc), unsynced)
-        )
-        self._payloads.append(self._opening)
-        self._payloads.append(body)
-        self._position += len(self._opening) + len(body)
-        self.composed_count += 1
-        return offset
-
-    def add_repeats(
-        self, address: bytes, header: bytes, payloads: bytes, count: int, flags: int, timestamp: int
-    ) -> int:
-        """Compose messages that repeat one another. `payloads` are their payloads for the log, one
-        after the other; returns the offset of the first.
-        """
-        size = len(payloads) // count
-        opening_size = FRAMING_SIZE - 2 + len(address) + len(header)
-        offset = self.add(address, header, payloads[opening_size:size], flags, timestamp)
-        if count == 1:
-            return offset
-        timestamp = self._timestamp
-        if self._flags != flags or self._fixed_timestamp != timestamp:
-            self._begin_repeats(address, header, size - opening_size, flags, timestamp)
-        assert len(payloads) == size * count, "payloads of one size"
-        fixed = self._fixed
-        opening_crc = self._opening_crc
-        entries = self._entries
-        position = self._position
-        unsynced = offset - self.durable_offset
-        at = size
-        for _ in range(count - 1):
-            unsynced += 1
-            crc = zlib.crc32(payloads[at + opening_size : at + size], opening_crc)
-            entries.append(fixed)
-            entries.append(VARIED.pack(position, crc, min(unsynced, UNSYNCED_MAX)))
-            position += size
-            at += size
-        self._payloads.append(payloads[size:])
-        self._position = position
-        self.composed_count += count - 1
-        return offset
-
-    def _begin_repeats(
-        self, address: bytes, header: bytes, body_size: int, flags: int, timestamp: int
-    ) -> None:
-        exchange_size = address[0]
-        key_size = address[1 + exchange_size]
-        assert len(address) == 2 + exchange_size + key_size, "two names with their lengths"
-        self._fixed = FIXED.pack(timestamp, len(header), body_size, exchange_size, key_size, flags)
-        self._opening = encode_opening(address, header, body_size)
-        assert len(self._opening) == FRAMING_SIZE + exchange_size + key_size + len(header)
-        self._opening_crc = zlib.crc32(self._opening, zlib.crc32(self._fixed))
-        self._address = address
-        self._openinger = header
-        self._body_size = body_size
-        self._flags = flags
-        self._fixed_timestamp = timestamp
-
-    def is_full_batch(self) -> bool:
-        """Whether what is composed should be written now rather than at the end of the tick."""
-        return self._position - self._active.log_size >= BATCH_BYTES_MAX
+        self._active = self._create_segment(self.end_offset)
 
     def write(self) -> None:
         """Append what was composed. Not durable before a flush covers `dirty_files`."""
         if not self._entries:
             return
+        taken = self.take()
         self._active.append(
-            b"".join(self._payloads),
-            b"".join(self._entries),
-            self._composed_timestamp,
-            self._timestamp,
+            b"".join(taken.payloads),
+            b"".join(taken.entries),
+            taken.first_timestamp,
+            taken.last_timestamp,
         )
-        self._payloads = []
-        self._entries = []
-        self.end_offset += self.composed_count
-        self.composed_count = 0
+
+    def append(self, segment_first: int, entries: bytes, payloads: bytes) -> None:
+        """Append messages that another server has composed, unchanged but for what is known to be
+        durable here. They begin a segment if that server began one with them.
+        """
+        if segment_first != self._active.first_offset:
+            assert segment_first == self.end_offset, "a segment begins with its first message"
+            self.roll()
+        assert IndexEntry(entries, 0).position == self._active.log_size, "what was before is here"
+        count = len(entries) // ENTRY_SIZE
+        first = IndexEntry(entries, 0).timestamp
+        last = IndexEntry(entries, len(entries) - ENTRY_SIZE).timestamp
+        unsynced = self.end_offset - self.durable_offset
+        self._active.append(payloads, _with_unsynced(entries, unsynced), first, last)
+        self.end_offset += count
+        self._log_size += len(payloads)
+        self._position = self._log_size
+        self._timestamp = max(self._timestamp, last)
 
     def entries_crc(self, begin: int) -> int:
         """CRC32 of the index entries from an offset of the last segment on, as written."""
@@ -239,6 +153,10 @@ class StreamLog:
         while self._closing and self._closing[0].end_offset() <= self.durable_offset:
             self._closing.pop(0).close()
 
+    def readable_offset(self) -> int:
+        """Readers may see the messages before it."""
+        return self.end_offset if self.is_committed else self.durable_offset
+
     # Reading.
 
     def read(self, offset: int, count_max: int, bytes_max: int) -> list[StoredEntry]:
@@ -253,6 +171,15 @@ class StreamLog:
                 segment.log_name, segment.entry(place).position, f"message {offset} is damaged"
             )
         return found
+
+    def stretch(self, offset: int, count_max: int, bytes_max: int) -> SegmentStretch:
+        """Entries and payloads from an offset on as they are stored, checked, out of one segment; at
+        least one message.
+        """
+        assert self.first_offset <= offset < self.end_offset, "an offset that is there"
+        segment = self.segments[self._segment_of(offset)]
+        self._keep_open(segment)
+        return segment.stretch(offset - segment.first_offset, count_max, bytes_max)
 
     def _segment_of(self, offset: int) -> int:
         """Index of the segment that an offset belongs to."""
@@ -318,3 +245,35 @@ class StreamLog:
             self.first_offset = self.segments[0].first_offset
             doomed.append(oldest)
         return doomed
+
+    def take_before(self, offset: int) -> list[StreamSegment]:
+        """Give up the segments whose messages are all before an offset: another server has decided
+        so. The caller removes them, or puts them back.
+        """
+        taken: list[StreamSegment] = []
+        while len(self.segments) > 1 and self.segments[0].end_offset() <= offset:
+            oldest = self.segments.pop(0)
+            self.sealed_bytes -= oldest.size()
+            self.first_offset = self.segments[0].first_offset
+            taken.append(oldest)
+        return taken
+
+    def put_back(self, segment: StreamSegment) -> None:
+        """One that was given up last."""
+        assert segment.end_offset() == self.first_offset, "the one before the first"
+        self.segments.insert(0, segment)
+        self.sealed_bytes += segment.size()
+        self.first_offset = segment.first_offset
+
+
+def _with_unsynced(entries: bytes, unsynced: int) -> bytes:
+    """The entries with how many messages before each are not known to be durable, where the first
+    one has so many. The checksum does not cover it.
+    """
+    count = len(entries) // ENTRY_SIZE
+    numbers = [min(unsynced + place, UNSYNCED_MAX) for place in range(count)]
+    octets = b"".join([number.to_bytes(4, "little") for number in numbers])
+    changed = bytearray(entries)
+    for place in range(4):
+        changed[UNSYNCED_AT + place :: ENTRY_SIZE] = octets[place::4]
+    return bytes(changed)

@@ -18,8 +18,8 @@ from penstock.formats.stream_index import (
     decode_preamble,
     encode_preamble,
 )
-from penstock.storage.errors import NotAStore, WrongVersion
-from penstock.world.disk import AppendFile, Disk
+from penstock.storage.errors import Damaged, NotAStore, WrongVersion
+from penstock.world.disk import AppendFile, Disk, DiskError
 
 # Enough digits for 63 bits, so that names sort as their numbers do.
 _DIGITS: Final = 20
@@ -85,6 +85,22 @@ class StoredEntry:
     @property
     def routing_key(self) -> str:
         return self.address[2 + self.exchange_size :].decode(errors="surrogateescape")
+
+
+class SegmentStretch:
+    """Messages that follow one another in a segment, as its files hold them."""
+
+    def __init__(
+        self, segment_first: int, first_offset: int, entries: bytes, payloads: bytes
+    ) -> None:
+        self.segment_first: int = segment_first
+        self.first_offset: int = first_offset
+        self.entries: bytes = entries
+        self.payloads: bytes = payloads
+
+    @property
+    def count(self) -> int:
+        return len(self.entries) // ENTRY_SIZE
 
 
 class StreamSegment:
@@ -199,6 +215,29 @@ class StreamSegment:
             )
             place += 1
         return True
+
+    def stretch(self, place: int, count_max: int, bytes_max: int) -> SegmentStretch:
+        """Messages from a place on, checked: at least one, no more than `count_max`, about
+        `bytes_max` octets. Raises a `DiskError` for damage: what it would be copied to must not get it.
+        """
+        count = min(count_max, self.count - place, 1 + bytes_max // ENTRY_SIZE)
+        octets = self.index().read(ENTRY_SIZE * (1 + place), ENTRY_SIZE * count)
+        size = 0
+        taken = 0
+        while taken < count and (not taken or size < bytes_max):
+            size += ENTRY_SIZE + IndexEntry(octets, ENTRY_SIZE * taken).size()
+            taken += 1
+        size -= ENTRY_SIZE * taken
+        octets = octets[: ENTRY_SIZE * taken]
+        start = IndexEntry(octets, 0).position
+        payloads = self.log().read(start, size)
+        for at in range(0, ENTRY_SIZE * taken, ENTRY_SIZE):
+            entry = IndexEntry(octets, at)
+            if not is_whole(entry, octets, at, payloads, entry.position - start):
+                offset = self.first_offset + place + at // ENTRY_SIZE
+                damage = Damaged(self.log_name, entry.position, f"message {offset} is damaged")
+                raise DiskError(str(damage))
+        return SegmentStretch(self.first_offset, self.first_offset + place, octets, payloads)
 
     def flagged(self, flag: int, place: int) -> list[int]:
         """Places from one on whose entries carry a flag of the lower octet."""

@@ -1,8 +1,8 @@
 """A stream is opened on a full disk: what it knows of publishers stays on disk all the same."""
 
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.streams.files import StreamFiles
 from penstock.broker.streams.journalled_appends import JournalledAppends
+from penstock.broker.streams.local_files import LocalFiles
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.disk import SimulatedDisk
 from penstock.storage.stream_segment import publishers_name
@@ -27,7 +27,7 @@ class Life(FlushListener):
         self._store.disk = disk
         self._store.decoder = TextDecoder()
         self._store.is_flushed = True
-        self.files = StreamFiles(
+        self.files = LocalFiles(
             self._store, FOLDER, disk.names(), SEGMENT_BYTES, 0, JournalledAppends(self._store)
         )
         self._position = 0

@@ -8,8 +8,8 @@ from penstock.broker.message import Address
 from penstock.broker.sent import Sent
 from penstock.broker.sinks.message_rows import rows_of
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.streams.files import StreamFiles
 from penstock.broker.streams.journalled_appends import JournalledAppends
+from penstock.broker.streams.local_files import LocalFiles
 from penstock.broker.streams.rows import StreamRows
 from penstock.formats.stage_block import BlockRows, block_of
 from penstock.formats.stream_index import HAS_PUBLISHER
@@ -69,7 +69,7 @@ class Story:
         store.disk = self.disk
         store.decoder = TextDecoder()
         store.is_flushed = True
-        files = StreamFiles(
+        files = LocalFiles(
             store, FOLDER, self.disk.names(), SEGMENT_BYTES, 0, JournalledAppends(store)
         )
         files.limit(ALL_BYTES, -1, SEGMENT_BYTES)
@@ -81,8 +81,8 @@ class Story:
         self.safe_offset = max(self.safe_offset, files.log.durable_offset)
         self.first_offset = max(self.first_offset, files.log.first_offset)
 
-    def act(self, files: StreamFiles, flusher: Flusher) -> None:
-        actions: list[tuple[Callable[[StreamFiles, Flusher], None], int]] = [
+    def act(self, files: LocalFiles, flusher: Flusher) -> None:
+        actions: list[tuple[Callable[[LocalFiles, Flusher], None], int]] = [
             (self.publish, 10),
             (self.publish_rows, 6),
             (self.flush, 5),
@@ -91,7 +91,7 @@ class Story:
         ]
         self.dice.weighted(actions)(files, flusher)
 
-    def publish(self, files: StreamFiles, flusher: Flusher) -> None:
+    def publish(self, files: LocalFiles, flusher: Flusher) -> None:
         for _ in range(self.dice.between(1, 20)):
             files.begin_if_full(0)
             self.count += 1
@@ -104,7 +104,7 @@ class Story:
             self.bodies[offset] = body
         files.write()
 
-    def publish_rows(self, files: StreamFiles, flusher: Flusher) -> None:
+    def publish_rows(self, files: LocalFiles, flusher: Flusher) -> None:
         """A block of a sink, which comes as a whole or not at all."""
         bodies = [b"%d" % self.dice.between(0, 99) for _ in range(self.dice.between(1, 30))]
         rows = rows_of([message(body) for body in bodies])
@@ -122,18 +122,18 @@ class Story:
         if self.dice.chance(0.8):
             files.write()
 
-    def flush(self, files: StreamFiles, flusher: Flusher) -> None:
+    def flush(self, files: LocalFiles, flusher: Flusher) -> None:
         files.write()
         flusher.request()
 
-    def wait(self, files: StreamFiles, flusher: Flusher) -> None:
+    def wait(self, files: LocalFiles, flusher: Flusher) -> None:
         self.clock.run(self.dice.between(0, 20_000))
 
-    def move_cursor(self, files: StreamFiles, flusher: Flusher) -> None:
+    def move_cursor(self, files: LocalFiles, flusher: Flusher) -> None:
         files.cursors.put("c", files.log.end_offset - 1)
         files.write_cursors()
 
-    def check(self, files: StreamFiles) -> None:
+    def check(self, files: LocalFiles) -> None:
         log = files.log
         assert log.end_offset >= self.safe_offset, "a message that had been safe is gone"
         if log.first_offset > self.first_offset:
@@ -153,7 +153,7 @@ class Story:
         # What was not safe may be gone; its number is then given to another message.
         self.bodies = {key: body for key, body in self.bodies.items() if key < log.end_offset}
 
-    def check_rows(self, files: StreamFiles) -> None:
+    def check_rows(self, files: LocalFiles) -> None:
         """What the stream knows of the sink is what it holds: whole blocks, all that are there."""
         first, end = files.log.first_offset, files.log.end_offset
         self.rows_before = {

@@ -288,7 +288,7 @@ class PublishStep(Timer):
         self._vhost.apply(DeleteQueue(stage.name), now)
         for stream in self._reached.pop(stage.name, {}):
             if not stream.is_deleted:
-                stream.files.notes.forget_stage(lasting_name(stage))
+                stream.files.forget_stage(lasting_name(stage))
         sink.staged.pop(stage.name, None)
         sink.published_rows = 0
         sink.touched_at = now

@@ -177,7 +177,7 @@ def resume_sinks(vhost: VirtualHost, now: int) -> None:
     staging = {queue.arguments[STAGE_OF] for queue in stages}
     lasting = {lasting_name(queue) for queue in stages}
     for stream in streams_of(vhost.queues.values()):
-        stream.files.notes.keep_stages(lasting)
+        stream.files.keep_stages(lasting)
     for sink in vhost.sinks.values():
         # A published stage is not recorded as such: it no longer exists.
         sink.pending = [name for name in sink.pending if name in vhost.queues]

@@ -24,6 +24,7 @@ from penstock.broker.streams.cursors import StreamCursors
 from penstock.broker.streams.files import DUPLICATE, RetentionTimer, SafeListener, StreamFiles
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.journalled_appends import JournalledAppends
+from penstock.broker.streams.local_files import LocalFiles
 from penstock.broker.streams.looking import first_entries, look_on
 from penstock.broker.streams.read_position import StreamEntry, StreamReader
 from penstock.broker.streams.rows import StreamRows
@@ -81,7 +82,7 @@ class Stream(MessageQueue):
         """Open its files, or create them; `names` are the existing files. Called when its number is
         known. Raises a `StorageError` for damage.
         """
-        files = StreamFiles(
+        files = LocalFiles(
             self._store,
             folder_of(self.vhost.name, self.name, self.number),
             names,
@@ -225,8 +226,7 @@ class Stream(MessageQueue):
         if self.is_deleted:
             return
         files = self.files
-        files.append_pending(self._wall.at(now))
-        files.write()
+        files.end_of_tick(self._wall.at(now))
         if self._readers:
             self._serve(files)
             self._tail.trim()
