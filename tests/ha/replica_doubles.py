@@ -2,7 +2,9 @@
 links between them.
 """
 
-from penstock.broker.arguments import CLASSIC, QUORUM
+from array import array
+
+from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.guarded_queue import GuardedQueueMaker
 from penstock.broker.queues.guarded_queues import GuardedQueues
@@ -13,6 +15,9 @@ from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.message_store import MessageStore
 from penstock.broker.store.operation_log import OperationLog
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
+from penstock.broker.stream_store import StreamStore
+from penstock.broker.streams.opening import StreamMaker
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.topology import DeclareQueue, VhostCommand
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.dialect import Dialect091
@@ -59,11 +64,14 @@ class Wanted(WantedIds):
         return (number, position) in self.ids
 
 
-class Unheard(JournalListener):
-    """A journal's owner that asks how far it is durable when that matters."""
+class StreamsAlone(JournalListener):
+    """A journal's owner that asks how far it is durable when that matters; only streams are told."""
+
+    def __init__(self, streams: StreamStore) -> None:
+        self._streams = streams
 
     def durable(self, position: int, now: int) -> None:
-        """Asked for later."""
+        self._streams.became_durable(position, now)
 
     def failed(self, reason: str, now: int) -> None:
         raise AssertionError(reason)
@@ -92,20 +100,30 @@ class Member(UnsettledSource):
         self.commits = True
         for kind in (CLASSIC, QUORUM):
             self.state.shared.kinds.add(kind, GuardedQueueMaker(self.guarded.arrivals))
+        self.streams = ReplicatedStreams(self.state.streams)
+        self.state.shared.kinds.add(
+            STREAM, StreamMaker(self.state.streams, self.state.wall, self.streams)
+        )
         self.state.set_wall_offset((wall or WALL + now) - now)
         container = Container(self.state, entropy, LoginChecker())
         decoder = DialectDecoder(Dialect091(container, Limits(), {}))
         self.state.streams.decoder = decoder
+        self.state.streams.disk = self.disk
+        self.state.streams.is_flushed = True
         recovery = ReplicaRecovery()
         recovered = recover(self.disk, STORE_ID, recovery)
-        self.journal = Journal(self.disk, Unheard(), recovered, limits.segment_bytes_max)
+        self.journal = Journal(
+            self.disk, StreamsAlone(self.state.streams), recovered, limits.segment_bytes_max
+        )
         self.store = MessageStore(
             self.state, self.disk, self.journal, decoder, limits.paging, limits.spool_bytes_max
         )
         self.reclaimer = Reclaimer(
             self.store, self, limits.reclaim_step_bytes, limits.reclaim_patience_ms
         )
-        self.replica = ReplicaStore(self.state, self.store, self.reclaimer, self, recovery, now)
+        self.replica = ReplicaStore(
+            self.state, self.store, self.reclaimer, self, recovery, self.streams, now
+        )
         self.stream = KeptOperations(0)
         self.journal.request_flush()
         self.flushed()
@@ -119,6 +137,31 @@ class Member(UnsettledSource):
         """The disk has everything."""
         for _ in range(4):
             self.disk.answer_flushes(self.now)
+
+    def commit_streams(self, k: int | None = None) -> None:
+        """The files of streams get what is committed: everything that is durable here, or on a backup
+        what the root says, up to an operation.
+        """
+        position = self.journal.durable_position
+        if not self.replica.is_root:
+            epoch, last = self.replica.syn()
+            position = self.replica.committed_position(epoch, last if k is None else k)
+        while self.streams.has_pending(position):
+            self.streams.committed(position)
+
+    def flush_streams(self) -> None:
+        """Their files are durable."""
+        store = self.state.streams
+        store.is_due = True
+        if store.is_dirty():
+            self._flush_streams()
+            self.flushed()
+
+    def _flush_streams(self) -> None:
+        self.store.append_tick()
+        for file in self.state.streams.take_dirty(self.journal.position):
+            self.journal.flush_too(file)
+        self.journal.request_flush()
 
     @property
     def vhost(self) -> VirtualHost:
@@ -186,7 +229,10 @@ class Member(UnsettledSource):
         self.state.timers.fire_due(self.now)
         self.state.touched.clear()
         more = self.reclaimer.step(self.now)
-        if self.store.end_of_tick():
+        wrote = self.store.end_of_tick()
+        if self.state.streams.is_dirty():
+            self._flush_streams()
+        elif wrote:
             self.journal.request_flush()
         self.guarded.end_of_tick(self.journal.position)
         return more
@@ -240,7 +286,7 @@ def sync(member: Member, root: Member, records_max: int = 1_000_000) -> bool:
             if records_max == 0:
                 return False
             if (number, position) not in held_of(member):
-                octets, rest = root.replica.held_messages().read(number, [(position, 1)], 1)
+                octets, rest = root.replica.read(number, [(position, 1)], 1)
                 assert octets
                 assert rest == 0
                 member.replica.stage_records(octets, Wanted(missing))
@@ -277,6 +323,9 @@ def audit(member: Member) -> None:
     held = member.replica.held_messages().everything()
     lists = [places[1] for places in held.values()]
     lists.extend(ready.journalled()[1] for ready in member.store.staged.values())
+    blocks = [block for files in member.streams.files.values() for block in files.unreleased()]
+    blocks.extend(block for staged in member.streams.staged.values() for block in staged)
+    lists.append(array("Q", [block.location for block in blocks]))
     for locations in lists:
         for location in locations:
             pairs[segment_of(location)] = pairs.get(segment_of(location), 0) + 1

@@ -97,6 +97,7 @@ def test_a_new_root_publishes_what_a_sink_has_committed() -> None:
     backup.promote(2)
     for _ in range(10):
         backup.tick()
+        backup.flushed()
     assert backup.drain("q") == [b"0", b"1", b"2", b"3", b"4"]
 
 
@@ -109,6 +110,7 @@ def test_a_root_that_steps_down_while_it_publishes_a_batch_has_all_of_it() -> No
     commit(root.vhost, "job", 0, [(0, 0, 5)], root.now)
     for _ in range(5):
         root.tick()
+        root.flushed()
     assert root.vhost.sinks["job"].taken
     before = root.digest()
     root.demote()
@@ -120,6 +122,7 @@ def test_a_root_that_steps_down_while_it_publishes_a_batch_has_all_of_it() -> No
     published = []
     for _ in range(10):
         root.tick(20)
+        root.flushed()
         published += root.drain("full")
     assert published == [b"0", b"1", b"2", b"3", b"4"]
 

@@ -29,6 +29,8 @@ class StreamStore:
         self.decoder: MessageDecoder = MessageDecoder()
         # Whether files are flushed at the end of each tick, so that confirms and readers wait.
         self.is_flushed: bool = False
+        # Whether what was written is to be flushed at the end of this tick.
+        self.is_due: bool = False
         # Up to where streams were durable when the store was opened, by their folders.
         self.durable_ends: dict[str, int] = {}
         # Why nothing more is written; empty while the disk works.
@@ -44,12 +46,24 @@ class StreamStore:
             mark = waiter.mark()
             waiter.became_durable(mark, 0)
             return
+        self.is_due = True
+        self.wrote_meanwhile(waiter, files)
+
+    def wrote_meanwhile(self, waiter: FlushWaiter, files: list[AppendFile]) -> None:
+        """The same where nobody waits, because the journal has it, too: it is flushed when `is_due`
+        says so.
+        """
         for file in files:
             self._files[file] = None
         self._waiters[waiter] = None
 
     def is_dirty(self) -> bool:
-        return bool(self._waiters or self.failure)
+        if self.failure:
+            return True
+        return bool(self._waiters) and self.is_due
+
+    def has_unflushed(self) -> bool:
+        return bool(self._waiters)
 
     def take_dirty(self, position: int) -> list[AppendFile]:
         """The files that the flush now asked for must cover. `position` identifies it: a later
@@ -58,6 +72,7 @@ class StreamStore:
         """
         if self.failure:
             raise DiskError(self.failure)
+        self.is_due = False
         for waiter in self._waiters:
             self._marks.append(FlushMark(position, waiter, waiter.mark()))
         self._waiters = {}

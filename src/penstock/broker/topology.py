@@ -206,6 +206,24 @@ class CommitSink:
     stages: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeStream:
+    """What a replicated stream knows beside its messages has changed; made by the broker itself. With
+    a first offset it says everything that there is.
+    """
+
+    name: str
+    # Numbers by name: the last offset that is done, the last sequence, the rows of a stage that the
+    # stream has.
+    cursors: dict[str, int]
+    sequences: dict[str, int]
+    rows: dict[str, int]
+    first_offset: int = -1
+    # In which epochs its messages were appended, and the first offset of each.
+    epochs: tuple[int, ...] = ()
+    epoch_firsts: tuple[int, ...] = ()
+
+
 VhostCommand = (
     DeclareExchange
     | DeleteExchange
@@ -230,6 +248,7 @@ VhostCommand = (
     | OpenSink
     | AdvanceSink
     | CommitSink
+    | ChangeStream
 )
 
 

@@ -21,7 +21,7 @@ from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.effective_policy import EffectivePolicies
 from penstock.broker.entry import QueueEntry
 from penstock.broker.equivalence import check_same_queue
-from penstock.broker.errors import NotFound, NotImplementedHere, PreconditionFailed, ResourceLocked
+from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
@@ -34,13 +34,13 @@ from penstock.broker.policy import Policies
 from penstock.broker.publishing.dead_letter import dead_letter
 from penstock.broker.publishing.delayed import PublishWhenDue
 from penstock.broker.queue_notes import record_consumer, record_returns, take_note
-from penstock.broker.queues.guarded_queue import STREAMS_STAY_HERE
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.routing_table import RoutingTable
 from penstock.broker.shared_services import QueueWatcher, SharedServices
 from penstock.broker.sink_table import Sink, SinkTable
 from penstock.broker.stream_store import StreamStore
+from penstock.broker.streams.opening import find_stream
 from penstock.broker.topology import (
     DONE,
     NO_CONNECTION,
@@ -49,6 +49,7 @@ from penstock.broker.topology import (
     BindExchange,
     BindQueue,
     ChangeQueueArguments,
+    ChangeStream,
     ClearOperatorPolicy,
     ClearParameter,
     ClearPolicy,
@@ -159,11 +160,20 @@ class VirtualHost(QueueOwner):
         if isinstance(command, (NoteConsumer, NoteReturns)):
             take_note(self.queue(command.queue), command)
             return DONE
+        if isinstance(command, ChangeStream):
+            return self._change_stream(command)
         # Only the virtual host itself and its journal use OpenDelayLine.
         assert isinstance(command, SetVhostLimits), "every other command is handled above"
         self.max_queues = command.max_queues
         self.max_connections = command.max_connections
         self.definitions.vhost_changed(self.name, command)
+        return DONE
+
+    def _change_stream(self, command: ChangeStream) -> Result:
+        """What the root of the cluster did, or what a snapshot says; the root itself does not."""
+        stream = find_stream(self.queues, command.name)
+        if stream is not None and stream.values is not None:
+            stream.values.apply(command)
         return DONE
 
     def describe(self, command: AddVhost) -> None:
@@ -172,8 +182,6 @@ class VirtualHost(QueueOwner):
             raise PreconditionFailed(
                 f"'{command.default_queue_type}' is not a valid default queue type"
             )
-        if command.default_queue_type == STREAM.value:
-            self._refuse_streams("stream cannot be the default queue type")
         self.description = command.description
         self.tags = command.tags
         self.default_queue_type = command.default_queue_type
@@ -389,10 +397,6 @@ class VirtualHost(QueueOwner):
             and self.shared.decides
         )
         if makes_partitions:
-            what = (
-                f"exchange '{command.name}' in vhost '{self.name}' cannot be a partitioned stream"
-            )
-            self._refuse_streams(what)
             self._check_partitions(command)
         result = self.bound.declare_exchange(command)
         if makes_partitions:
@@ -403,10 +407,6 @@ class VirtualHost(QueueOwner):
             for binding in bindings_of(exchange):
                 self._bind_queue(binding)
         return result
-
-    def _refuse_streams(self, what: str) -> None:
-        if self.shared.is_replicated:
-            raise NotImplementedHere(f"{what}: {STREAMS_STAY_HERE}")
 
     def _check_partitions(self, command: DeclareExchange) -> None:
         """Raise what declaring the partitions would, before anything is changed."""

@@ -285,6 +285,7 @@ class Election(Candidacy):
         if self.root_name != name:
             self.root_name = name
             self.root_is_active = False
+            self.root_committed_k = -1
         self._wait_to_campaign(self.timing.elect_ms, now)
         self._note_role(f"{name!r} is the root of epoch {epoch}")
         return True

@@ -33,3 +33,16 @@ def epoch_of(number: int) -> int:
 def count_of(number: int) -> int:
     """Which number of its epoch it is, from 1 on."""
     return number & _COUNT_MASK
+
+
+def id_of_offset(epoch: int, offset: int) -> int:
+    """Of a message that the root of an epoch appended to a stream: offsets count from 0 through all
+    epochs.
+    """
+    assert offset < _COUNT_MASK, "an offset that does not fit would repeat numbers"
+    return first_id(epoch) + offset
+
+
+def offset_of_id(number: int) -> int:
+    """The offset of a message in its stream."""
+    return count_of(number) - 1

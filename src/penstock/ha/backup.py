@@ -73,6 +73,8 @@ class Backup:
         self.end()
         epoch_of_state, k = self._state.syn()
         assert epoch_of_state <= epoch, "the state is not newer than the root"
+        if epoch != self.epoch:
+            self.committed_k = -1
         self.epoch = epoch
         self._line = line
         self._nonce = int.from_bytes(self._entropy.octets(8), "big")

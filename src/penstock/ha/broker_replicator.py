@@ -7,8 +7,10 @@ loses it. What the root did was not refused there, so it must not be here.
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.errors import Refusal
 from penstock.broker.move_table import MoveState
+from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import BrokerState
 from penstock.broker.store.definition_records import Change
+from penstock.broker.streams.stream import as_stream
 from penstock.broker.topology import (
     BrokerCommand,
     DeclareQueue,
@@ -36,6 +38,8 @@ class BrokerReplicator:
     def __init__(self, state: BrokerState, queues: ReplicaQueues) -> None:
         self._state: BrokerState = state
         self._queues: ReplicaQueues = queues
+        # Not while everything is made anew: what a stream has is known later.
+        self.opens_streams: bool = False
 
     def change(self, change: Change, now: int) -> None:
         """Do what the root did. It was not refused there, so it must not be here."""
@@ -69,7 +73,16 @@ class BrokerReplicator:
                 self._queues.forget(known.number)
         host.apply(command, now)
         if isinstance(command, DeclareQueue) and change.queue_number:
-            self._queues.add_queue(change.queue_number, host.queues[command.name])
+            self._declared(change.queue_number, host.queues[command.name], now)
+
+    def _declared(self, number: int, queue: MessageQueue, now: int) -> None:
+        stream = as_stream(queue)
+        if stream is None:
+            self._queues.add_queue(number, queue)
+            return
+        stream.number = number
+        if self.opens_streams:
+            stream.open([], now)
 
     def _forget_vhost(self, name: str) -> None:
         host = self._state.vhosts[name]
@@ -92,6 +105,9 @@ class BrokerReplicator:
                     state.shared.watcher.forget(queue)
                 queue.observers.clear()
                 queue.journal = None
+                stream = as_stream(queue)
+                if stream is not None:
+                    stream.let_go()
             host.delay_line.journal = None
             state.apply(DeleteVhost(host.name), now)
         for user in state.users.listed():

@@ -137,6 +137,16 @@ class HaBroker:
         self._replica.now = now
         self.backup.received(kind, octets, now)
 
+    def committed_position(self, epoch: int, k: int) -> int:
+        """Of the own journal, on a backup: up to where its state is known to be committed. The root of
+        an epoch has said that operation k is; what it said with an operation may be more.
+        """
+        if epoch == self.backup.epoch:
+            k = max(k, self.backup.committed_k)
+        else:
+            epoch, k = self.backup.epoch, self.backup.committed_k
+        return self._replica.committed_position(epoch, k)
+
     # Stores.
 
     def _counted_name(self, name: str, store_id: bytes) -> str:

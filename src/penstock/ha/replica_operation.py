@@ -8,7 +8,9 @@ start would stumble over it.
 from typing import Final
 
 from penstock.broker.store import records
-from penstock.broker.store.definition_records import Change, decode_change
+from penstock.broker.store.appended_blocks import append_at
+from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
+from penstock.formats.stream_append import is_whole_append
 
 # Of a record of one queue: where the last octet of its position is, and what comes behind it.
 _LAST_OCTET: Final = records.SINGLE_HEAD_SIZE + 7
@@ -44,6 +46,8 @@ class ReplicaOperation:
         self.texts: list[bytes] = []
         self.runs: list[MessageRun] = []
         self.dequeued: list[records.DequeuedRecord] = []
+        # Where records begin of what is appended to streams.
+        self.append_places: list[int] = []
 
     def enqueued(self) -> list[tuple[int, int, int]]:
         """Queue number, first position and count of what it enqueues."""
@@ -59,6 +63,9 @@ class ReplicaOperation:
                         found[-1] = (number, first, count + 1)
                         continue
                 found.append((number, position, 1))
+        for at in self.append_places:
+            append = append_at(self.octets, at)
+            found.append((append.number, append.first_id, append.count))
         return found
 
     def places(self) -> list[int]:
@@ -93,6 +100,9 @@ def read_operation(octets: bytes) -> ReplicaOperation:
             size = _extend(run, octets)
         elif kind == records.DEQUEUED:
             operation.dequeued.append(_dequeued(octets, at, size))
+        elif kind == records.APPENDED:
+            check_append(octets, at, size)
+            operation.append_places.append(at)
         elif kind == records.DEFINITION:
             text = octets[at + records.HEAD_SIZE : at + size]
             operation.changes.append(read_change(text))
@@ -152,6 +162,12 @@ def check_message(octets: bytes, at: int, size: int) -> None:
         raise BadOperation("a message record is not what its sizes say")
 
 
+def check_append(octets: bytes, at: int, size: int) -> None:
+    """Raises `BadOperation` unless entries and payloads of an append fit one another."""
+    if not is_whole_append(octets, at + records.HEAD_SIZE, size - records.HEAD_SIZE):
+        raise BadOperation("messages of a stream are not what their index says")
+
+
 def _dequeued(octets: bytes, at: int, size: int) -> records.DequeuedRecord:
     if not records.is_whole_dequeued(size):
         raise BadOperation("a record of dequeued messages has a wrong size")
@@ -169,15 +185,25 @@ def read_change(text: bytes) -> Change:
         raise BadOperation(f"a definition cannot be read: {error!r}") from error
 
 
-def message_places(octets: bytes) -> list[int]:
-    """Where the records begin in a row of message records. Raises `BadOperation`."""
+def read_snapshot(text: bytes) -> list[Change]:
+    try:
+        return decode_snapshot(text)[0]
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise BadOperation(f"the definitions of a SYNC cannot be read: {error!r}") from error
+
+
+def piece_places(octets: bytes) -> list[int]:
+    """Where the records begin in a row of messages of queues and of streams. Raises `BadOperation`."""
     found: list[int] = []
     at = 0
     while at < len(octets):
         size = whole_record(octets, at)
-        if octets[at] != records.MESSAGE:
+        if octets[at] == records.APPENDED:
+            check_append(octets, at, size)
+        elif octets[at] == records.MESSAGE:
+            check_message(octets, at, size)
+        else:
             raise BadOperation(f"{octets[at]} is not a message record")
-        check_message(octets, at, size)
         found.append(at)
         at += size
     return found

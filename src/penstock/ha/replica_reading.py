@@ -21,6 +21,8 @@ from penstock.broker.store.definition_records import encode_change
 from penstock.broker.store.locations import may_be_spooled
 from penstock.broker.store.reclaim import UnsettledSource, whole_snapshot
 from penstock.broker.store.spool import SPOOLED
+from penstock.broker.streams.opening import streams_of
+from penstock.broker.streams.replicated_files import ReplicatedFiles
 from penstock.storage.journal import Journal
 from penstock.storage.segment import offset_of
 
@@ -207,6 +209,12 @@ class HeldMessages:
                 record = reader.record(locations[index])
                 own = [record.index_of(number, positions[index])]
                 digest.update(record.with_pairs(own))
+        for host in self._state.vhosts.values():
+            for stream in streams_of(host.queues.values()):
+                files = stream.files
+                assert isinstance(files, ReplicatedFiles), "the stream of a member"
+                for octets in files.messages():
+                    digest.update(octets)
         return digest.hexdigest()
 
 

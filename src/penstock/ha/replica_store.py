@@ -15,7 +15,6 @@ Invariants
   removes a segment only when everything before is.
 """
 
-from array import array
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -23,38 +22,46 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.leases.leases import resume_leases
 from penstock.broker.queues.message_queue import MessageQueue
-from penstock.broker.queues.ready_list import ReadyList, merged
+from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.replica_list import Ranges, ReplicaList
 from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.sinks.sinks import resume_sinks
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.store import records
+from penstock.broker.store.appended_blocks import append_at
 from penstock.broker.store.definition_records import (
     Change,
-    decode_snapshot,
     encode_snapshot,
 )
+from penstock.broker.store.journalled_blocks import JournalledBlocks
 from penstock.broker.store.message_store import (
     MessageStore,
     StoredDefinitions,
     StoredLists,
 )
 from penstock.broker.store.reclaim import Reclaimer, UnsettledSource, whole_snapshot
+from penstock.broker.streams.opening import streams_of
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.topology import DeleteExchange, DeleteQueue
+from penstock.formats.stream_append import StreamAppend
 from penstock.ha.broker_replicator import BrokerReplicator, UnheardDefinitions
 from penstock.ha.id_setter import IdSetter
+from penstock.ha.made_queue import MadeQueue
+from penstock.ha.operation_ends import OperationEnds
 from penstock.ha.queue_guard import first_uncommitted
 from penstock.ha.replica_operation import (
     BadOperation,
     ReplicaOperation,
-    message_places,
+    piece_places,
     read_change,
     read_operation,
+    read_snapshot,
 )
 from penstock.ha.replica_queues import ReplicaLists, ReplicaQueues
 from penstock.ha.replica_reading import HeldMessages, RecordReader
 from penstock.ha.replica_recovery import ReplicaRecovery
 from penstock.ha.replicated_messages import ReplicatedMessages
+from penstock.ha.stream_replicator import StreamReplicator
 from penstock.storage.journal import NOT_SUMMED
 from penstock.storage.segment import segment_of
 
@@ -83,6 +90,7 @@ class ReplicaStore:
         reclaimer: Reclaimer,
         deliveries: UnsettledSource,
         recovery: ReplicaRecovery,
+        streams: ReplicatedStreams,
         now: int,
     ) -> None:
         self._state: BrokerState = state
@@ -91,12 +99,17 @@ class ReplicaStore:
         self._deliveries: UnsettledSource = deliveries
         self._queues: ReplicaQueues = ReplicaQueues(store)
         self._definitions: BrokerReplicator = BrokerReplicator(state, self._queues)
+        streams.keeper = JournalledBlocks(store)
+        store.streams = streams
+        self._streams: StreamReplicator = StreamReplicator(store, streams)
         self.is_root: bool = False
         # What a crash would leave, and the journal positions at which it becomes more.
         self._durable_syn: tuple[int, int] = (0, 0)
         self._unflushed: list[tuple[int, tuple[int, int]]] = []
         self._become_backup()
-        recovery.restore_replica(state, store, self._queues, self._definitions, now)
+        self._ends: OperationEnds = OperationEnds(UNFLUSHED_MAX)
+        recovery.restore_replica(state, store, self._queues, self._definitions, streams, now)
+        self._definitions.opens_streams = True
         self._note_syn(recovery.syn(), recovery.syn_segment())
 
     def _become_backup(self) -> None:
@@ -127,7 +140,17 @@ class ReplicaStore:
         self._store.note_syn(syn[0], syn[1], segment)
         if len(self._unflushed) == UNFLUSHED_MAX:
             self._unflushed.pop()
-        self._unflushed.append((self._store.journal.position, syn))
+        position = self._store.journal.position
+        self._unflushed.append((position, syn))
+        self._ends.note(syn[0], syn[1], position)
+
+    def committed_position(self, epoch: int, k: int) -> int:
+        """The journal's position up to which a backup knows its state to be committed, and has it
+        durably, if the root of an epoch says that operation k is committed; 0 for nothing new.
+        """
+        if self.is_root:
+            return 0
+        return self._ends.committed(epoch, k, self._store.journal.durable_position)
 
     # What a root sends.
 
@@ -143,6 +166,7 @@ class ReplicaStore:
                 f"operation {operation.k} of epoch {operation.epoch} does not follow operation {k} "
                 f"of epoch {epoch}"
             )
+        self._streams.check(operation)
         store = self._store
         base = store.journal.append(octets, checksum)
         self._note_syn((epoch, operation.k), segment_of(base))
@@ -151,6 +175,7 @@ class ReplicaStore:
         self._queues.add_messages(octets, operation.runs, base, bool(operation.changes))
         for record in operation.dequeued:
             self._queues.remove_messages(record)
+        self._streams.apply(operation, base)
         store.journal.request_flush()
 
     def _change(self, change: Change, now: int) -> None:
@@ -167,8 +192,8 @@ class ReplicaStore:
     def stage_operation(self, octets: bytes) -> None:
         """Stage the messages of an operation. Raises `BadOperation`."""
         operation = read_operation(octets)
-        if operation.runs:
-            self._stage(octets, operation.places())
+        if operation.runs or operation.append_places:
+            self._stage(octets, operation.places(), operation.append_places)
 
     def stage_records(self, octets: bytes, wanted: WantedIds) -> list[tuple[int, int]]:
         """Stage those messages of a row of records that are wanted; returns the ids that were
@@ -176,10 +201,19 @@ class ReplicaStore:
         """
         kept: list[bytes] = []
         places: list[int] = []
+        append_places: list[int] = []
         taken: list[tuple[int, int]] = []
         size = 0
-        for at in message_places(octets):
+        for at in piece_places(octets):
             octets_of_one = octets[at : at + records.size_at(octets, at)]
+            if octets[at] == records.APPENDED:
+                ids = self._wanted_of(append_at(octets, at), wanted)
+                if ids:
+                    taken.extend(ids)
+                    kept.append(octets_of_one)
+                    append_places.append(size)
+                    size += len(octets_of_one)
+                continue
             record = records.MessageRecord(octets_of_one, 0)
             indices: list[int] = []
             for index in range(record.pair_count):
@@ -196,11 +230,17 @@ class ReplicaStore:
             places.append(size)
             size += len(octets_of_one)
         if kept:
-            self._stage(b"".join(kept), places)
+            self._stage(b"".join(kept), places, append_places)
         return taken
 
-    def _stage(self, octets: bytes, places: list[int]) -> None:
-        """One batch of records that are not part of the state, messages at these places of them."""
+    def _wanted_of(self, append: StreamAppend, wanted: WantedIds) -> list[tuple[int, int]]:
+        ids = [(append.number, append.first_id + place) for place in range(append.count)]
+        return [(number, position) for number, position in ids if wanted.wants(number, position)]
+
+    def _stage(self, octets: bytes, places: list[int], append_places: list[int]) -> None:
+        """One batch of records that are not part of the state: messages of queues at these places of
+        them, and of streams.
+        """
         base = self._store.journal.append(records.STAGED_RECORD + octets) + records.HEAD_SIZE
         count = 0
         body_bytes = 0
@@ -216,6 +256,7 @@ class ReplicaStore:
                 if record.expires_at(index):
                     self._queues.staged[number].may_expire = True
         self._store.lives.wrote(segment_of(base), count, body_bytes, False)
+        self._streams.stage(octets, append_places, base)
         self._store.journal.request_flush()
 
     def finish(
@@ -227,7 +268,9 @@ class ReplicaStore:
         assert not self.is_root, "a root does not join"
         changes = read_snapshot(values)
         changes.extend([read_change(text) for text in texts])
-        made = self._targets(target)
+        of_streams = {n: ranges for n, ranges in target if self._streams.streams.knows(n)}
+        made = self._targets([part for part in target if part[0] not in of_streams])
+        blocks = self._streams.chosen(of_streams)
         pieces: list[bytes] = []
         records.append_sync_done(pieces, epoch, k, target)
         records.append_text(pieces, records.SNAPSHOT, values)
@@ -240,6 +283,7 @@ class ReplicaStore:
         store.snapshot_segment = segment_of(base)
         before = self._queues.counts()
         self._make_anew(changes, made, "another server is the root", now)
+        self._streams.become(of_streams, blocks)
         self._queues.staged.clear()
         self._queues.staged_octets = {}
         after = self._queues.counts()
@@ -249,7 +293,7 @@ class ReplicaStore:
                 store.lives.dequeued_unread(segment, gone)
         store.journal.request_flush()
 
-    def _targets(self, target: Target) -> "dict[int, MadeQueue]":
+    def _targets(self, target: Target) -> dict[int, MadeQueue]:
         """The messages of the target, out of the state and of what is staged."""
         made: dict[int, MadeQueue] = {}
         reader = RecordReader(self._store.journal)
@@ -271,7 +315,7 @@ class ReplicaStore:
         return made
 
     def _make_anew(
-        self, changes: list[Change], made: "dict[int, MadeQueue]", reason: str, now: int
+        self, changes: list[Change], made: dict[int, MadeQueue], reason: str, now: int
     ) -> None:
         """Drop what is defined, and make it from these changes with these messages."""
         # Its pass over a segment knows the lists that will be gone.
@@ -281,8 +325,14 @@ class ReplicaStore:
         self._definitions.drop(reason, now)
         self._become_backup()
         self._queues.by_number = {}
+        self._streams.streams.begin_anew()
+        self._definitions.opens_streams = False
         for change in changes:
             self._change(change, now)
+        self._definitions.opens_streams = True
+        for stream in streams_of(self._state.queues()):
+            stream.open([], now)
+        self._streams.streams.end_anew()
         for number, queue in made.items():
             part = self._queues.by_number.get(number)
             if part is not None:
@@ -299,8 +349,17 @@ class ReplicaStore:
         """Of the state after the last whole operation, also of what is not ready."""
         if self.is_root:
             self._check_end_of_tick()
-            return self.held_messages().ids()
-        return {n: part.ready.ranges() for n, part in self._queues.by_number.items()}
+            ids = self.held_messages().ids()
+        else:
+            ids = {n: part.ready.ranges() for n, part in self._queues.by_number.items()}
+        ids.update(self._streams.streams.ids())
+        return ids
+
+    def read(self, number: int, wanted: Ranges, octets_max: int) -> tuple[bytes, int]:
+        """See `ReplicatedState.read`."""
+        if number in self._streams.streams.files:
+            return self._streams.read(number, wanted, octets_max)
+        return self.held_messages().read(number, wanted, octets_max)
 
     def first_uncommitted(self) -> dict[int, int]:
         """Of a root: where a guard begins, by queue number."""
@@ -311,7 +370,10 @@ class ReplicaStore:
         return sum([part.ready.count for part in self._queues.by_number.values()])
 
     def staged_ids(self) -> dict[int, Ranges]:
-        return {number: ready.ranges() for number, ready in self._queues.staged.items()}
+        """Ranges of a stream may overlap."""
+        found = {number: ready.ranges() for number, ready in self._queues.staged.items()}
+        found.update(self._streams.streams.staged_ids())
+        return found
 
     def values(self) -> bytes:
         """Everything that can change under an id."""
@@ -334,6 +396,7 @@ class ReplicaStore:
         is_new = not state.vhosts and not state.users.listed()
         base = store.journal.append(records.root_record(epoch))
         self._queues.discard_staged()
+        self._streams.streams.discard_staged()
         self._note_syn((epoch, 0), segment_of(base))
         self.is_root = True
         self._reclaimer.begin_anew()
@@ -341,10 +404,15 @@ class ReplicaStore:
         state.shared.ready_lists = lists
         for host in state.vhosts.values():
             for queue in host.queues.values():
-                self._page(queue, lists)
+                if queue.keeps_messages:
+                    self._store.attach(queue, queue.number)
+                else:
+                    self._page(queue, lists)
             if host.delay_line.number:
                 self._read_line(host.delay_line, now)
         self._queues.by_number = {}
+        for files in self._streams.streams.files.values():
+            files.inherited(store.journal.position)
         IdSetter(store).begin(epoch)
         state.log_definitions(StoredDefinitions(store, True))
         state.decides = True
@@ -411,7 +479,7 @@ class ReplicaStore:
             queue.octets = octets[number]
             made[number] = queue
         for known in self._state.queues():
-            if known.number:
+            if known.number and not known.keeps_messages:
                 made[known.number].may_expire = known.may_expire()
         self._store.operations = None
         self._state.decides = False
@@ -421,44 +489,3 @@ class ReplicaStore:
         self._store.page_list.clear()
         # Of its own operations the journal was told without us.
         self._note_syn(self._store.syn, self._store.syn_segment)
-
-
-def read_snapshot(text: bytes) -> list[Change]:
-    try:
-        return decode_snapshot(text)[0]
-    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
-        raise BadOperation(f"the definitions of a SYNC cannot be read: {error!r}") from error
-
-
-class MadeQueue:
-    """The messages that a queue gets when everything is made anew."""
-
-    def __init__(self) -> None:
-        self.places: tuple[array[int], array[int]] = (array("Q"), array("Q"))
-        # Of their bodies.
-        self.octets: int = 0
-        self.may_expire: bool = False
-
-    def add(self, ready: ReplicaList, ranges: Ranges, octets: int, reader: RecordReader) -> None:
-        """Add those of a list that lie in the ranges; the list's bodies have so many octets."""
-        kept: tuple[array[int], array[int]] = (array("Q"), array("Q"))
-        dropped: array[int] = array("Q")
-        behind = 0
-        for first, count in ranges:
-            dropped.extend(ready.between(behind, first - behind)[1])
-            behind = first + count
-            positions, locations = ready.between(first, count)
-            kept[0].extend(positions)
-            kept[1].extend(locations)
-        dropped.extend(ready.between(behind, max(ready.highest_position + 1 - behind, 0))[1])
-        # Whichever are fewer are read; mostly these are none, or a few that the target lacks.
-        if len(dropped) <= len(kept[0]):
-            self.octets += octets - reader.body_octets(dropped)
-        else:
-            self.octets += reader.body_octets(kept[1])
-        self.places = merged(self.places, kept)
-        self.may_expire = self.may_expire or ready.may_expire
-
-    def fill(self, ready: ReplicaList) -> None:
-        ready.add_many(self.places[0], self.places[1])
-        ready.may_expire = self.may_expire

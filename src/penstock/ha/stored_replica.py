@@ -25,6 +25,10 @@ class StoredReplica(ReplicatedState):
     def held(self) -> IdSets:
         return union_sets(_sets(self._replica.ids()), _sets(self._replica.staged_ids()))
 
+    def committed_position(self, epoch: int, k: int) -> int:
+        """See `ReplicaStore.committed_position`."""
+        return self._replica.committed_position(epoch, k)
+
     # The root's side.
 
     def begin_root(self, epoch: int) -> int:
@@ -37,7 +41,7 @@ class StoredReplica(ReplicatedState):
         return self._replica.values()
 
     def read(self, number: int, wanted: IdRanges, octets_max: int) -> tuple[bytes, int]:
-        return self._replica.held_messages().read(number, wanted.ranges(), octets_max)
+        return self._replica.read(number, wanted.ranges(), octets_max)
 
     def first_uncommitted(self) -> dict[int, int]:
         return self._replica.first_uncommitted()

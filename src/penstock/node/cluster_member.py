@@ -14,6 +14,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.queues.guarded_queues import GuardedQueues
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.timers import Timer, Timers
 from penstock.cluster.election import Election
 from penstock.cluster.links import PeerLinks
@@ -103,6 +104,7 @@ class ClusterMember:
         settings: ClusterSettings,
         owner: NodeOwner,
         guarded: GuardedQueues,
+        streams: ReplicatedStreams,
     ) -> None:
         """`attach` completes it, because the others know it."""
         self.settings: ClusterSettings = settings
@@ -110,6 +112,7 @@ class ClusterMember:
         self.owner: NodeOwner = owner
         self.guarded: GuardedQueues = guarded
         self.ha: HaBroker | None = None
+        self._streams: ReplicatedStreams = streams
         self.election: Election | None = None
         self.links: PeerLinks | None = None
         self.duties: RootDuties | None = None
@@ -189,6 +192,7 @@ class ClusterMember:
             self._update_members(now)
             self._tell_serving(now)
             self._look_for_majority(now)
+            self._streams.tick(now)
         except DiskError as error:
             self.owner.storage_failed(str(error))
 
@@ -208,9 +212,21 @@ class ClusterMember:
             # R14, checked before anything is written.
             self._election.tick(now)
         self.guarded.committed(durable, now)
+        self._streams.committed(self._committed_position(durable))
 
     def has_ready(self, durable: int) -> bool:
-        return self.guarded.has_ready(durable)
+        if self.guarded.has_ready(durable):
+            return True
+        return self._streams.is_waiting() and self._streams.has_pending(
+            self._committed_position(durable)
+        )
+
+    def _committed_position(self, durable: int) -> int:
+        """Of the own journal: on the root what is committed, on a backup what is known to be."""
+        if self.primary is not None:
+            return durable
+        election = self._election
+        return self._ha.committed_position(election.epoch, election.root_committed_k)
 
     def end_of_tick(self, position: int, now: int) -> None:
         """The tick is written, and nothing of it has been sent yet."""
@@ -231,6 +247,14 @@ class ClusterMember:
 
     def may_serve(self, now: int) -> bool:
         return self._election.may_serve(now)
+
+    def is_in_sync(self) -> bool:
+        """Whether this server has everything that was confirmed, as the record says."""
+        return self.name in self._election.record.in_sync
+
+    @property
+    def cluster_id(self) -> str:
+        return self._election.record.cluster_id.hex()
 
     def root_address(self, now: int) -> str:
         """Of the active root, if that is another server; else empty."""

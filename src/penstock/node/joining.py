@@ -7,10 +7,12 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.events import Event, EventKind, Party, Severity
-from penstock.broker.queues.guarded_queue import GuardedQueueMaker, NoStreamMaker
+from penstock.broker.queues.guarded_queue import GuardedQueueMaker
 from penstock.broker.queues.guarded_queues import GuardedQueues
 from penstock.broker.replication_level import ReplicationLevel, ReplicationTest
 from penstock.broker.state import BrokerState
+from penstock.broker.streams.opening import StreamMaker
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.cluster.election import Election
 from penstock.cluster.links import LinkSurroundings, PeerLinks
 from penstock.cluster.peer_identity import PeerIdentity
@@ -58,20 +60,29 @@ class ClusterPlan:
     listener: ActiveRootListener | None = None
 
 
-def prepare_state(state: BrokerState, default: ReplicationLevel) -> GuardedQueues:
-    """Replicated queues are guarded, before the first one is made. Streams are refused."""
+@dataclass(frozen=True, slots=True)
+class PreparedState:
+    """What a member of a cluster has beside the state that it was made for."""
+
+    guarded: GuardedQueues
+    streams: ReplicatedStreams
+
+
+def prepare_state(state: BrokerState, default: ReplicationLevel) -> PreparedState:
+    """Queues are guarded and streams replicated, before the first one is made."""
     guarded = GuardedQueues()
     maker = GuardedQueueMaker(guarded.arrivals)
+    streams = ReplicatedStreams(state.streams)
     state.shared.kinds.add(CLASSIC, maker)
     state.shared.kinds.add(QUORUM, maker)
-    state.shared.kinds.add(STREAM, NoStreamMaker())
+    state.shared.kinds.add(STREAM, StreamMaker(state.streams, state.wall, streams))
     state.shared.replication = ReplicationTest(default, True)
-    return guarded
+    return PreparedState(guarded, streams)
 
 
 def join_cluster(
     plan: ClusterPlan,
-    guarded: GuardedQueues,
+    prepared: PreparedState,
     owner: NodeOwner,
     container: Container,
     stored: StoredState,
@@ -84,7 +95,7 @@ def join_cluster(
     promises = open_promises(disk)
     assert stored.replica is not None, "the store of a member"
     replica = StoredReplica(stored.replica, now)
-    member = ClusterMember(settings, owner, guarded)
+    member = ClusterMember(settings, owner, prepared.guarded, prepared.streams)
     ha = HaBroker(
         settings.name, replica, MemberStores(member), entropy, settings.ha_rules, settings.limits
     )

@@ -115,15 +115,17 @@ class Node(NodeOwner):
     def _open_store(
         self, disk: Disk, decoder: DialectDecoder, cluster: ClusterPlan | None, now: int
     ) -> None:
-        guarded = None if cluster is None else prepare_state(self.state, cluster.settings.replicate)
-        is_member = cluster is not None
+        prepared = None
+        if cluster is not None:
+            prepared = prepare_state(self.state, cluster.settings.replicate)
+        streams = None if prepared is None else prepared.streams
         entropy = self.container.entropy
         limits = self.configuration.store
-        stored = StoredState(self, disk, self.state, decoder, entropy, now, limits, is_member)
+        stored = StoredState(self, disk, self.state, decoder, entropy, now, limits, streams)
         self.stored = stored
         stored.begin(self.durability)
-        if cluster is not None and guarded is not None:
-            self.member = join_cluster(cluster, guarded, self, self.container, stored, disk, now)
+        if cluster is not None and prepared is not None:
+            self.member = join_cluster(cluster, prepared, self, self.container, stored, disk, now)
 
     # Connections.
 

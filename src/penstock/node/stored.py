@@ -12,6 +12,7 @@ from penstock.broker.store.reclaim import Reclaimer, UnsettledSource
 from penstock.broker.store.recovery import StoreRecovery
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.opening import durable_ends, open_streams
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.dialects.container import Durability
 from penstock.ha.replica_recovery import ReplicaRecovery
 from penstock.ha.replica_store import ReplicaStore
@@ -47,12 +48,12 @@ class StoredState:
         entropy: Entropy,
         now: int,
         limits: StoreLimits,
-        is_member: bool = False,
+        streams: ReplicatedStreams | None = None,
     ) -> None:
-        """A member of a cluster starts as a backup (`replica`), and does not begin with defaults of its
-        own: they are an operation of the first root.
+        """A member of a cluster has replicated streams. It starts as a backup (`replica`), and does
+        not begin with defaults of its own: they are an operation of the first root.
         """
-        replica_recovery = ReplicaRecovery() if is_member else None
+        replica_recovery = None if streams is None else ReplicaRecovery()
         recovery = StoreRecovery() if replica_recovery is None else replica_recovery
         new_id = limits.store_id or entropy.octets(STORE_ID_OCTETS)
         recovered: RecoveredJournal = recover(disk, new_id, recovery)
@@ -85,10 +86,11 @@ class StoredState:
         self.replica: ReplicaStore | None = None
         # Whether the safe point still lists streams: the disk had no room for another one.
         self._tells_of_streams: bool = False
-        if replica_recovery is not None:
+        if replica_recovery is not None and streams is not None:
             self.replica = ReplicaStore(
-                state, self.store, self.reclaimer, owner, replica_recovery, now
+                state, self.store, self.reclaimer, owner, replica_recovery, streams, now
             )
+            self._tells_of_streams = bool(self._safe_point.ends())
             self.recovered_count = self.replica.message_count()
             self.journal.request_flush()
             return

@@ -64,14 +64,14 @@ class StreamComposer:
         self.end_offset: int = end_offset
         self.durable_offset: int = 0
         # It never decreases, whatever the wall clock does.
-        self._timestamp: int = timestamp
+        self.last_timestamp: int = timestamp
 
         # What was composed since the last write.
         self._payloads: list[bytes] = []
         self._entries: list[bytes] = []
         self._position: int = position
         # Of the log without what was composed.
-        self._log_size: int = position
+        self.log_size: int = position
         self.composed_count: int = 0
         self._composed_timestamp: int = 0
 
@@ -90,21 +90,21 @@ class StreamComposer:
         if self._entries:
             return False
         entries = 1 + self.end_offset - self.segment_first
-        return self._log_size + ENTRY_SIZE * entries >= self.segment_bytes_max
+        return self.log_size + ENTRY_SIZE * entries >= self.segment_bytes_max
 
     def begin_segment(self) -> None:
         """What comes next is the first message of another segment."""
         assert not self._entries, "what is composed belongs to the segment before"
         self.segment_first = self.end_offset
         self._position = ENTRY_SIZE
-        self._log_size = ENTRY_SIZE
+        self.log_size = ENTRY_SIZE
 
     def add(self, address: bytes, header: bytes, body: bytes, flags: int, timestamp: int) -> int:
         """Compose one message; returns its offset. `address` holds exchange and routing key, each
         behind an octet with its length.
         """
-        timestamp = max(timestamp, self._timestamp)
-        self._timestamp = timestamp
+        timestamp = max(timestamp, self.last_timestamp)
+        self.last_timestamp = timestamp
         if not self._entries:
             flags |= STARTS_BATCH
             self._composed_timestamp = timestamp
@@ -139,7 +139,7 @@ class StreamComposer:
         offset = self.add(address, header, payloads[opening_size:size], flags, timestamp)
         if count == 1:
             return offset
-        timestamp = self._timestamp
+        timestamp = self.last_timestamp
         if self._flags != flags or self._fixed_timestamp != timestamp:
             self._begin_repeats(address, header, size - opening_size, flags, timestamp)
         assert len(payloads) == size * count, "payloads of one size"
@@ -179,7 +179,7 @@ class StreamComposer:
 
     def is_full_batch(self) -> bool:
         """Whether what is composed should be written now rather than at the end of the tick."""
-        return self._position - self._log_size >= BATCH_BYTES_MAX
+        return self._position - self.log_size >= BATCH_BYTES_MAX
 
     def take(self) -> ComposedMessages:
         """What was composed; the next message follows it."""
@@ -190,11 +190,11 @@ class StreamComposer:
             self._entries,
             self._payloads,
             self._composed_timestamp,
-            self._timestamp,
+            self.last_timestamp,
         )
         self._payloads = []
         self._entries = []
         self.end_offset += self.composed_count
         self.composed_count = 0
-        self._log_size = self._position
+        self.log_size = self._position
         return taken

@@ -124,9 +124,9 @@ class StreamLog(StreamComposer):
         unsynced = self.end_offset - self.durable_offset
         self._active.append(payloads, _with_unsynced(entries, unsynced), first, last)
         self.end_offset += count
-        self._log_size += len(payloads)
-        self._position = self._log_size
-        self._timestamp = max(self._timestamp, last)
+        self.log_size += len(payloads)
+        self._position = self.log_size
+        self.last_timestamp = max(self.last_timestamp, last)
 
     def entries_crc(self, begin: int) -> int:
         """CRC32 of the index entries from an offset of the last segment on, as written."""

@@ -112,6 +112,25 @@ def segment_numbers(folder: str, names: list[str]) -> list[int]:
     return sorted(found)
 
 
+def contiguous_before(disk: Disk, folder: str, names: list[str], offset: int) -> int:
+    """First offset of the earliest segment from which messages follow one another up to an offset, or
+    up to the end if that is before it; the offset itself when there is none. Only sizes are looked at.
+    """
+    found = offset
+    end = -1
+    for number in reversed(segment_numbers(folder, names)):
+        if number > offset:
+            continue
+        segment = StreamSegment(disk, folder, number)
+        count = max(segment.index().size() // ENTRY_SIZE - 1, 0)
+        segment.close()
+        if end >= 0 and number + count != end:
+            break
+        found = number
+        end = number
+    return found
+
+
 def _open(segment: StreamSegment) -> bool:
     """Whether both preambles are valid; without them the segment is torn from its beginning."""
     log = segment.log()

@@ -4,9 +4,8 @@ import pytest
 
 from penstock.broker.arguments import settings_of
 from penstock.broker.entry import QueueEntry
-from penstock.broker.errors import NotImplementedHere
 from penstock.broker.internal_queues import LEASE_OF
-from penstock.broker.queues.guarded_queue import GuardedQueue, GuardedQueueMaker, NoStreamMaker
+from penstock.broker.queues.guarded_queue import GuardedQueue, GuardedQueueMaker
 from penstock.broker.queues.guarded_queues import GuardedQueues
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue_journal import QueueJournal
@@ -243,9 +242,3 @@ def test_other_queues_deliver_at_once(
     put(made, b"1")
     assert ready_bodies(made) == [b"1"]
     assert made.journals_all == journals_all
-
-
-def test_a_stream_is_refused_with_the_reason() -> None:
-    settings = settings_of({"x-queue-type": "stream"}, {})
-    with pytest.raises(NotImplementedHere, match="streams are not replicated"):
-        NoStreamMaker().make(RecordingOwner(), "log", True, -1, False, settings, {}, 0)

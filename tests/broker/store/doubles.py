@@ -11,6 +11,7 @@ from penstock.broker.queues.paged_list import PagingLimits
 from penstock.broker.state import BrokerState
 from penstock.broker.store.limits import StoreLimits
 from penstock.broker.store.spool import SPOOLED
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.topology import DeclareQueue, VhostCommand
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.amqp091.dialect import Dialect091
@@ -85,8 +86,9 @@ class Broker(StorageOwner):
         container = Container(self.state, entropy, LoginChecker())
         decoder = DialectDecoder(Dialect091(container, Limits(), {}))
         self.state.streams.decoder = decoder
+        streams = ReplicatedStreams(self.state.streams) if is_member else None
         self.stored = StoredState(
-            self, self.disk, self.state, decoder, entropy, now, limits, is_member
+            self, self.disk, self.state, decoder, entropy, now, limits, streams
         )
         self.store = self.stored.store
         self.journal = self.stored.journal

@@ -483,7 +483,7 @@ def test_rows_of_a_sink_wait_behind_what_the_journal_has_for_the_stream() -> Non
     for _ in range(2):
         running.broker.now += 1
         running.broker.state.timers.fire_due(running.broker.now)
-    waiting = running.stream.files.journalled.waiting()
+    waiting = running.stream.journalled.waiting()
     assert [(entry.position, entry.message.body) for entry in waiting] == [
         (0, b"dead"),
         (1, b"row 1"),

@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import pika
 import pytest
 
 from penstock.cli.cluster_up import free_ports
@@ -190,33 +189,6 @@ def test_only_the_root_changes_anything_and_the_others_have_it_too(
         assert 'penstock_cluster_role{role="active"} 1.0' in text
         assert "penstock_cluster_in_sync_members 3.0" in text
         assert f'penstock_cluster_lag_bytes{{server="{others(cluster)[0].name}"}} 0.0' in text
-
-    cluster.while_root_stays(check)
-
-
-def test_streams_are_refused_with_the_reason(shared: ClusterProcesses) -> None:
-    cluster = shared
-
-    def check(root: MemberProcess) -> None:
-        with cluster.root_connection() as connection:
-            channel = connection.channel()
-            with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
-                channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
-            assert caught.value.reply_code == 540
-            assert "streams are not replicated yet" in caught.value.reply_text
-        with cluster.root_connection() as connection:
-            channel = connection.channel()
-            with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
-                channel.exchange_declare(
-                    "s", "x-partitioned-stream", durable=True, arguments={"x-partitions": 2}
-                )
-            assert caught.value.reply_code == 540
-        code, text = asked(root, "PUT", "/api/vhosts/v", {"default_queue_type": "stream"})
-        assert (code, "not replicated yet" in text) == (501, True), text
-        stream = {"name": "s", "vhost": "/", "durable": True, "auto_delete": False}
-        queues = [{**stream, "arguments": {"x-queue-type": "stream"}}]
-        code, text = asked(root, "POST", "/api/definitions", {"queues": queues})
-        assert (code, "not replicated yet" in text) == (400, True), text
 
     cluster.while_root_stays(check)
 

@@ -11,7 +11,7 @@ import dataclasses
 import re
 from typing import Final
 
-from penstock.broker.arguments import STREAM, TYPE_ARGUMENT
+from penstock.broker.arguments import TYPE_ARGUMENT
 from penstock.broker.definitions.parsing import (
     BrokerStep,
     Definitions,
@@ -21,7 +21,6 @@ from penstock.broker.definitions.parsing import (
     VhostStep,
 )
 from penstock.broker.errors import NotFound, Refusal
-from penstock.broker.queues.guarded_queue import NoStreamMaker
 from penstock.broker.state import VHOSTS_MAX, BrokerState
 from penstock.broker.topology import (
     NO_CONNECTION,
@@ -97,7 +96,6 @@ class _TrialState:
         self._copy: BrokerState = BrokerState(_NoDice())
         if state.shared.is_replicated:
             self._copy.shared.replication = state.shared.replication
-            self._copy.shared.kinds.add(STREAM, NoStreamMaker())
         self._limits: dict[str, SetVhostLimits] = {}
 
     def rehearse(self, step: Step, now: int) -> None:

@@ -11,20 +11,13 @@ Invariants
 - `ready_bytes` counts what is ready, `_waiting_bytes` what is not.
 """
 
-from typing import Final
-
 from penstock.broker.arguments import QueueArguments
 from penstock.broker.entry import QueueEntry
-from penstock.broker.errors import NotImplementedHere
 from penstock.broker.internal_queues import is_internal
 from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
 from penstock.broker.queues.queue import Queue
 from penstock.broker.queues.queue_kinds import QueueMaker
-
-STREAMS_STAY_HERE: Final = (
-    "streams are not replicated yet, and this server is a member of a cluster"
-)
 
 
 class GuardedQueue(Queue):
@@ -230,23 +223,3 @@ class GuardedQueueMaker(QueueMaker):
         # them. So they need no guard, but other servers must have all of them.
         queue.journals_all = durable and exclusive_owner < 0
         return queue
-
-
-class NoStreamMaker(QueueMaker):
-    """Refuses streams where they would not be replicated."""
-
-    def make(
-        self,
-        vhost: QueueOwner,
-        name: str,
-        durable: bool,
-        exclusive_owner: int,
-        auto_delete: bool,
-        settings: QueueArguments,
-        arguments: dict[str, object],
-        now: int,
-    ) -> MessageQueue:
-        raise NotImplementedHere(
-            f"queue '{name}' in vhost '{vhost.name}' cannot be a stream: {STREAMS_STAY_HERE}. "
-            "Declare a classic or a quorum queue"
-        )

@@ -1,7 +1,7 @@
 """The batch that a tick becomes: what it changed, then housekeeping.
 
-    | operation record | definitions | messages | prepared messages | dequeued | housekeeping |
-    |<- in a cluster ->|<------------ what the tick changed: the operation --->|
+    | operation record | definitions | appended | messages | prepared | dequeued | housekeeping |
+    |<- in a cluster ->|<------------ what the tick changed: the operation ---->|
 
 Without a cluster there is no operation record, and the order is the same.
 """
@@ -76,6 +76,10 @@ class Batch:
         payload.add(b"".join(self.pieces[self._before :]))
         self._appended = payload.pieces
         return journal.append_long(payload)
+
+    def beginning(self) -> bytes:
+        """What was appended, up to where the prepared messages begin."""
+        return self._appended[0]
 
     def tell(self, position: int) -> None:
         """The journal ends at this position, and the store has noted everything."""

@@ -12,6 +12,7 @@ from penstock.broker.queue_notes import counts_out, notes_of
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.state import BrokerState
+from penstock.broker.streams.stream import as_stream
 from penstock.broker.topology import (
     NO_CONNECTION,
     AddVhost,
@@ -20,6 +21,7 @@ from penstock.broker.topology import (
     BindQueue,
     BrokerCommand,
     ChangeQueueArguments,
+    ChangeStream,
     ClearGlobalParameter,
     ClearOperatorPolicy,
     ClearParameter,
@@ -60,6 +62,7 @@ _COMMANDS = {
         BindExchange,
         BindQueue,
         ChangeQueueArguments,
+        ChangeStream,
         ClearGlobalParameter,
         ClearOperatorPolicy,
         ClearParameter,
@@ -178,10 +181,11 @@ def _change(row: dict[str, object]) -> Change:
     if "replicate" in values:
         # Raises a `ValueError` for what is not a level.
         ReplicationLevel(values["replicate"])
-    if "stages" in values:
-        stages = values["stages"]
-        assert isinstance(stages, list)
-        values["stages"] = tuple(stages)
+    for tuple_name in ("stages", "epochs", "epoch_firsts"):
+        if tuple_name in values:
+            listed = values[tuple_name]
+            assert isinstance(listed, list)
+            values[tuple_name] = tuple(listed)
     if "returns" in values:
         values["returns"] = _returns(values["returns"])
     make: Callable[..., VhostCommand | BrokerCommand] = _COMMANDS[name]
@@ -300,6 +304,9 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
             )
             command = vhost.maker.recorded_queue(command, queue)
             changes.append(Change(vhost.name, command, queue.number))
+            stream = as_stream(queue)
+            if stream is not None and stream.values is not None:
+                changes.append(Change(vhost.name, stream.values.whole(queue.name), 0))
     if vhost.delay_line.number:
         changes.append(Change(vhost.name, OpenDelayLine(), vhost.delay_line.number))
     for binding in vhost.bindings.listed():

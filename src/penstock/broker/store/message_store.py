@@ -31,6 +31,7 @@ from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
+from penstock.broker.store.appended_blocks import AppendedBlocks
 from penstock.broker.store.batch import Batch
 from penstock.broker.store.definition_records import Change, encode_change
 from penstock.broker.store.dequeued_entries import DequeuedEntries
@@ -41,6 +42,7 @@ from penstock.broker.store.pages import QueuePages
 from penstock.broker.store.prepared_records import StoredRecords
 from penstock.broker.store.segments import SegmentLives
 from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.timers import WallClock
 from penstock.broker.topology import BrokerCommand, DeclareQueue, OpenDelayLine, VhostCommand
 from penstock.formats.replication_id import first_id
@@ -78,6 +80,8 @@ class MessageStore:
         # latest segment in which the journal says so.
         self.syn: tuple[int, int] = (0, 0)
         self.syn_segment: int = 0
+        # Of a member of a cluster.
+        self.streams: ReplicatedStreams | None = None
         # Queues whose lists have something to page out at the end of this tick.
         self.page_list: list[PagedReadyList] = []
 
@@ -195,6 +199,7 @@ class MessageStore:
             or self._snapshot
             or self._moved
             or self._repeats_syn
+            or (self.streams is not None and self.streams.busy.touched)
         )
 
     def end_of_tick(self) -> bool:
@@ -235,10 +240,12 @@ class MessageStore:
 
     def _write(self) -> bool:
         batch = Batch(self.operations)
-        has_definitions = bool(self._snapshot or self._changes)
+        appends = self._take_appends()
+        has_definitions = bool(self._snapshot or self._changes or appends.streams)
         for text in self._changes:
             batch.size += records.append_text(batch.pieces, records.DEFINITION, text)
         self._changes = []
+        batch.size += appends.encode(batch.pieces, batch.size)
         encoded = self.enqueued.encode(batch.pieces, batch.size, self.wall.offset_ms)
         batch.size = encoded.size
         prepared = self._prepared[:]
@@ -250,6 +257,7 @@ class MessageStore:
             encoded.body_bytes += stored.body_bytes
         self.dequeued.add_gone(prepared)
         batch.size += self.dequeued.encode(batch.pieces)
+        batch.size += appends.encode_truncated(batch.pieces)
         batch.end_operation()
         has_snapshot, repeats_syn = bool(self._snapshot), self._repeats_syn
         moved = self._moved
@@ -262,6 +270,10 @@ class MessageStore:
             message.location += base
         for stored in prepared:
             stored.written(base)
+        if self.streams is not None:
+            appends.written(self.streams, batch.beginning(), base, self.journal.position)
+            encoded.pair_count += len(appends.blocks)
+            encoded.body_bytes += appends.octets
         if has_snapshot:
             self.snapshot_segment = segment
         if batch.operation_size:
@@ -281,6 +293,21 @@ class MessageStore:
         # Last: the stream of operations may find it committed at once.
         batch.tell(self.journal.position)
         return True
+
+    def _take_appends(self) -> AppendedBlocks:
+        """What the tick brought to replicated streams; what these know beside their messages becomes
+        a definition.
+        """
+        streams = self.streams
+        appends = AppendedBlocks(self.epoch)
+        if streams is None or not streams.busy.touched:
+            return appends
+        for files in streams.busy.take_touched():
+            if files.values.has_changed():
+                change = Change(files.vhost_name, files.values.take_change(files.name), 0)
+                self._changes.append(encode_change(change))
+            appends.add(files)
+        return appends
 
     def _add_housekeeping(self, batch: Batch, encoded: EncodedEntries) -> None:
         """What concerns this store alone."""

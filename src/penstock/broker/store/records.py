@@ -14,11 +14,12 @@ A batch's payload is a row of records, each one kind octet and a size before its
     8 sync done   | size | epoch | k | queue count | (queue number, range count, (first, count)*)*
     9 root        | size | epoch: this server became its root; staged records are discarded
     10 position   | size | epoch | k: the last operation that the state contains
+    11 appended   | size | messages of a replicated stream (`formats/stream_append.py`)
 
-Kinds 1 to 3 are what a tick changed. They come first in a batch, and in a cluster an operation record
+Kinds 1 to 3 and 11 are what a tick changed. They come first in a batch, and in a cluster an operation record
 before them covers exactly them: the same octets are sent to the backups. Behind them comes
 housekeeping, which concerns this store only: snapshots, messages that are copied out of an old
-segment, positions. Kinds 6 to 10 are written by members of a cluster alone. A staged record is the
+segment, positions. Kinds 6 to 11 are written by members of a cluster alone. A staged record is the
 first of its batch, too: its messages are staged, and whatever else the batch has is ignored. Behind
 sync done, in the same batch, come a snapshot and the definitions that changed since.
 
@@ -49,6 +50,7 @@ STAGED: Final = 7
 SYNC_DONE: Final = 8
 ROOT: Final = 9
 POSITION: Final = 10
+APPENDED: Final = 11
 
 HEAD_SIZE: Final = 5
 _HEAD: Final = Struct(">BI")
@@ -181,6 +183,14 @@ def append_raw(pieces: list[bytes], record: bytes) -> int:
     """Append a record that was read elsewhere."""
     pieces.append(record)
     return len(record)
+
+
+def append_parts(pieces: list[bytes], kind: int, parts: list[bytes]) -> int:
+    """Append a record whose content comes in parts; returns its size."""
+    size = sum([len(part) for part in parts])
+    pieces.append(_HEAD.pack(kind, size))
+    pieces.extend(parts)
+    return HEAD_SIZE + size
 
 
 def operation_record(epoch: int, k: int, octets: int) -> bytes:

@@ -9,6 +9,7 @@ from penstock.broker.queues.message_queue import MessageQueue, QueueOwner
 from penstock.broker.queues.queue_kinds import QueueMaker
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.folders import ROOT, folder_of
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.streams.stream import Stream, as_stream
 from penstock.broker.timers import WallClock
 
@@ -16,9 +17,13 @@ from penstock.broker.timers import WallClock
 class StreamMaker(QueueMaker):
     """Makes streams, which are always durable and never exclusive."""
 
-    def __init__(self, store: StreamStore, wall: WallClock) -> None:
+    def __init__(
+        self, store: StreamStore, wall: WallClock, replicated: ReplicatedStreams | None = None
+    ) -> None:
         self._store: StreamStore = store
         self._wall: WallClock = wall
+        # Of a member of a cluster.
+        self._replicated: ReplicatedStreams | None = replicated
 
     def make(
         self,
@@ -31,7 +36,7 @@ class StreamMaker(QueueMaker):
         arguments: dict[str, object],
         now: int,
     ) -> MessageQueue:
-        return Stream(vhost, name, settings, arguments, self._store, self._wall)
+        return Stream(vhost, name, settings, arguments, self._store, self._wall, self._replicated)
 
 
 def open_streams(store: StreamStore, queues: Iterable[MessageQueue], now: int) -> int:
@@ -66,5 +71,5 @@ def durable_ends(queues: Iterable[MessageQueue]) -> dict[str, int]:
     found: dict[str, int] = {}
     for stream in streams_of(queues):
         folder = folder_of(stream.vhost.name, stream.name, stream.number)
-        found[folder] = stream.files.readable_offset()
+        found[folder] = stream.files.log.durable_offset
     return found

@@ -28,12 +28,16 @@ class Publishers:
 
     def check_and_note(self, sent: Sent) -> bool:
         """Note a message as stored; True for a duplicate, which was stored before."""
-        last = self.sequences.pop(sent.publisher, -1)
-        self.sequences[sent.publisher] = max(last, sent.sequence)
-        self.changed[sent.publisher] = None
+        return self.note(sent.publisher, sent.sequence)
+
+    def note(self, publisher: str, sequence: int) -> bool:
+        """The same for a sequence alone."""
+        last = self.sequences.pop(publisher, -1)
+        self.sequences[publisher] = max(last, sequence)
+        self.changed[publisher] = None
         if len(self.sequences) > PUBLISHERS_MAX:
             del self.sequences[next(iter(self.sequences))]
-        return sent.sequence <= last
+        return sequence <= last
 
     def take_changed(self) -> dict[str, int]:
         """What is to be noted, in the table's order."""

@@ -10,7 +10,6 @@ from typing import Final
 from penstock.broker.arguments import NONE, QueueArguments
 from penstock.broker.consumer import Consumer
 from penstock.broker.entry import BROKER_ITSELF, NO_HOLDER, QueueEntry, take_back
-from penstock.broker.errors import NotImplementedHere
 from penstock.broker.message import Address, Message, Properties
 from penstock.broker.names import described
 from penstock.broker.queues.consumers import BATCH_BYTES_MAX, BATCH_COUNT_MAX
@@ -24,10 +23,13 @@ from penstock.broker.streams.cursors import StreamCursors
 from penstock.broker.streams.files import DUPLICATE, RetentionTimer, SafeListener, StreamFiles
 from penstock.broker.streams.folders import folder_of
 from penstock.broker.streams.journalled_appends import JournalledAppends
+from penstock.broker.streams.lasting_queue import LastingQueue
 from penstock.broker.streams.local_files import LocalFiles
 from penstock.broker.streams.looking import first_entries, look_on
 from penstock.broker.streams.read_position import StreamEntry, StreamReader
+from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.streams.rows import StreamRows
+from penstock.broker.streams.stream_values import StreamValues
 from penstock.broker.streams.tail import StreamTail
 from penstock.broker.timers import WallClock
 from penstock.storage.errors import Damaged
@@ -47,7 +49,7 @@ class _NoProperties(Properties):
 _GIVEN: Final = Message(Address("", "", b""), _NoProperties(False, 0, -1), b"", -1)
 
 
-class Stream(MessageQueue):
+class Stream(LastingQueue):
     """One stream of one virtual host."""
 
     def __init__(
@@ -58,8 +60,12 @@ class Stream(MessageQueue):
         arguments: dict[str, object],
         store: StreamStore,
         wall: WallClock,
+        replicated: ReplicatedStreams | None = None,
     ) -> None:
         super().__init__(vhost, name, True, -1, False, settings, arguments)
+        # Of a member of a cluster.
+        self._replicated: ReplicatedStreams | None = replicated
+        self.values: StreamValues | None = None if replicated is None else StreamValues()
         self._store: StreamStore = store
         self._wall: WallClock = wall
         self._open_files: StreamFiles | None = None
@@ -82,20 +88,29 @@ class Stream(MessageQueue):
         """Open its files, or create them; `names` are the existing files. Called when its number is
         known. Raises a `StorageError` for damage.
         """
-        files = LocalFiles(
-            self._store,
-            folder_of(self.vhost.name, self.name, self.number),
-            names,
-            self._segment_bytes_max(),
-            self._wall.at(now),
-            self.journalled,
-        )
+        files = self._opened(names, self._wall.at(now))
         files.begin(StreamWakener(self), self.journal)
         self._open_files = files
         self._retention_timer = RetentionTimer(files, self.vhost.timers, self._wall)
         what = described("queue", self.name, self.vhost.name)
         self._open_cursors = StreamCursors(files, what, self.vhost.timers)
         self._limit(now)
+
+    def _opened(self, names: list[str], wall: int) -> StreamFiles:
+        folder = folder_of(self.vhost.name, self.name, self.number)
+        octets = self._segment_bytes_max()
+        replicated = self._replicated
+        if replicated is None or self.values is None:
+            return LocalFiles(self._store, folder, names, octets, wall, self.journalled)
+        files = replicated.open(self.number, folder, names, octets, wall, self.values)
+        files.vhost_name = self.vhost.name
+        files.name = self.name
+        return files
+
+    def let_go(self) -> None:
+        """It is made anew, with the same files: another server's definitions take effect."""
+        self._stop()
+        self._open_files = None
 
     @property
     def files(self) -> StreamFiles:
@@ -112,15 +127,6 @@ class Stream(MessageQueue):
         if self._open_files is None:
             return 0
         return self._open_files.end_offset() - self._open_files.log.first_offset
-
-    @property
-    def ready_count(self) -> int:
-        """A stream is limited by retention, not by its length."""
-        return 0
-
-    @property
-    def keeps_messages(self) -> bool:
-        return True
 
     def held_bytes(self, message_bytes: int) -> int:
         return self.journalled.listed.in_memory_count() * message_bytes
@@ -171,11 +177,12 @@ class Stream(MessageQueue):
         settings = self.settings
         files = self._open_files
         files.limit(settings.max_length_bytes, settings.max_age_ms, self._segment_bytes_max())
-        files.retain(self._wall.at(now))
-        self._retention_timer.start(now)
+        if self._replicated is None or self.vhost.decides():
+            files.retain(self._wall.at(now))
+            self._retention_timer.start(now)
 
-    def used(self, now: int) -> None:
-        """Streams do not expire."""
+    def resume(self, now: int) -> None:
+        self._limit(now)
 
     # Messages in.
 
@@ -315,18 +322,11 @@ class Stream(MessageQueue):
         self._readers.pop(consumer, None)
         consumer.cancelled()
 
-    def get(self, now: int, holder: int = BROKER_ITSELF) -> QueueEntry | None:
-        raise self._unable("basic.get")
-
     def browse(self, limit: int) -> list[QueueEntry]:
         return first_entries(self.files, limit)
 
     def look_on(self, walk: Walk) -> QueueEntry | None:
         return look_on(self.files, walk)
-
-    def browse_on(self, walk: Walk) -> QueueEntry | None:
-        """Consumers remove nothing, so browsing is not needed."""
-        raise self._unable("browsing")
 
     def entry_from(self, position: int) -> QueueEntry | None:
         offset = max(position, self.files.log.first_offset)
@@ -354,9 +354,6 @@ class Stream(MessageQueue):
         self._settle(entry)
         for observer in self.observers:
             observer.acknowledged(entry)
-
-    def lease_many(self, entries: list[QueueEntry]) -> None:
-        raise self._unable("leasing")
 
     def reject(self, entry: QueueEntry, now: int, holder: int = BROKER_ITSELF) -> None:
         """Nothing is dead-lettered: the message stays where it is."""
@@ -453,25 +450,24 @@ class Stream(MessageQueue):
 
     # Ends.
 
-    def purge(self, now: int) -> int:
-        raise self._unable("queue.purge")
-
     def deleted(self, now: int) -> None:
         self.is_deleted = True
+        self._stop()
+        if self._replicated is not None:
+            if self._open_files is not None:
+                self._replicated.closed(self.number)
+        elif self._open_files is not None:
+            self._open_files.delete()
+        for consumer in self.consumers.clear():
+            consumer.cancelled()
+
+    def _stop(self) -> None:
         self._readers = {}
         self._tail.clear()
         if self._retention_timer is not None:
             self.vhost.timers.cancel(self._retention_timer)
         if self._open_cursors is not None:
             self._open_cursors.close()
-        if self._open_files is not None:
-            self._open_files.delete()
-        for consumer in self.consumers.clear():
-            consumer.cancelled()
-
-    def _unable(self, what: str) -> NotImplementedHere:
-        queue = described("queue", self.name, self.vhost.name)
-        return NotImplementedHere(f"{what} not supported by stream queues {queue}")
 
 
 class StreamWakener(SafeListener):

@@ -58,7 +58,8 @@ _SINK: Final = "/api/sinks/{vhost}/{sink}"
 _WEBSOCKETS: Final = ("/", "/ws")
 _API: Final = "/api/"
 # Paths below it that RabbitMQ does not have.
-_OWN: Final = ("/api/streams/", "/api/leases/", "/api/sinks/")
+_STREAMS: Final = "/api/streams/"
+_OWN: Final = (_STREAMS, "/api/leases/", "/api/sinks/")
 FORBIDDEN: Final = 403
 _HELP: Final = "docs/HTTP.md lists the paths."
 
@@ -198,8 +199,11 @@ class Gate:
         headers = Headers(scope=scope)
         problem = self._hosts.objection(headers)
         if problem is None and scope["path"].startswith(_OWN):
-            # Leases and what jobs commit are the root's; a job asks its other addresses.
+            # Leases and what jobs commit are the root's; a job asks its other addresses. Streams can
+            # be read elsewhere, too.
             reason = self._health.why_not_root()
+            if reason and _reads_a_stream(scope):
+                reason = self._health.why_no_streams()
             problem = Problem(503, reason, headers={"Retry-After": "1"}) if reason else None
         if problem is None and changes_something(scope["method"]):
             # A browser adds a password that was once typed, whatever page sends the request.
@@ -210,6 +214,10 @@ class Gate:
         objection = self._health.objection(path)
         headers = {"Retry-After": str(RETRY_SECONDS)} if objection else {}
         return JsonAnswer(answer_body(path, objection), 503 if objection else 200, headers)
+
+
+def _reads_a_stream(scope: Scope) -> bool:
+    return scope["path"].startswith(_STREAMS) and not changes_something(scope["method"])
 
 
 def _plain(path: str) -> str:

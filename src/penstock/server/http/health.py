@@ -38,6 +38,16 @@ class HealthPages:
         """Why another server has to be asked; empty on the active root, and without a cluster."""
         return self._why_no_root(is_own=True)
 
+    def why_no_streams(self) -> str:
+        """Why streams cannot be read here; empty on the root, and on every server that has what was
+        confirmed.
+        """
+        reason = self._why_no_root(is_own=False)
+        member = self._server.node.member
+        if reason or member is None or member.is_in_sync():
+            return reason
+        return "this server is not in the in-sync set of its cluster"
+
     def _why_no_root(self, is_own: bool) -> str:
         """Why the cluster's root does not serve, or is not this server; empty if it does, and without
         a cluster.

@@ -104,7 +104,7 @@ def stream_figures(vhost: str, stream: Stream) -> StreamFigures:
         vhost,
         stream.name,
         log.first_offset,
-        log.durable_offset,
+        log.readable_offset(),
         log.size(),
         stream.cursors(),
     )

@@ -55,6 +55,9 @@ class Identities:
         self._count = 0
 
     def of(self, node: Node, vhost: str, stream: Stream) -> str:
+        if node.member is not None:
+            # The same on all servers of the cluster.
+            return f"{node.member.cluster_id}-{stream.number}"
         if node.stored is not None and stream.number:
             return f"{node.stored.store_id.hex()}-{stream.number}"
         known = self._known.get((vhost, stream.name))
@@ -105,7 +108,7 @@ class StreamView:
             "kind": "stream",
             "id": self._identities.of(self._node, self.vhost.name, stream),
             "first_offset": log.first_offset,
-            "safe_end_offset": log.durable_offset,
+            "safe_end_offset": log.readable_offset(),
             "bytes": log.size(),
         }
 
@@ -172,7 +175,7 @@ def no_segment(stream: Stream, identity: str, wanted: int) -> Problem:
     facts: Facts = {
         "id": identity,
         "first_offset": log.first_offset,
-        "safe_end_offset": log.durable_offset,
+        "safe_end_offset": log.readable_offset(),
     }
     if wanted < log.first_offset:
         return Problem(
@@ -229,7 +232,7 @@ def cursor_of(stream: Stream, name: str) -> Facts:
 
 def _offset_at(stream: Stream, timestamp: int) -> int:
     log = stream.files.log
-    return min(log.offset_at(timestamp), log.durable_offset)
+    return min(log.offset_at(timestamp), log.readable_offset())
 
 
 def _segment(facts: SegmentFacts) -> Facts:
