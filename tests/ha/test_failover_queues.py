@@ -7,18 +7,12 @@ import pytest
 from penstock.client.events import Delivered
 from penstock.wire.amqp091 import methods_generated as m
 from tests.seeds.cluster_doubles import Cluster, SimulatedClient
-from tests.seeds.watched_host import WatchedHost
 
 QUORUM: dict[str, object] = {"x-queue-type": "quorum"}
 
 
 def queues(cluster: Cluster, name: str) -> set[str]:
     return set(cluster.hosts[name].node.state.vhost("/").queues)
-
-
-def come_back(host: WatchedHost) -> None:
-    host.is_dead = False
-    host.start()
 
 
 # Queues that are deleted when they are unused.
@@ -39,7 +33,7 @@ def test_a_new_root_deletes_auto_delete_queues_that_had_consumers(is_new_backup:
     client.call(m.BasicConsume("used"))
     client.call(m.BasicConsume("plain"))
     if is_new_backup:
-        come_back(cluster.hosts["b"])
+        cluster.hosts["b"].revive()
         cluster.elected("a")
     cluster.settle()
     assert queues(cluster, "b") == {"used", "unused", "plain"}
@@ -90,7 +84,7 @@ def test_a_queue_that_had_a_consumer_is_known_as_such_after_a_restart_of_all() -
     for host in cluster.hosts.values():
         host.die()
     for host in cluster.hosts.values():
-        come_back(host)
+        host.revive()
     cluster.elected()
     assert queues(cluster, "a") == set()
 
@@ -176,7 +170,7 @@ def test_counts_continue_after_a_restart_of_all() -> None:
     for host in cluster.hosts.values():
         host.die()
     for host in cluster.hosts.values():
-        come_back(host)
+        host.revive()
     cluster.elected()
     check_counts(cluster)
 
@@ -197,9 +191,9 @@ def test_counts_continue_at_a_backup_that_has_joined_anew(had_messages: bool) ->
         client.confirmed_publish("q", b"one", b"two")
     returned(client, cluster, 2)
     cluster.hosts["a"].die()
-    come_back(cluster.hosts["a"])
+    cluster.hosts["a"].revive()
     cluster.until(lambda: bool(cluster.roots()))
-    come_back(cluster.hosts["b"])
+    cluster.hosts["b"].revive()
     root = cluster.elected().name
     cluster.settle()
     assert cluster.have_same_definitions() and cluster.are_equal()

@@ -8,7 +8,6 @@ from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.vhost import VirtualHost
 from penstock.wire.amqp091 import methods_generated as m
 from tests.seeds.cluster_doubles import Cluster, SimulatedClient
-from tests.seeds.watched_host import WatchedHost
 
 LEVELS = ("none", "configuration", "all")
 
@@ -58,11 +57,6 @@ def check_survivors(cluster: Cluster, root: str) -> None:
     assert cluster.are_equal()
 
 
-def come_back(host: WatchedHost) -> None:
-    host.is_dead = False
-    host.start()
-
-
 def with_everything(cluster: Cluster) -> SimulatedClient:
     client = cluster.client()
     declare_all(client)
@@ -110,7 +104,7 @@ def test_after_the_same_server_was_elected_again() -> None:
     for host in cluster.hosts.values():
         host.die()
     for host in cluster.hosts.values():
-        come_back(host)
+        host.revive()
     check_survivors(cluster, "a")
 
 
@@ -121,14 +115,14 @@ def test_after_a_backup_has_joined_anew() -> None:
     client = cluster.client()
     declare_all(client)
     client.confirmed_publish("key", b"one", exchange="amq.topic")
-    come_back(cluster.hosts["c"])
+    cluster.hosts["c"].revive()
     cluster.elected("a")
     cluster.settle()
     assert counts(vhost(cluster, "c")) == {"none": 0, "configuration": 0, "all": 1}
     assert cluster.have_same_definitions()
     for name in "ab":
         cluster.hosts[name].die()
-    come_back(cluster.hosts["b"])
+    cluster.hosts["b"].revive()
     cluster.until(lambda: bool(cluster.roots()))
     assert counts(vhost(cluster, cluster.roots()[0])) == {"configuration": 0, "all": 1}
 

@@ -377,8 +377,10 @@ class SimulatedClient(StreamUser):
             self._talk.publish(1, exchange, queue, body, note=body)
         self._flush()
 
-    def publish_with(self, queue: str, body: bytes, properties: BasicProperties) -> None:
-        self._talk.publish(1, "", queue, body, properties, note=body)
+    def publish_with(
+        self, queue: str, body: bytes, properties: BasicProperties, *, exchange: str = ""
+    ) -> None:
+        self._talk.publish(1, exchange, queue, body, properties, note=body)
         self._flush()
 
     def confirmed_publish(self, queue: str, *bodies: bytes, exchange: str = "") -> None:
