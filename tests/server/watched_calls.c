@@ -1,10 +1,11 @@
-/* Preloaded into a server: writes down what it flushes and renames, and holds flushes back.
+/* Preloaded into a server: writes down what it flushes and renames, and holds flushes back or lets them fail.
 
    A line per call, when it has returned: its name, the file's size when it began, the path. While
-   the file PENSTOCK_HOLD is there no fdatasync returns. */
+   the file PENSTOCK_HOLD is there no fdatasync returns; while PENSTOCK_FAIL is there each fails. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -43,6 +44,11 @@ int fdatasync(int descriptor)
     long long size = size_of(descriptor);
     while (hold && access(hold, F_OK) == 0)
         usleep(1000);
+    const char *fail = getenv("PENSTOCK_FAIL");
+    if (fail && access(fail, F_OK) == 0) {
+        errno = EIO;
+        return -1;
+    }
     int result = real(descriptor);
     say("fdatasync", descriptor, size);
     return result;

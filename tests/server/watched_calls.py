@@ -28,15 +28,24 @@ class WatchedCalls:
         subprocess.run(command, check=True)
         self._log = folder / "calls.txt"
         self._hold = folder / "hold"
+        self._fail = folder / "fail"
         self.environment = {
             "LD_PRELOAD": str(library),
             "PENSTOCK_CALLS": str(self._log),
             "PENSTOCK_HOLD": str(self._hold),
+            "PENSTOCK_FAIL": str(self._fail),
         }
 
     def hold_flushes(self) -> None:
         """No file is flushed from now on, until `let_go`."""
         self._hold.touch()
+
+    def fail_flushes(self) -> None:
+        """The disk answers with an error from now on, until `repair`."""
+        self._fail.touch()
+
+    def repair(self) -> None:
+        self._fail.unlink()
 
     def let_go(self) -> None:
         self._hold.unlink()

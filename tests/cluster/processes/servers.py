@@ -130,6 +130,13 @@ class ClusterServer:
             process.kill()
             process.communicate()
 
+    def exit_code(self) -> int:
+        """Of a process that has ended by itself."""
+        assert self._process is not None
+        process, self._process = self._process, None
+        process.communicate(timeout=PATIENCE_SECONDS)
+        return process.returncode
+
     def stop(self) -> int:
         assert self._process is not None
         self._process.terminate()
