@@ -23,7 +23,7 @@ class OpeningClient(Timer):
         self.client: ProtocolConnection = client
 
     def fire(self, now: int) -> None:
-        self.client.stop(NO_ROOT, now)
+        self.client.turn_away(NO_ROOT, now)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

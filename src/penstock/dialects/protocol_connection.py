@@ -36,6 +36,10 @@ class ProtocolConnection:
         """The server closes this connection: it stops, or an operator asked for it."""
         raise NotImplementedError
 
+    def turn_away(self, reason: str, now: int) -> None:
+        """Another server of the cluster has to serve this client, which has to try there."""
+        raise NotImplementedError
+
     def admit(self, now: int) -> None:
         """This server may serve clients: the open that was held is answered."""
         raise NotImplementedError

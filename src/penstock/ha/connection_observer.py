@@ -66,7 +66,7 @@ class ConnectionObserver(Admission):
             return True
         address = self._root.root_address(now)
         if address:
-            client.client.stop(elsewhere(address), now)
+            client.client.turn_away(elsewhere(address), now)
         else:
             self._clients[client] = None
             self._timers.schedule(client, now + self._root.pause_ms())
@@ -89,7 +89,7 @@ class ConnectionObserver(Admission):
             client = next(iter(self._clients))
             self.drop(client)
             if address:
-                client.client.stop(elsewhere(address), now)
+                client.client.turn_away(elsewhere(address), now)
             else:
                 client.client.admit(now)
 

@@ -136,9 +136,7 @@ class Connection(ConnectionListener, ProtocolConnection):
             self.input_pause.pause(ALARM)
 
     def unfinished_octets(self) -> int:
-        """Of messages that an alarm has stopped in the middle, or that it completes now. What waits
-        in the transport behind them is held by the alarm as well.
-        """
+        # What waits in the transport behind such messages is held by the alarm as well.
         if not self._is_finishing and not self.input_pause.is_paused_for(ALARM):
             return 0
         return self.wire.assembling() + self.outgoing.transport.unheard_bytes()
@@ -147,7 +145,6 @@ class Connection(ConnectionListener, ProtocolConnection):
         return self._is_finishing and not self.ended
 
     def finish(self, now: int) -> None:
-        """Its turn to complete a message, though the alarm lasts."""
         self._now = now
         self._is_finishing = True
         self.input_pause.resume(ALARM)
@@ -196,6 +193,9 @@ class Connection(ConnectionListener, ProtocolConnection):
     def stop(self, reason: str, now: int) -> None:
         self._now = now
         self.wire.close(ConnectionFault(CONNECTION_FORCED, reason))
+
+    def turn_away(self, reason: str, now: int) -> None:
+        self.stop(reason, now)
 
     def alarm_changed(self, now: int) -> None:
         self._now = now

@@ -179,6 +179,14 @@ class Connection(ConnectionListener, ProtocolConnection):
         self._context.now = now
         self.wire.close(ConnectionFault(CONNECTION_FORCED, reason))
 
+    def turn_away(self, reason: str, now: int) -> None:
+        """Without a close: Proton would wait for ever after one, and starts again with the first
+        address of its list after an open. Every client takes a lost connection for a reason to try
+        the next address.
+        """
+        self._context.now = now
+        self.wire.hang_up(ConnectionFault(CONNECTION_FORCED, reason))
+
     def alarm_changed(self, now: int) -> None:
         """Memory or disk ran low, or is fine again: producers get credit accordingly. The socket
         is read on, so consumers can acknowledge, unless it is in the middle of a message.

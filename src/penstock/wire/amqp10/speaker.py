@@ -349,6 +349,10 @@ class Speaker(PausableInput):
         else:
             self._tell(fault)
 
+    def hang_up(self, fault: ConnectionFault) -> None:
+        """End without saying anything; the fault is for the listener."""
+        self._end(fault)
+
     def negotiate(self, remote: Open) -> None:
         """Apply the peer's open; raises a fault for values that are not supported."""
         self.remote = remote
