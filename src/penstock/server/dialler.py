@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from penstock.server.server import is_loopback
 from penstock.server.sockets import (
-    READ_BYTES_FULL,
     WRITE_BYTES_HIGH,
     WRITE_BYTES_LOW,
     SocketTransport,
@@ -142,18 +141,15 @@ class DialledProtocol(asyncio.Protocol):
         self._server.schedule_flush()
 
     def data_received(self, data: bytes) -> None:
-        transport = self._transport
-        if self._is_over or transport is None:
+        # It is read as long as there is more, unlike a client's: what one read and one flush cover
+        # together costs less, and a server has few of these.
+        if self._is_over or self._transport is None:
             return
         try:
             self._listener.received(data, self._server.now())
         except Exception as error:
             self._defect("reading what another server sent", error)
         self._server.schedule_flush()
-        if len(data) >= READ_BYTES_FULL:
-            # The other sockets come first.
-            transport.rest()
-            self._server.let_rest(transport)
 
     def pause_writing(self) -> None:
         self._writable(False)
