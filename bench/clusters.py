@@ -132,20 +132,10 @@ class PenstockCluster(RunningCluster):
     name = "penstock-cluster"
 
     def _start(self) -> None:
-        key = self.folder / "key"
-        key.write_text(os.urandom(32).hex() + "\n")
-        key.chmod(0o600)
-        members = [f"{server.name}={HOST}:{server.port}" for server in self.servers]
+        self._key.write_text(os.urandom(32).hex() + "\n")
+        self._key.chmod(0o600)
         for server in self.servers:
-            command = [*penstock_command(), "cluster", "format", "--data", str(self._data(server))]
-            command += ["--name", server.name, "--key-file", str(key)]
-            for member in members:
-                command += ["--member", member]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise BrokerUnavailableError(
-                    f"penstock cluster format failed: {done.stderr[-2000:]}"
-                )
+            self.format(server)
         for server in self.servers:
             self._launch(server)
         for server in self.servers:
@@ -153,11 +143,25 @@ class PenstockCluster(RunningCluster):
         self.version = f"{penstock_version()} {build_of(self.servers[0].pid)}"
         self.wait_until_whole()
 
-    def _data(self, server: ClusterServer) -> Path:
+    @property
+    def _key(self) -> Path:
+        return self.folder / "key"
+
+    def format(self, server: ClusterServer) -> None:
+        """Make its data directory, which is missing."""
+        command = [*penstock_command(), "cluster", "format", "--data", str(self.data(server))]
+        command += ["--name", server.name, "--key-file", str(self._key)]
+        for each in self.servers:
+            command += ["--member", f"{each.name}={HOST}:{each.port}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BrokerUnavailableError(f"penstock cluster format failed: {done.stderr[-2000:]}")
+
+    def data(self, server: ClusterServer) -> Path:
         return server.folder / "data"
 
     def _launch(self, server: ClusterServer) -> None:
-        arguments = ["serve", "--data", str(self._data(server))]
+        arguments = ["serve", "--data", str(self.data(server))]
         arguments += ["--http-port", str(server.http_port)]
         server.launch([*penstock_command(), *arguments], {**os.environ, "PENSTOCK_PURE": "0"})
 

@@ -50,6 +50,9 @@ class Backup:
         self._acked_piece_bytes: int = 0
         # What the root last said to be committed.
         self.committed_k: int = -1
+        # What answers to JOINs have brought since the start: ids, definitions, and the messages that
+        # were missing.
+        self.fetched_bytes: int = 0
 
     @property
     def is_syncing(self) -> bool:
@@ -123,8 +126,10 @@ class Backup:
             if kind == messages.OP:
                 self._operation(octets)
             elif kind == messages.PIECE:
+                self.fetched_bytes += len(octets)
                 self._piece(octets)
             elif kind == messages.SYNC:
+                self.fetched_bytes += len(octets)
                 self._sync(octets)
             elif kind == messages.RESUME:
                 self._resume(octets)

@@ -437,6 +437,7 @@ class ClusterMember:
             election.votes(),
             self.reason,
             self.since,
+            self.backup.fetched_bytes,
         )
 
     def _member_status(

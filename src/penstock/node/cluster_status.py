@@ -40,3 +40,5 @@ class ClusterStatus:
     # Why the role changed last, and when, on the node's clock.
     reason: str
     since: int
+    # What this server has fetched since its start to be in sync again.
+    fetched_bytes: int

@@ -12,7 +12,7 @@ MEMBERS = (
     MemberStatus("c", "c:1", "unknown", True, -1, -1, False, True),
 )
 STATUS = ClusterStatus(
-    "a", "id", 4, "active", "a", "a:1", MEMBERS, 12, 1400, "a", (2, 2, 3), "because", 0
+    "a", "id", 4, "active", "a", "a:1", MEMBERS, 12, 1400, "a", (2, 2, 3), "because", 0, 5000
 )
 
 
@@ -38,6 +38,7 @@ def test_the_role_the_lease_and_the_lags_are_told() -> None:
     assert found["penstock_cluster_members"] == 3
     assert found["penstock_cluster_lease_seconds"] == 1.4
     assert found["penstock_cluster_committed_operations"] == 12
+    assert found["penstock_cluster_fetched_bytes_total"] == 5000
     assert found["penstock_cluster_lag_operationsb"] == 7
     assert found["penstock_cluster_lag_bytesb"] == 900
     assert "penstock_cluster_lag_bytesc" not in found

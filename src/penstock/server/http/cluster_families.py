@@ -64,6 +64,11 @@ def cluster_families(figures: Figures) -> Iterator[Metric]:
         "Changes of the in-sync set",
         figures.cluster_in_sync_changes,
     )
+    yield CounterMetricFamily(
+        "penstock_cluster_fetched_bytes",
+        "What this server has fetched to be in sync again: ids, definitions, missing messages",
+        status.fetched_bytes,
+    )
     yield from _lags(figures)
 
 

@@ -73,6 +73,7 @@ _STATUS: Final = object_of(
         "reason": TEXT,
         "role_since_ms": COUNT,
         "role_changes": COUNT,
+        "fetched_bytes": COUNT,
     },
     {"change": _CHANGE},
 )
@@ -285,4 +286,5 @@ def _status_row(status: ClusterStatus, member: ClusterMember, now: int) -> dict[
         "reason": status.reason,
         "role_since_ms": max(now - status.since, 0),
         "role_changes": member.role_changes,
+        "fetched_bytes": status.fetched_bytes,
     }
