@@ -25,6 +25,7 @@ from penstock.broker.topology import (
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    NumberFrom,
     PutUser,
     SetGlobalParameter,
     SetOperatorPolicy,
@@ -57,6 +58,7 @@ def event_of(command: BrokerCommand, actor: Actor) -> Event:
         is_set = isinstance(command, SetGlobalParameter)
         kind = EventKind.GLOBAL_PARAMETER_SET if is_set else EventKind.GLOBAL_PARAMETER_CLEARED
         return _event(kind, "", "", {"parameter": command.name}, actor)
+    assert not isinstance(command, NumberFrom), "nobody asks for it: the broker decides that itself"
     return _user_event(command, actor)
 
 

@@ -3,13 +3,13 @@
 from typing import Final
 
 from penstock.broker.arguments import CLASSIC, KNOWN_ARGUMENTS
-from penstock.broker.errors import PreconditionFailed
+from penstock.broker.errors import PreconditionFailed, ResourceLocked
 from penstock.broker.exchanges import partitioned
 from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.field_types import same_value, type_name
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.replication_level import REPLICATE_ARGUMENT
-from penstock.broker.topology import DeclareExchange, DeclareQueue
+from penstock.broker.topology import NO_CONNECTION, DeclareExchange, DeclareQueue
 
 ALTERNATE_ARGUMENT: Final = "alternate-exchange"
 
@@ -29,13 +29,24 @@ def check_same_exchange(what: str, known: Exchange, command: DeclareExchange) ->
 
 
 def check_same_queue(what: str, known: MessageQueue, command: DeclareQueue) -> None:
-    """Compares everything but exclusive ownership, which is a lock and not an argument."""
+    """Raises `ResourceLocked` for another connection's exclusive queue, or `PreconditionFailed`."""
+    owner = command.connection if command.exclusive else NO_CONNECTION
+    if known.exclusive_owner != owner:
+        raise locked(what)
     check_flag(what, "durable", known.durable, command.durable and not command.exclusive)
     check_flag(what, "auto_delete", known.auto_delete, command.auto_delete)
     current = _without_default_type(known.arguments)
     received = _without_default_type(command.arguments)
     for name in KNOWN_ARGUMENTS:
         check_argument(what, name, current, received)
+
+
+def locked(what: str) -> ResourceLocked:
+    return ResourceLocked(
+        f"cannot obtain exclusive access to locked {what}. It could be originally declared on "
+        "another connection or the exclusive property value does not match that of the "
+        "original declaration."
+    )
 
 
 def check_flag(what: str, name: str, current: bool, received: bool) -> None:

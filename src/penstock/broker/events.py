@@ -53,6 +53,7 @@ class EventKind(Enum):
     PEER_LINK_OPENED = "peer link opened"
     PEER_LINK_CLOSED = "peer link closed"
     PEER_LINK_REFUSED = "peer link refused"
+    REPLICA_STATE_CHANGED = "replica state changed"
 
 
 class Severity(Enum):

@@ -53,6 +53,9 @@ class QueueObserver:
     def purged(self, positions: "array[int]") -> None:
         """Messages that were not in memory are gone."""
 
+    def deleted(self) -> None:
+        """The queue is deleted; whatever it held was dropped before."""
+
     def dropped(self, entry: QueueEntry, reason: str) -> None:
         """Dequeued without a settlement: why it died, or that it was purged."""
         self.dequeued(entry)

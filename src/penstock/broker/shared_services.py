@@ -114,6 +114,8 @@ class SharedServices:
         self.decides: bool = True
         # Decides how much of what is declared other servers have.
         self.replication: ReplicationTest = ON_ITS_OWN
+        # Queues that follow others elsewhere, each with the name of its virtual host.
+        self.replicas: dict[MessageQueue, str] = {}
         # The makers of queues by type.
         self.kinds: QueueKinds = QueueKinds()
         self.kinds.add(CLASSIC, PlainQueueMaker())

@@ -47,6 +47,7 @@ from penstock.broker.topology import (
     ClearTopicPermissions,
     DeleteUser,
     DeleteVhost,
+    NumberFrom,
     PutUser,
     Result,
     SetGlobalParameter,
@@ -81,6 +82,8 @@ class BrokerState:
         self.topic_access: TopicAccessTable = TopicAccessTable()
         self.user_limits: UserLimits = UserLimits()
         self.global_parameters: dict[str, object] = {}
+        # Of a server on its own: by which it numbers; 0 before its first queue had a replica.
+        self.epoch: int = 0
         self.login_delays: LoginDelays = LoginDelays()
 
     @property
@@ -120,12 +123,22 @@ class BrokerState:
         elif isinstance(command, SetUserLimits):
             self._check_user(command.user)
             self.user_limits.put(command)
+        elif isinstance(command, NumberFrom):
+            self._number_from(command.epoch)
         elif isinstance(command, (SetGlobalParameter, ClearGlobalParameter)):
             change_global_parameter(self.global_parameters, command)
         else:
             self._change_permissions(command)
         self.definitions.broker_changed(command, gone_number)
         return DONE
+
+    def _number_from(self, epoch: int) -> None:
+        assert epoch > self.epoch, "epochs only grow"
+        self.epoch = epoch
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                queue.begin_epoch(epoch)
+            vhost.delay_line.begin_epoch(epoch)
 
     def _change_permissions(
         self,

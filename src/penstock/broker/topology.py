@@ -341,6 +341,15 @@ class ClearGlobalParameter:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class NumberFrom:
+    """A server on its own numbers what it enqueues by this epoch from now on, as a root does by its
+    own: since the first replica of one of its queues, each start begins another one.
+    """
+
+    epoch: int
+
+
 BrokerCommand = (
     AddVhost
     | DeleteVhost
@@ -353,6 +362,7 @@ BrokerCommand = (
     | SetUserLimits
     | SetGlobalParameter
     | ClearGlobalParameter
+    | NumberFrom
 )
 
 

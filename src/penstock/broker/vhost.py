@@ -20,8 +20,8 @@ from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.effective_policy import EffectivePolicies
 from penstock.broker.entry import QueueEntry
-from penstock.broker.equivalence import check_same_queue
-from penstock.broker.errors import NotFound, PreconditionFailed, ResourceLocked
+from penstock.broker.equivalence import check_same_queue, locked
+from penstock.broker.errors import NotFound, PreconditionFailed
 from penstock.broker.exchanges.exchange import Binding, Exchange
 from penstock.broker.exchanges.partitioned import KIND as PARTITIONED_STREAM
 from penstock.broker.exchanges.partitioned import PartitionedStreamExchange
@@ -36,6 +36,7 @@ from penstock.broker.publishing.delayed import PublishWhenDue
 from penstock.broker.queue_notes import record_consumer, record_returns, take_note
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.ready_list import ReadyList
+from penstock.broker.replica_table import ReplicaTable
 from penstock.broker.routing_table import RoutingTable
 from penstock.broker.shared_services import QueueWatcher, SharedServices
 from penstock.broker.sink_table import Sink, SinkTable
@@ -96,6 +97,7 @@ class VirtualHost(QueueOwner):
         # Of queues that are declared without a type; empty is classic.
         self.default_queue_type: str = ""
         self.parameters: dict[ParameterKey, object] = {}
+        self.replica_table: ReplicaTable = ReplicaTable(name, self.parameters, shared)
         # -1 is no limit; the operator sets them.
         self.max_queues: int = -1
         self.max_connections: int = -1
@@ -136,6 +138,7 @@ class VirtualHost(QueueOwner):
             return self._delete_queue(command, now)
         if isinstance(command, PurgeQueue):
             queue = self.accessible_queue(command.name, command.connection)
+            queue.check_used_here()
             return Purged(queue.purge(now))
         if isinstance(command, ChangeQueueArguments):
             return self._change_arguments(command, now)
@@ -190,8 +193,12 @@ class VirtualHost(QueueOwner):
         known = known_form(command)
         if known is not command:
             return self.apply(known, now)
+        queue = self.queues.get(command.name)
+        self.replica_table.check(command, queue)
         change_parameter(self.parameters, command, self.name)
         self.definitions.vhost_changed(self.name, command)
+        if queue is not None:
+            self.replica_table.look(queue, now)
         return DONE
 
     # Looking up.
@@ -209,16 +216,8 @@ class VirtualHost(QueueOwner):
         """A queue that exists and is not another connection's exclusive one."""
         queue = self.queue(name)
         if queue.exclusive_owner not in {NO_CONNECTION, connection}:
-            raise self._locked(queue)
+            raise locked(described("queue", name, self.name))
         return queue
-
-    def _locked(self, queue: MessageQueue) -> ResourceLocked:
-        return ResourceLocked(
-            "cannot obtain exclusive access to locked "
-            f"{described('queue', queue.name, self.name)}. It could be originally declared on "
-            "another connection or the exclusive property value does not match that of the "
-            "original declaration."
-        )
 
     # Queues.
 
@@ -234,7 +233,7 @@ class VirtualHost(QueueOwner):
         if self.default_queue_type:
             command = with_default_type(command, self.default_queue_type, existing)
         if existing is not None:
-            self._check_same_queue(existing, command)
+            check_same_queue(described("queue", existing.name, self.name), existing, command)
             existing.used(now)
             return self._declared(existing, False)
         what = described("queue", command.name, self.name)
@@ -254,6 +253,7 @@ class VirtualHost(QueueOwner):
         return self._declared(self._create_queue(command, now), True)
 
     def _create_queue(self, command: DeclareQueue, now: int) -> MessageQueue:
+        self.replica_table.check_declared(command)
         owner = command.connection if command.exclusive else NO_CONNECTION
         assert not command.exclusive or owner != NO_CONNECTION, "an exclusive queue has an owner"
         queue = self.maker.make_queue(self, command, owner, now)
@@ -267,6 +267,7 @@ class VirtualHost(QueueOwner):
         if self._is_recorded(queue):
             recorded = self.maker.recorded_queue(command, queue)
             self.definitions.vhost_changed(self.name, recorded)
+        self.replica_table.look(queue, now)
         if self.shared.decides:
             queue.begin(now)
         return queue
@@ -276,12 +277,6 @@ class VirtualHost(QueueOwner):
 
     def _declared(self, queue: MessageQueue, created: bool) -> QueueDeclared:
         return QueueDeclared(queue.name, queue.message_count, queue.consumer_count, created)
-
-    def _check_same_queue(self, known: MessageQueue, command: DeclareQueue) -> None:
-        owner = command.connection if command.exclusive else NO_CONNECTION
-        if known.exclusive_owner != owner:
-            raise self._locked(known)
-        check_same_queue(described("queue", known.name, self.name), known, command)
 
     def _change_arguments(self, command: ChangeQueueArguments, now: int) -> Result:
         """Equal to a declaration with the new arguments, for the messages that are there too."""
@@ -322,6 +317,7 @@ class VirtualHost(QueueOwner):
         if self._is_recorded(queue):
             # Before its bindings are removed: replaying the deletion removes them too.
             self.definitions.vhost_changed(self.name, DeleteQueue(queue.name), queue.number)
+        self.replica_table.forget(queue)
         self.bound.unbind_all(self.bindings.to_destination(queue))
         # Last, because consumers that hear of it may declare and bind anew.
         queue.deleted(now)
@@ -421,12 +417,12 @@ class VirtualHost(QueueOwner):
         new = 0
         for declaration in declarations_of(exchange):
             known = self.queues.get(declaration.name)
+            what = described("queue", declaration.name, self.name)
             if known is not None:
-                self._check_same_queue(known, declaration)
+                check_same_queue(what, known, declaration)
                 continue
             new += 1
             check_length("queue", declaration.name)
-            what = described("queue", declaration.name, self.name)
             check_queue_arguments(what, declaration.arguments, True, False, False)
         if 0 <= self.max_queues < len(self.queues) + new:
             raise PreconditionFailed(

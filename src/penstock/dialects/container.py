@@ -13,6 +13,7 @@ from penstock.broker.message import Publisher
 from penstock.broker.parameters import CLUSTER_NAME
 from penstock.broker.publishing.publish import PublishInterceptor
 from penstock.broker.state import BrokerState
+from penstock.broker.store.reclaim import UnsettledSource
 from penstock.broker.vhost import VirtualHost
 from penstock.dialects.admission import Admission
 from penstock.dialects.confirm_times import ConfirmTimes
@@ -129,6 +130,10 @@ class Container:
         # What this tick has spent on costly work, and which connections wait for the next one.
         self.turns: Turns = Turns()
         self._holder_count: int = 0
+        # Which store it is whose queues others may have replicas of, in hexadecimal: that of the
+        # cluster, or of this server; empty without a data directory. And who knows what is out.
+        self.store_name: str = ""
+        self.unsettled: UnsettledSource = UnsettledSource()
         # Of a cluster member: the other servers.
         self.peers: Peers | None = None
         # Which clients are served. A cluster member has a `ConnectionObserver` here.

@@ -116,6 +116,7 @@ def join_cluster(
     )
     identity = _identity(settings, promises)
     member.identity = identity
+    container.store_name = identity.cluster_id
     links = PeerLinks(
         identity, settings.key, surroundings, MemberLinksListener(member), settings.links
     )

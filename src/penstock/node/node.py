@@ -29,6 +29,8 @@ from penstock.dialects.encryption import Encryption
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer
 from penstock.dialects.translate import DialectTranslator
+from penstock.ha.standalone.queue_replicas import QueueReplicas
+from penstock.ha.standalone.replica_dialler import ReplicaDialler
 from penstock.node.administration import Administration
 from penstock.node.alarms import Alarms
 from penstock.node.answers import Answers
@@ -67,6 +69,7 @@ class Node(NodeOwner):
         disk: Disk | None = None,
         events: EventLog | None = None,
         cluster: ClusterPlan | None = None,
+        dialler: ReplicaDialler | None = None,
     ) -> None:
         self.configuration: NodeConfiguration = configuration
         self.state: BrokerState = BrokerState(entropy)
@@ -95,10 +98,14 @@ class Node(NodeOwner):
         self.stored: StoredState | None = None
         # None without a cluster.
         self.member: ClusterMember | None = None
+        # None for a server that cannot keep replicas of queues of others.
+        self.replicas: QueueReplicas | None = None
         if disk is None:
             put_defaults(self.state, now)
         else:
             self._open_store(disk, decoder, cluster, now)
+            if dialler is not None and cluster is None:
+                self.replicas = QueueReplicas(self.container, decoder, dialler)
         self.ledger: Ledger | None = None
         if disk is not None and configuration.ledger:
             self.ledger = Ledger(self.state, disk, wall)
@@ -124,8 +131,11 @@ class Node(NodeOwner):
         stored = StoredState(self, disk, self.state, decoder, entropy, now, limits, streams)
         self.stored = stored
         stored.begin(self.durability)
+        container = self.container
+        container.unsettled = self
+        container.store_name = stored.store_id.hex()
         if cluster is not None and prepared is not None:
-            self.member = join_cluster(cluster, prepared, self, self.container, stored, disk, now)
+            self.member = join_cluster(cluster, prepared, self, container, stored, disk, now)
 
     # Connections.
 
@@ -403,6 +413,11 @@ class Node(NodeOwner):
         except Exception as defect:
             self.failed("unblocking a client so that it completes its message", defect)
         self._sweep_ledger(wall, False)
+        if self.replicas is not None:
+            try:
+                self.replicas.tick(now)
+            except Exception as another:
+                self.failed("following the source of a replica", another)
 
     def _sweep_ledger(self, wall: int, is_last: bool) -> None:
         if self.ledger is None or self.storage_failure:
@@ -454,6 +469,8 @@ class Node(NodeOwner):
         self.is_stopping = True
         if self.member is not None:
             self.member.stop(now)
+        if self.replicas is not None:
+            self.replicas.stop()
         reason = "broker forced connection closure with reason 'shutdown'"
         for connection in list(self.connections.values()):
             self._stop(connection, reason, now)

@@ -13,6 +13,7 @@ from penstock.broker.store.recovery import StoreRecovery
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.streams.opening import durable_ends, open_streams
 from penstock.broker.streams.replicated_streams import ReplicatedStreams
+from penstock.broker.topology import NumberFrom
 from penstock.dialects.container import Durability
 from penstock.ha.replica_recovery import ReplicaRecovery
 from penstock.ha.replica_store import ReplicaStore
@@ -108,6 +109,9 @@ class StoredState:
         except DiskFull:
             self._tells_of_streams = True
         state.log_definitions(StoredDefinitions(self.store, False))
+        if state.epoch:
+            # Positions that were given before and are not in the journal must not be given again.
+            state.apply(NumberFrom(state.epoch + 1), now)
         if recovery.found_anything:
             self._resume(recovery, now)
         else:

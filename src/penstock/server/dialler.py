@@ -20,6 +20,8 @@ from penstock.server.tls_settings import DialTls
 from penstock.world.network import Dialler
 
 if TYPE_CHECKING:
+    import ssl
+
     from penstock.server.server import Server
     from penstock.world.network import DialAddress, DialListener
 
@@ -48,13 +50,31 @@ class SocketDialler(Dialler):
         server.when_stopped.append(self.close)
 
     def dial(self, address: DialAddress, listener: DialListener) -> None:
+        self.dial_with(address, listener, self._context if address.is_tls else None)
+
+    def dial_with(
+        self,
+        address: DialAddress,
+        listener: DialListener,
+        context: ssl.SSLContext | None,
+        server_name: str | None = None,
+    ) -> None:
+        """As `dial`, with the TLS settings of this address; the server name is the one that its
+        certificate must have, None for the host.
+        """
         if self._is_closed:
             return
-        task = self._loop.create_task(self._connect(address, listener))
+        task = self._loop.create_task(self._connect(address, listener, context, server_name))
         self._dialling.add(task)
         task.add_done_callback(self._dialling.discard)
 
-    async def _connect(self, address: DialAddress, listener: DialListener) -> None:
+    async def _connect(
+        self,
+        address: DialAddress,
+        listener: DialListener,
+        context: ssl.SSLContext | None,
+        server_name: str | None,
+    ) -> None:
         is_anywhere = address.is_tls or self._allows_plain
         protocol = DialledProtocol(self._server, listener, self._open, is_anywhere)
         try:
@@ -63,7 +83,8 @@ class SocketDialler(Dialler):
                     lambda: protocol,
                     address.host,
                     address.port,
-                    ssl=self._context if address.is_tls else None,
+                    ssl=context,
+                    server_hostname=None if context is None else server_name,
                 )
         except TimeoutError:
             protocol.failed(f"cannot connect to {address}: no answer in {CONNECT_SECONDS} s")

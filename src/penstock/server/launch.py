@@ -39,6 +39,7 @@ from penstock.server.reloading import Reloading
 from penstock.server.running import Running, Storage
 from penstock.server.server import Server
 from penstock.server.server_configuration import ServerConfiguration
+from penstock.server.source_dialler import SourceDialler
 from penstock.server.systemd import Systemd
 from penstock.server.token_settings import amqp10_limits
 from penstock.server.world.clock import MachineClock
@@ -79,7 +80,8 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
             if configuration.definitions is not None:
                 first = FirstDefinitions(configuration.definitions, configuration.stores_scram_keys)
             plan = cluster_plan(member, configuration.cluster, dialler, first)
-        node = _make_node(configuration, clock, entropy, logins, storage, events, plan)
+        sources = SourceDialler()
+        node = _make_node(configuration, clock, entropy, logins, storage, events, plan, sources)
         if first is not None:
             first.node = node
     except Exception:
@@ -109,6 +111,7 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
         running.accept_tokens(configuration.tokens)
         if dialler is not None:
             dialler.attach(server, configuration.cluster)
+        sources.attach(server)
         running.listen(configuration)
     except Exception:
         await running.stop()
@@ -136,6 +139,7 @@ def _make_node(
     storage: Storage | None,
     events: EventLines | None,
     plan: ClusterPlan | None,
+    sources: SourceDialler,
 ) -> Node:
     node = Node(
         NodeConfiguration(
@@ -162,6 +166,7 @@ def _make_node(
         None if storage is None else storage.disk,
         events,
         plan,
+        sources,
     )
     if node.stored is not None and storage is not None:
         if node.stored.store_id != storage.store_id:

@@ -268,6 +268,8 @@ def _source_of(vhost: VirtualHost, request: MoveRequest) -> MessageQueue:
     what = described("queue", queue.name, vhost.name)
     if is_internal(queue.name, queue.arguments):
         raise PreconditionFailed(f"{what} is an internal queue of the broker")
+    if not request.copy:
+        queue.check_used_here()
     if queue.keeps_messages and not request.copy:
         raise PreconditionFailed(
             f"{what} is a stream, whose messages stay; copy them with 'copy': true"

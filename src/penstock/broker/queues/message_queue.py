@@ -26,6 +26,7 @@ from penstock.broker.message import Message
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.ages import TimeInQueue
 from penstock.broker.queues.consumers import Consumers
+from penstock.broker.queues.following import Following
 from penstock.broker.queues.priority import PriorityReadyList
 from penstock.broker.queues.queue_journal import JournalledMessages, QueueJournal
 from penstock.broker.queues.reading import Reading, ReadPosition
@@ -138,6 +139,8 @@ class MessageQueue:
         self.journals_all: bool = False
         self.consumers: Consumers = Consumers()
         self.observers: list[QueueObserver] = []
+        # What it is a replica of; None for a queue that clients use.
+        self.following: Following | None = None
         # Whether a delivery says how often its message was delivered before; and whether any message
         # may have come back.
         self.counts_deliveries: bool = False
@@ -185,6 +188,14 @@ class MessageQueue:
     def journals(self, message: Message) -> bool:
         """Whether the journal has this message while it is here."""
         return self.journal is not None and (self.journals_all or message.properties.persistent)
+
+    def check_used_here(self) -> None:
+        """Raises `AccessRefused` for a replica: what it has belongs to the queue that it follows."""
+        if self.following is not None:
+            raise AccessRefused(
+                f"queue '{self.name}' in vhost '{self.vhost.name}' is a replica of "
+                f"{self.following.source()}; it is used there until it is released here"
+            )
 
     def held_bytes(self, message_bytes: int) -> int:
         """Memory that its messages take; `message_bytes` is what one costs beside its body."""
@@ -319,6 +330,28 @@ class MessageQueue:
         """The offset of the next message."""
         raise NotImplementedError
 
+    # For replicas, of queues whose messages leave.
+
+    def positions_from(self, position: int, count: int) -> list[int]:
+        """Of the first entries at or after a position that are ready, so many at the most."""
+        raise NotImplementedError
+
+    def entry_at(self, position: int) -> QueueEntry | None:
+        """Look at the entry of a position; None when it is not ready."""
+        raise NotImplementedError
+
+    def set_following(self, following: Following | None, now: int) -> None:
+        """It is a replica of a queue elsewhere from now on, or is released."""
+        raise NotImplementedError
+
+    def follow(self, entry: QueueEntry, now: int) -> None:
+        """Accept an entry of the queue that this one is a replica of, under its position there."""
+        raise NotImplementedError
+
+    def unfollow(self, first: int, count: int) -> int:
+        """Drop the entries of these positions; returns how many there were."""
+        raise NotImplementedError
+
     # For moves, of queues whose messages leave: `take_out`, then one of the other two.
 
     def take_out(self, walk: Walk, position: int) -> QueueEntry:
@@ -389,6 +422,7 @@ class MessageQueue:
 
     def register(self, consumer: Consumer) -> None:
         """For the kinds: register a consumer unless another one uses the queue exclusively."""
+        self.check_used_here()
         if self.consumers.exclusive or (consumer.exclusive and self.consumers.count):
             raise AccessRefused(
                 f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"

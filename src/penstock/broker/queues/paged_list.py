@@ -256,6 +256,18 @@ class PagedReadyList(ReadyList):
         place = place_of(self._incoming, position)
         return self._incoming[place] if place < len(self._incoming) else None
 
+    def positions_from(self, position: int, count: int) -> list[int]:
+        found = super().positions_from(position, count)
+        if len(found) < count:
+            behind = self._tail.positions_from(position, count)
+            place = place_of(self._returned, position)
+            behind.extend([entry.position for entry in self._returned[place : place + count]])
+            behind.sort()
+            place = place_of(self._incoming, position)
+            behind.extend([entry.position for entry in self._incoming[place : place + count]])
+            found.extend(behind[: count - len(found)])
+        return found
+
     def take(self, position: int) -> QueueEntry:
         index = self.index_from(position)
         if index < len(self._slots):

@@ -149,6 +149,16 @@ class PagedTail:
             place += 1
         return NOTHING
 
+    def positions_from(self, position: int, count: int) -> list[int]:
+        """The first positions at or after one, so many at the most."""
+        found: list[int] = []
+        place = bisect_left(self._positions, position, self._taken)
+        while place < len(self._positions) and len(found) < count:
+            if self._marks[place] != _GONE:
+                found.append(self._positions[place])
+            place += 1
+        return found
+
     def look(self, position: int) -> QueueEntry:
         """The message of a position that is here; it stays. Others behind it are read along."""
         known = self._looked_at(position)

@@ -72,6 +72,14 @@ class PriorityReadyList(ReadyList):
     def level(self, number: int) -> ReadyList | None:
         return self._levels[number]
 
+    def positions_from(self, position: int, count: int) -> list[int]:
+        found: list[int] = []
+        for level in self._levels:
+            if level is not None:
+                found.extend(level.positions_from(position, count))
+        found.sort()
+        return found[:count]
+
     def take_from(self, level: ReadyList, position: int) -> QueueEntry:
         self.count -= 1
         return level.take(position)

@@ -19,18 +19,17 @@ from penstock.broker.message import NO_EXPIRATION, Message
 from penstock.broker.queues.choosing import begin_choosing, has_more_to_see, take_wanted
 from penstock.broker.queues.consumers import batch_count
 from penstock.broker.queues.expiry import Expiring, MessageExpiry, QueueExpiry
+from penstock.broker.queues.following_queue import FollowingQueue
 from penstock.broker.queues.length_limit import LengthLimit
 from penstock.broker.queues.message_queue import DeathReason, QueueOwner
 from penstock.broker.queues.queue_journal import JournalledMessages
-from penstock.broker.queues.readable_queue import ReadableQueue
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.walk import Walk
-from penstock.formats.replication_id import first_id
 
 PURGED: Final = "purged"  # what observers get as the reason for purged messages
 
 
-class Queue(ReadableQueue):
+class Queue(FollowingQueue):
     """A queue whose messages leave it: classic, and quorum on one server."""
 
     def __init__(
@@ -47,12 +46,8 @@ class Queue(ReadableQueue):
         super().__init__(vhost, name, durable, exclusive_owner, auto_delete, settings, arguments)
         # What leases and stages hold does not expire.
         self._keeps_all: bool = is_internal(name, arguments)
-        self._next_position: int = 1
-
         expiring = _ExpiringQueue(self)
         self._message_expiry: MessageExpiry = MessageExpiry(expiring, vhost.timers)
-        # True once any entry was stamped; until then the queue never looks at expiry.
-        self._may_expire: bool = False
         self._queue_expiry: QueueExpiry = QueueExpiry(expiring, vhost.timers)
         # Every enqueue asks for it; with thousands of queues one more object is one more cache miss.
         self._message_ttl_ms: int = settings.message_ttl_ms
@@ -90,7 +85,7 @@ class Queue(ReadableQueue):
         self.settings = settings
         self._message_ttl_ms = settings.message_ttl_ms
         self._length_limit = LengthLimit(settings)
-        self._unlimited = self._length_limit.is_none
+        self._unlimited = self._length_limit.is_none and self.following is None
         self.counts_deliveries = settings.queue_type is QUORUM
         self.consumers.set_single_active(settings.single_active_consumer)
         self.used(now)
@@ -104,9 +99,6 @@ class Queue(ReadableQueue):
         if found.may_expire:
             self._may_expire = True
         return self.ready.count
-
-    def begin_epoch(self, epoch: int) -> None:
-        self._next_position = max(self._next_position, first_id(epoch))
 
     def resume(self, now: int) -> None:
         self.used(now)
@@ -172,6 +164,8 @@ class Queue(ReadableQueue):
 
     def _refuses(self, message: Message, now: int) -> bool:
         limit = self._length_limit
+        if self.following is not None:
+            return True
         if limit.drops_head:
             return False
         if self.consumers.count:
@@ -184,6 +178,8 @@ class Queue(ReadableQueue):
     def has_room(self, octets: int, now: int) -> bool:
         if self._unlimited:
             return True
+        if self.following is not None:
+            return False
         if self.consumers.count:
             self.dispatch(now)
         return not self._length_limit.has_no_room(self.ready_count, self.held_octets(), octets)
@@ -199,6 +195,7 @@ class Queue(ReadableQueue):
         limit = self._length_limit
         while (
             limit.drops_head
+            and self.following is None
             and self.ready.count
             and limit.is_exceeded(self.ready.count, self.ready_bytes)
         ):
@@ -301,6 +298,7 @@ class Queue(ReadableQueue):
         self._expire_head(now, True)
 
     def get(self, now: int, holder: int = BROKER_ITSELF) -> QueueEntry | None:
+        self.check_used_here()
         self.used(now)
         self._expire_head(now, False)
         if self.ready.count == 0:
@@ -316,9 +314,6 @@ class Queue(ReadableQueue):
         for observer in self.observers:
             observer.delivered(entry)
         return entry
-
-    def end_position(self) -> int:
-        return self._next_position
 
     def take_out(self, walk: Walk, position: int) -> QueueEntry:
         assert walk.level is not None, "it was seen there"
@@ -413,7 +408,7 @@ class Queue(ReadableQueue):
         `with_due` also drops what is due in this very millisecond: a message with a time to live
         of zero may be delivered in the tick in which it arrived, and not later.
         """
-        if not self._may_expire:
+        if not self._may_expire or self.following is not None:
             return self.ready.count == 0
         limit = now + 1 if with_due else now
         entry = self.ready.first()
@@ -430,7 +425,7 @@ class Queue(ReadableQueue):
             self._expire_head(now, True)
 
     def expire_unused(self, now: int) -> None:
-        if self.consumers.count == 0 and not self.is_deleted:
+        if self.consumers.count == 0 and not self.is_deleted and self.following is None:
             self.vhost.queue_unused(self, now)
 
     def add_consumer(self, consumer: Consumer) -> None:
@@ -480,6 +475,8 @@ class Queue(ReadableQueue):
         self._queue_expiry.stop()
         for consumer in self.consumers.clear():
             consumer.cancelled()
+        for observer in self.observers[:]:
+            observer.deleted()
 
 
 class _ExpiringQueue(Expiring):

@@ -44,6 +44,13 @@ class ReadableQueue(MessageQueue):
     def entry_from(self, position: int) -> QueueEntry | None:
         return self.ready.next_from(position)
 
+    def positions_from(self, position: int, count: int) -> list[int]:
+        return self.ready.positions_from(position, count)
+
+    def entry_at(self, position: int) -> QueueEntry | None:
+        level = self.ready.level_with(position)
+        return None if level is None else level.next_from(position)
+
     def stamp(self, position: int, now: int) -> None:
         """What arrives from this position on arrived now."""
         if self._ages is None:

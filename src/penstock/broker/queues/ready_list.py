@@ -135,6 +135,14 @@ class ReadyList:
         index = self.index_from(position)
         return self._slots[index] if index < len(self._slots) else None
 
+    def positions_from(self, position: int, count: int) -> list[int]:
+        """Positions of the first entries at or after one, so many at the most, in order; nothing is
+        read back for it.
+        """
+        begin = self.index_from(position)
+        entries = cast("list[QueueEntry]", self._slots[begin : begin + count])
+        return [entry.position for entry in entries]
+
     def take(self, position: int) -> QueueEntry:
         """Take out an entry that was looked at."""
         return self.remove_at(self.index_from(position))
@@ -150,6 +158,15 @@ class ReadyList:
     def take_from(self, level: "ReadyList", position: int) -> QueueEntry:
         """Take out an entry of one of its levels."""
         return level.take(position)
+
+    def level_with(self, position: int) -> "ReadyList | None":
+        """The level that has an entry of this position."""
+        for number in range(self.level_count()):
+            level = self.level(number)
+            found = None if level is None else level.next_from(position)
+            if found is not None and found.position == position:
+                return level
+        return None
 
     def oldest_position(self) -> int:
         """The lowest one, without reading anything back; -1 when the list is empty."""

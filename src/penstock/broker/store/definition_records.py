@@ -37,6 +37,7 @@ from penstock.broker.topology import (
     DeleteVhost,
     NoteConsumer,
     NoteReturns,
+    NumberFrom,
     OpenDelayLine,
     OpenSink,
     PutUser,
@@ -78,6 +79,7 @@ _COMMANDS = {
         DeleteVhost,
         NoteConsumer,
         NoteReturns,
+        NumberFrom,
         OpenDelayLine,
         OpenSink,
         PutUser,
@@ -268,6 +270,8 @@ def snapshot_of(
     for name, value in state.global_parameters.items():
         changes.append(Change(None, SetGlobalParameter(name, value), 0))
     out = counts_out(unsettled)
+    if state.epoch:
+        changes.append(Change(None, NumberFrom(state.epoch), 0))
     for vhost in state.vhosts.values():
         _add_vhost(changes, vhost)
         if state.shared.is_replicated:

@@ -44,7 +44,13 @@ from penstock.broker.store.segments import SegmentLives
 from penstock.broker.store.spool import FILE_BYTES_MAX, SPOOLED, Spool
 from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.timers import WallClock
-from penstock.broker.topology import BrokerCommand, DeclareQueue, OpenDelayLine, VhostCommand
+from penstock.broker.topology import (
+    BrokerCommand,
+    DeclareQueue,
+    NumberFrom,
+    OpenDelayLine,
+    VhostCommand,
+)
 from penstock.formats.replication_id import first_id
 from penstock.storage.journal import Journal
 from penstock.storage.segment import segment_of
@@ -127,6 +133,9 @@ class MessageStore:
             line = self.state.vhost(vhost).delay_line
             self.attach_delay_line(line, number)
             line.begin_epoch(self.epoch)
+        elif isinstance(command, NumberFrom):
+            self.epoch = command.epoch
+            self.next_queue_number = max(self.next_queue_number, first_id(self.epoch))
         gone = [gone_number] if gone_number else None
         self._changes.append(encode_change(Change(vhost, command, number, gone)))
 

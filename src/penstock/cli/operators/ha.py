@@ -5,13 +5,29 @@ from typing import Annotated, Final
 
 import typer
 
+from penstock.cli.administering.arguments import Arguments, table_of
 from penstock.cli.administering.cluster_change import finish_change
+from penstock.cli.administering.completing import QueueName
 from penstock.cli.administering.figures import duration_text, size_text
 from penstock.cli.administering.session import OperatorSession, operator
-from penstock.cli.administering.tables import Row, column, fact_lines, number, table_lines
+from penstock.cli.administering.tables import Column, Row, column, fact_lines, number, table_lines
 
 app: Final = typer.Typer(
-    help="Look at replication, and promote a backup. See docs/CLUSTER.md.", no_args_is_help=True
+    help="Look at replication, promote a backup, replicate single queues. See docs/CLUSTER.md.",
+    no_args_is_help=True,
+)
+
+_REPLICA_COLUMNS: Final = (
+    column("queue", "name"),
+    column("state", "state"),
+    number("messages", "messages"),
+    number("at source", "source_messages"),
+    number("fetched", "fetched_messages"),
+    number("removed", "removed_messages"),
+    Column("for", lambda row: duration_text(row.get("since_ms")), True),
+    column("source", "source"),
+    column("vhost", "vhost"),
+    column("reason", "reason"),
 )
 
 
@@ -48,7 +64,7 @@ _QUEUES: Final = (
 
 @app.callback()
 def main() -> None:
-    """Look at replication, and promote a backup. See docs/CLUSTER.md."""
+    """Look at replication, promote a backup, replicate single queues. See docs/CLUSTER.md."""
 
 
 @app.command("status")
@@ -148,3 +164,70 @@ def promote(
     """
     row = session.api.post("cluster", "hand-over", body={"name": name})
     finish_change(session, row, f"{name!r} is the root")
+
+
+@app.command("replicate")
+@operator(has_vhost=True)
+def replicate(
+    session: OperatorSession,
+    queue: QueueName,
+    uri: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Address of the source, as clients have it; servers of a cluster with commas.",
+            metavar="URI",
+        ),
+    ],
+    source_queue: Annotated[
+        str | None,
+        typer.Option(help="Name of the queue at the source. Default: QUEUE.", metavar="NAME"),
+    ] = None,
+    argument: Arguments = None,
+) -> None:
+    """Declare a queue here that is a replica of one of another server or cluster.
+
+    It follows the source, whose messages stay, and is not used here before `penstock ha stop`.
+
+    Examples:
+      penstock ha replicate jobs --from amqp://user:password@10.0.0.1/
+      penstock ha replicate jobs --from amqp://user:password@10.0.0.1,10.0.0.2,10.0.0.3/orders
+
+    """
+    body: dict[str, object] = {"from": uri, "arguments": table_of(argument)}
+    if source_queue is not None:
+        body["source_queue"] = source_queue
+    session.api.put("ha", "replicas", session.vhost, queue, body=body)
+    session.done(
+        f"queue {queue!r} in {session.vhost!r} is a replica; `penstock ha replicas` shows its state",
+        queue=queue,
+        vhost=session.vhost,
+    )
+
+
+@app.command("stop")
+@operator(has_vhost=True)
+def stop(session: OperatorSession, queue: QueueName) -> None:
+    """Release a replica: it keeps what it has, and is used as any other queue from now on.
+
+    Example:
+      penstock ha stop jobs
+
+    """
+    session.api.delete("ha", "replicas", session.vhost, queue)
+    session.done(
+        f"queue {queue!r} in {session.vhost!r} is released", queue=queue, vhost=session.vhost
+    )
+
+
+@app.command("replicas")
+@operator()
+def replicas(session: OperatorSession) -> None:
+    """List the replicas that this server keeps of queues of others, and how far they are.
+
+    Examples:
+      penstock ha replicas
+      penstock ha replicas --watch
+
+    """
+    session.show_table(_REPLICA_COLUMNS, lambda: session.api.rows("ha", "replicas"))

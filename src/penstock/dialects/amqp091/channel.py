@@ -152,7 +152,7 @@ class Channel(CancelListener):
     def touch_queues(self) -> None:
         """There is room again for deliveries of every consumer here."""
         for consumer in self.consumers.values():
-            consumer.queue.touch()
+            consumer.has_room()
 
     def ended(self, now: int) -> None:
         """The channel is closed by either side: its consumers are removed, and unsettled deliveries
@@ -178,7 +178,7 @@ class Channel(CancelListener):
         # A queue that deletes itself with its last consumer must see the requeue first.
         requeue_all(self.deliveries, now)
         for consumer in consumers:
-            consumer.queue.remove_consumer(consumer, now)
+            consumer.leave(now)
 
 
 def identity_of(vhost: str, connection_name: str, channel: int) -> str:

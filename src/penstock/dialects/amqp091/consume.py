@@ -104,6 +104,14 @@ class ChannelConsumer(Receiver):
         self._deliveries.settled(count)
         self.queue.touch()
 
+    def has_room(self) -> None:
+        """There is room again for deliveries."""
+        self.queue.touch()
+
+    def leave(self, now: int) -> None:
+        """Cancelled by its client, or its channel has ended."""
+        self.queue.remove_consumer(self, now)
+
     def take(self, entry: QueueEntry) -> None:
         deliveries = self._deliveries
         tag = deliveries.tag + 1

@@ -7,10 +7,12 @@ from penstock.broker.arguments import STREAM
 from penstock.broker.errors import AccessRefused, NotFound, PreconditionFailed
 from penstock.broker.field_types import type_name
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.replicas.feed_batch import SUBSCRIPTION_ARGUMENT
 from penstock.dialects.amqp091.acknowledge import requeue_all
 from penstock.dialects.amqp091.channel import Channel
 from penstock.dialects.amqp091.consume import DELIVERY_COUNT, ChannelConsumer, Getter
 from penstock.dialects.amqp091.properties import properties_of
+from penstock.dialects.amqp091.replica_subscribe import subscribe_replica
 from penstock.dialects.amqp091.reply_to import PSEUDO_QUEUE, TOKEN_OCTETS, ReplyConsumer
 from penstock.dialects.amqp091.stream_subscribe import consume_stream
 from penstock.wire.amqp091.errors import ChannelFault, ConnectionFault
@@ -61,7 +63,9 @@ def consume(channel: Channel, method: BasicConsume, now: int) -> None:
     name = named_queue(channel, method.queue)
     channel.principal.check_read_queue(name)
     queue = channel.vhost.accessible_queue(name, channel.connection_number)
-    if queue.queue_type is STREAM:
+    if SUBSCRIPTION_ARGUMENT in method.arguments:
+        subscribe_replica(channel, method, queue, tag, now)
+    elif queue.queue_type is STREAM:
         consume_stream(channel, method, queue, tag, now)
     else:
         _consume_queue(channel, method, queue, tag)
@@ -141,7 +145,7 @@ def cancel(channel: Channel, method: BasicCancel, now: int) -> None:
     consumer = channel.consumers.pop(tag, None)
     reply_consumer = channel.reply_consumer
     if consumer is not None:
-        consumer.queue.remove_consumer(consumer, now)
+        consumer.leave(now)
     elif reply_consumer is not None and reply_consumer.consumer.tag == tag:
         channel.dialect.reply_consumers.remove(reply_consumer)
         channel.reply_consumer = None

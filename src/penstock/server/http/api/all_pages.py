@@ -33,6 +33,7 @@ from penstock.server.http.api.queue_ages import AgePages
 from penstock.server.http.api.queue_arguments import QueueArgumentPages
 from penstock.server.http.api.queue_changes import QueueChanges
 from penstock.server.http.api.queue_pages import MessageQueuePages
+from penstock.server.http.api.replica_pages import ReplicaPages
 from penstock.server.http.api.sampler import Sampler
 from penstock.server.http.api.topic_permission_pages import TopicPermissionPages
 from penstock.server.http.api.user_pages import UserPages
@@ -82,6 +83,7 @@ def all_operations(line: BrokerLine, door: Doorkeeper, data: Path | None) -> lis
         *ClusterName(line).operations(),
         *ClusterPages(line, door).operations(),
         *HaPages(line).operations(),
+        *ReplicaPages(line).operations(),
         *AlivenessTest(line).operations(),
         *HealthChecks(line).operations(),
         *AuthPages(line, door).operations(),

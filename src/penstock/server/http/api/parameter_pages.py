@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.errors import PreconditionFailed
 from penstock.broker.parameters import LIMITS_COMPONENT, LIMITS_NAME
+from penstock.broker.queues.following import REPLICA_COMPONENT
 from penstock.broker.topology import (
     ClearGlobalParameter,
     ClearParameter,
@@ -210,12 +211,12 @@ def parameters_of(vhost: VirtualHost) -> list[Row]:
 
 
 def _check_operator(call: ApiRequest, component: str) -> None:
-    """What only an administrator may limit, it may limit as a parameter too."""
+    """What only an administrator may do, only an administrator may do as a parameter too."""
     if component in _OPERATORS:
         call.caller.need_one_of(ADMINISTRATOR)
 
 
-_OPERATORS: Final = frozenset({LIMITS_COMPONENT, "operator_policy"})
+_OPERATORS: Final = frozenset({LIMITS_COMPONENT, "operator_policy", REPLICA_COMPONENT})
 
 
 def _named(call: ApiRequest) -> tuple[str, str, str]:
