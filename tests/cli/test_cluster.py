@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client import blocking
+from penstock.client.calls import declare_queue
+from penstock.client.errors import ClientError
 from tests.support.cluster_processes import (
     KEY,
     ClusterProcesses,
@@ -109,6 +111,41 @@ def test_up_runs_a_whole_cluster_until_it_is_interrupted(tmp_path: Path) -> None
     other = subprocess.run([*words, "--servers", "5"], capture_output=True, text=True, check=False)
     assert other.returncode == 1
     assert "holds a cluster of 3 servers" in other.stdout
+
+
+CHAOS = """
+import sys
+from penstock.cli.cluster_up import Chaos, ClusterUp
+chaos = Chaos(between_seconds=(0.2, 1), away_seconds=(0.1, 1))
+sys.exit(ClusterUp(3, None, chaos, lambda line: print(line, flush=True)).run())
+"""
+
+
+def test_chaos_kills_and_restarts_servers_while_clients_are_served() -> None:
+    command = [sys.executable, "-c", CHAOS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(6)]
+            uri = next(line.split()[1] for line in lines if line.startswith("clients: "))
+            for word in ("killing", "restarted", "killing", "restarted"):
+                line = process.stdout.readline()
+                assert f" {word} " in line, line
+                eventually("a client is served", lambda: _is_served(uri))
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=END_SECONDS)
+        assert process.returncode == 0
+
+
+def _is_served(uri: str) -> bool:
+    """Whether a durable queue is declared, which needs the root and one of the others."""
+    try:
+        with blocking.connect(uri) as connection, connection.channel() as channel:
+            channel.call(declare_queue("q", durable=True))
+    except ClientError:
+        return False
+    return True
 
 
 def _is_there(pid: int) -> bool:

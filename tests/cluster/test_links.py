@@ -1,5 +1,7 @@
 """Links between servers of a simulated network: who is let in, who is refused and told why."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.broker.events import EventKind
@@ -7,6 +9,7 @@ from penstock.cluster.links import LinkSettings
 from penstock.cluster.peer_identity import CLOCKS_APART_MS_MAX
 from penstock.dialects.encryption import Encryption
 from penstock.dialects.peer import Peer
+from penstock.dialects.peers import PEER_CONNECTIONS_MAX, TOO_MANY_PEERS
 from penstock.formats.peer_limits import CONTROL_BYTES_MAX
 from penstock.wire.outgoing import Outgoing
 from tests.cluster.linked_hosts import SPOILED, LinkedHost, LinkedHosts
@@ -35,6 +38,37 @@ def test_every_server_has_a_link_to_every_other_one(seed: int) -> None:
         assert set(server.links.connected()) == others
         assert sorted(server.heard.named("link_up")) == [(name,) for name in sorted(others)]
         assert set(server.heard.lines) == others
+
+
+def test_servers_have_their_places_when_clients_have_taken_all() -> None:
+    world = LinkedHosts()
+    servers = world.trio()
+    node = servers[0].host.node
+    node.configuration = replace(node.configuration, connections_max=2)
+    now = servers[0].host.now()
+    idle = [node.connected(KeptTransport(), "127.0.0.1", True, now) for _ in range(2)]
+    # More than fit: they come again and again, and say nothing.
+    surplus = [KeptTransport() for _ in range(2 * PEER_CONNECTIONS_MAX)]
+    for transport in surplus:
+        assert node.connected(transport, "127.0.0.1", True, now) is not None
+    assert [transport.is_closed for transport in surplus].count(False) == PEER_CONNECTIONS_MAX
+    world.run()
+    assert set(servers[0].links.connected()) == set(servers[0].heard.lines) == {"b", "c"}
+    assert node.container.peer_count == 2
+    assert node.is_full() and all(idle)
+
+
+def test_the_places_of_servers_are_limited_and_freed() -> None:
+    world, a, b = pair()
+    container = a.host.node.container
+    assert container.peer_count == 1
+    b.knows("b")
+    world.run(20)
+    assert container.peer_count == 0
+    container.peer_count = PEER_CONNECTIONS_MAX
+    b.knows("a", "b")
+    world.run(5)
+    assert any(TOO_MANY_PEERS in reason for reason in a.reasons())
 
 
 def test_control_messages_travel_on_the_link_of_their_sender_and_the_stream_on_the_other() -> None:

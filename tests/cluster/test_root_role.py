@@ -454,6 +454,27 @@ def test_the_last_root_role_cannot_be_disabled() -> None:
     assert "the only server" in server.election.disable_root("a", server.now)
 
 
+def test_more_root_roles_stay_enabled_than_servers_may_be_lost() -> None:
+    server = root_of()
+    assert server.election.disable_root("b", server.now) == ""
+    accept(server, "b")
+    reason = server.election.disable_root("c", server.now)
+    assert "with the root role of 'c' disabled only a could be the root of 3 servers" in reason
+    assert "survive the loss of 1" in reason
+    assert server.election.record.electable() == ["a", "c"]
+
+
+def test_a_server_is_not_removed_that_must_be_able_to_be_the_root() -> None:
+    server = root_of(names="abcd", in_sync="abcd")
+    for name in "bc":
+        reason = server.election.disable_root(name, server.now)
+        accept(server, "bd")
+    assert reason == ""
+    assert "without 'd' only a could be the root of 3 servers" in server.election.remove_member(
+        "d", server.now
+    )
+
+
 def test_a_survivor_that_is_forced_becomes_the_root_of_a_cluster_of_its_own() -> None:
     server = OneServer("b", record_of(3, 2, in_sync="ac"))
     server.wait(TIMING.elect_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.broker.access.users import DEFAULT_USER_HASH
@@ -9,6 +11,7 @@ from penstock.broker.topology import PutUser, SetPermissions
 from penstock.client.conversation import Conversation
 from penstock.client.events import ConnectionClosed, Opened
 from penstock.client.uri import Address
+from penstock.dialects.login import NO_PLACE
 from penstock.dialects.mechanisms import (
     PEER_USER,
     PLAIN,
@@ -120,6 +123,17 @@ def test_a_peer_with_the_key_is_let_in_with_the_limits_of_peers() -> None:
     client, last = Member(NotedPeers()).log_in(PEER_USER, KEY, SCRAM_SHA_256)
     assert isinstance(last, Opened)
     assert (client.frame_max, client.heartbeat_seconds) == (1_000_000, 2)
+
+
+def test_a_client_beyond_the_limit_is_turned_away_at_its_login_and_a_server_is_not() -> None:
+    member = Member(NotedPeers())
+    member.node.configuration = replace(member.node.configuration, connections_max=0)
+    for user, mechanism in (("guest", "PLAIN"), ("guest", SCRAM_SHA_256)):
+        _, last = member.log_in(user, "guest", mechanism)
+        assert isinstance(last, ConnectionClosed)
+        assert last.error is not None and NO_PLACE in last.error.text
+    _, last = member.log_in(PEER_USER, KEY, SCRAM_SHA_256)
+    assert isinstance(last, Opened)
 
 
 @pytest.mark.parametrize("user", ["guest", PEER_USER])

@@ -120,6 +120,6 @@ def run_all(
       penstock cluster up --servers 5 --chaos
 
     """
-    from penstock.cli.cluster_up import ClusterUp
+    from penstock.cli.cluster_up import Chaos, ClusterUp
 
-    raise typer.Exit(ClusterUp(servers, data, chaos, typer.echo).run())
+    raise typer.Exit(ClusterUp(servers, data, Chaos() if chaos else None, typer.echo).run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import secrets
@@ -31,14 +32,20 @@ if TYPE_CHECKING:
 READY_SECONDS: Final = 60.0
 # How long the servers have to stop after Ctrl-C; then they are killed.
 STOP_SECONDS: Final = 15.0
-# Between two kills of --chaos: a cluster recovers within five seconds.
-CHAOS_SECONDS: Final = (8.0, 15.0)
-# How long a killed server stays away.
-AWAY_SECONDS: Final = (1.0, 6.0)
 # How often it is checked whether all of them run.
 LOOK_SECONDS: Final = 0.2
 FAILED: Final = 1
 _NAMES: Final = "abcdefghijklmno"
+
+
+@dataclass(frozen=True, slots=True)
+class Chaos:
+    """How often a server is killed, at random between the two numbers. Given to `ClusterUp`."""
+
+    # Between two kills: a cluster recovers within five seconds.
+    between_seconds: tuple[float, float] = (8.0, 15.0)
+    # How long a killed server stays away.
+    away_seconds: tuple[float, float] = (1.0, 6.0)
 
 
 @dataclass(slots=True)
@@ -56,12 +63,12 @@ class ClusterUp:
     """Held by the command while the cluster runs."""
 
     def __init__(
-        self, count: int, data: Path | None, has_chaos: bool, say: Callable[[str], None]
+        self, count: int, data: Path | None, chaos: Chaos | None, say: Callable[[str], None]
     ) -> None:
         self._is_temporary = data is None
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-cluster-")) if data is None else data
         self._count = count
-        self._has_chaos = has_chaos
+        self._chaos = chaos
         self._say = say
         self._servers: list[UpServer] = []
         self._is_stopping = False
@@ -152,26 +159,27 @@ class ClusterUp:
         self._say("Ctrl-C stops all of them")
 
     def _watch(self) -> int:
-        chaos_at = time.monotonic() + random.uniform(*CHAOS_SECONDS)
+        chaos = self._chaos
+        chaos_at = math.inf if chaos is None else _after(chaos.between_seconds)
         while not self._is_stopping:
             time.sleep(LOOK_SECONDS)
             for server in self._servers:
                 if server.process is not None and server.process.poll() is not None:
                     code = server.process.returncode
                     raise UpFailed(f"server {server.name!r} ended with {code}; see {server.log}")
-            if self._has_chaos and time.monotonic() >= chaos_at:
-                self._make_chaos(random.choice(self._servers))
-                chaos_at = time.monotonic() + random.uniform(*CHAOS_SECONDS)
+            if chaos is not None and time.monotonic() >= chaos_at:
+                self._make_chaos(random.choice(self._servers), chaos)
+                chaos_at = _after(chaos.between_seconds)
         return 0
 
-    def _make_chaos(self, server: UpServer) -> None:
+    def _make_chaos(self, server: UpServer, chaos: Chaos) -> None:
         process = server.process
         assert process is not None, "it runs"
         role = _role(server)
         self._say(f"{time.strftime('%H:%M:%S')} killing {server.name} ({role})")
         process.kill()
         process.wait()
-        until = time.monotonic() + random.uniform(*AWAY_SECONDS)
+        until = _after(chaos.away_seconds)
         while time.monotonic() < until and not self._is_stopping:
             time.sleep(LOOK_SECONDS)
         if self._is_stopping:
@@ -206,6 +214,11 @@ class UpFailed(Exception):
 async def _format_one(server: UpServer, members: list[Member], key: bytes) -> None:
     loop = asyncio.get_running_loop()
     format_directory(server.data, server.name, members, key, MachineClock(), MachineEntropy(), loop)
+
+
+def _after(seconds: tuple[float, float]) -> float:
+    """A moment between these from now, at random."""
+    return time.monotonic() + random.uniform(*seconds)
 
 
 def free_ports(count: int) -> list[int]:

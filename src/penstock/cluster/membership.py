@@ -52,6 +52,7 @@ def without_member(record: ClusterRecord, name: str, own_name: str) -> ClusterRe
     members = [member for member in record.members if member.name != name]
     found = _changed(record, members, [other for other in record.in_sync if other != name])
     _check_half(found, name)
+    _check_roots(found, f"without {name!r}")
     return found
 
 
@@ -92,6 +93,8 @@ def with_root_role(record: ClusterRecord, name: str, may_be_root: bool) -> Clust
         raise ChangeRefused(
             f"{name!r} is the only server in the in-sync set whose root role is enabled"
         )
+    if not may_be_root:
+        _check_roots(found, f"with the root role of {name!r} disabled")
     return found
 
 
@@ -127,6 +130,18 @@ def _changed(record: ClusterRecord, members: list[Member], in_sync: list[str]) -
     return ClusterRecord(
         record.epoch, record.version + 1, record.cluster_id, tuple(members), tuple(in_sync)
     )
+
+
+def _check_roots(found: ClusterRecord, how: str) -> None:
+    """A minority may be lost; one server whose root role is enabled must be left then."""
+    able = [member.name for member in found.members if member.may_be_root]
+    lost = (len(found.members) - 1) // 2
+    if len(able) <= lost:
+        raise ChangeRefused(
+            f"{how} only {', '.join(able)} could be the root of {len(found.members)} servers; the "
+            f"cluster is to survive the loss of {lost}, and with it of all that could be the root. "
+            "Enable the root role of another server first"
+        )
 
 
 def _check_half(found: ClusterRecord, name: str) -> None:

@@ -18,7 +18,7 @@ from penstock.broker.vhost import VirtualHost
 from penstock.dialects.admission import Admission
 from penstock.dialects.confirm_times import ConfirmTimes
 from penstock.dialects.login_checker import LoginChecker
-from penstock.dialects.peers import Peers
+from penstock.dialects.peers import PEER_CONNECTIONS_MAX, TOO_MANY_PEERS, Peers
 from penstock.dialects.principal import Principal
 from penstock.dialects.translator import Translator
 from penstock.dialects.turn import Turns
@@ -101,6 +101,8 @@ class Container:
         # Why publishers are blocked now; empty when they are not.
         self.alarm: str = ""
         self.principals: dict[tuple[str, str], Principal] = {}
+        # Of servers of this cluster that have logged in.
+        self.peer_count: int = 0
         # Connections by virtual host, connections and channels by user.
         self.connection_counts: dict[str, int] = {}
         self.user_connection_counts: dict[str, int] = {}
@@ -140,6 +142,10 @@ class Container:
         self.admission: Admission = Admission()
         # What one transaction may publish in a cluster, where it is one operation; 0 without one.
         self.transaction_bytes_max: int = 0
+
+    def why_no_peer(self) -> str:
+        """Why no further server may log in; empty if one may."""
+        return TOO_MANY_PEERS if self.peer_count >= PEER_CONNECTIONS_MAX else ""
 
     def new_holder(self) -> int:
         """A number for a channel or a link, under which queues note what is out with it. Numbers of

@@ -76,6 +76,7 @@ from penstock.dialects.principal import Principal
 from penstock.formats.scram_keys import SCRAM_SHA_256
 
 # The log message for a login that was not checked.
+NO_PLACE: Final = "the limit of connections is reached; try again later, or try another server"
 TOO_MANY_LOGINS: Final = "too many logins are waiting to be checked; try again later"
 # In the first message of SCRAM, where a server says who it is.
 _PEER_CLAIM: Final = f"n={PEER_USER},".encode()
@@ -141,6 +142,9 @@ class Login(TimedLogin):
         """The client has said its first word, or has answered a challenge."""
         mechanism = self._stepping
         assert mechanism is not None, "a login begins before it goes on"
+        if self._peer.is_surplus and not self._may_be_peer(response):
+            self._postpone(NO_PLACE, now)
+            return
         if self._waits_for_users() and not self._may_be_peer(response):
             self._input_pause.pause(LOGIN)
             self._listener.login_withheld(True)
@@ -176,8 +180,7 @@ class Login(TimedLogin):
 
     def _waits_for_users(self) -> bool:
         """Whether this server has heard of no users yet: they come from the cluster's first root."""
-        container = self._container
-        return container.admission.is_clustered and container.state.users.is_empty()
+        return self._container.admission.is_clustered and self._container.state.users.is_empty()
 
     def _may_be_peer(self, response: bytes) -> bool:
         """Servers do not wait: without them there is no root. A client that claims to be one cannot
@@ -304,13 +307,14 @@ class Login(TimedLogin):
         """
         peers = self._peers
         assert peers is not None, "asked for its keys before"
-        reason = verdict.reason or peers.why_refused(self._peer)
+        reason = verdict.reason or peers.why_refused(self._peer) or self._container.why_no_peer()
         if reason:
             self._noting.login_refused(verdict.user, reason)
             self.peer_reason = reason
             self._listener.login_refused(now)
             return
         self.is_peer = True
+        self._container.peer_count += 1
         self.server_final = verdict.server_final
         self._accept(verdict.user, now)
 
@@ -385,8 +389,9 @@ class Login(TimedLogin):
         return principal
 
     def end(self, now: int) -> None:
-        """The connection has ended and requeued what it held: its exclusive queues are deleted."""
+        """The connection has ended and requeued what it held: its exclusive queues are deleted. Once."""
         self._is_ended = True
+        self._container.peer_count -= self.is_peer
         if self._expiry is not None:
             self._container.state.timers.cancel(self._expiry)
         principal = self.principal

@@ -24,6 +24,8 @@ class Peer:
         # None in the clear. An AMQP 1.0 client may begin TLS after it has connected, before it
         # logs in.
         self.encryption: Encryption | None = None
+        # It came when all places of clients were taken: only a server of the cluster may log in.
+        self.is_surplus: bool = False
         # What the listener that it came through offers.
         self.mechanisms: tuple[str, ...] = ALL_MECHANISMS
 

@@ -6,6 +6,7 @@ the connection itself.
 """
 
 from abc import ABC, abstractmethod
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -14,6 +15,11 @@ from penstock.formats.scram_keys import ScramKeys
 from penstock.wire.amqp091.connection import Connection as WireConnection
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.methods_generated import Method
+
+# Connections of servers at one time; they do not count for the limit of connections. Each of at most
+# fifteen members dials once, and may dial again before the end of its old connection was noticed.
+PEER_CONNECTIONS_MAX: Final = 64
+TOO_MANY_PEERS: Final = f"the limit of {PEER_CONNECTIONS_MAX} connections of servers is reached"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

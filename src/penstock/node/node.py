@@ -36,6 +36,7 @@ from penstock.node.alarms import Alarms
 from penstock.node.answers import Answers
 from penstock.node.cluster_member import ClusterMember
 from penstock.node.configuration import NodeConfiguration
+from penstock.node.connection_places import ConnectionPlaces
 from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
 from penstock.node.joining import ClusterPlan, join_cluster, prepare_state
@@ -115,6 +116,7 @@ class Node(NodeOwner):
         # What `held_bytes` found last.
         self.last_held_bytes: int = 0
         self.connections: dict[int, Connection] = {}
+        self.places: ConnectionPlaces = ConnectionPlaces(self.container, self.connections)
         self._administration: Administration = Administration(self.container, self.connections)
         self.connections_accepted: int = 0
         self.is_stopping: bool = False
@@ -152,20 +154,29 @@ class Node(NodeOwner):
         """A peer has connected; None when no more are taken. The port is for the log. The mechanisms
         are its listener's; None for those of the configuration.
         """
-        if self.is_stopping or len(self.connections) >= self.configuration.connections_max:
+        is_surplus = self.is_full()
+        if self.is_stopping or (is_surplus and not self.places.make_peer_place()):
             return None
         self.connections_accepted += 1
         number = self.connections_accepted
         outgoing = Outgoing(self.container.flush_list, transport)
         peer = Peer(number, peer_host, peer_port, peer_is_loopback, outgoing)
         peer.encryption = encryption
+        peer.is_surplus = is_surplus
         peer.mechanisms = self.configuration.mechanisms if mechanisms is None else mechanisms
         connection = Connection(self.amqp091, self.amqp10, peer, now)
         self.connections[number] = connection
+        if is_surplus:
+            self.places.surplus[number] = connection
         return connection
+
+    def is_full(self, more: int = 0) -> bool:
+        """Whether all places of clients are taken, with `more` sockets that are no connections yet."""
+        return self.places.client_count() + more >= self.configuration.connections_max
 
     def lost(self, connection: Connection, now: int) -> None:
         """The transport of a connection is gone."""
+        self.places.surplus.pop(connection.number, None)
         if self.connections.pop(connection.number, None) is not None:
             self.container.received_bytes_on_ended += connection.received_bytes
             self.container.sent_bytes_on_ended += connection.outgoing.sent_bytes

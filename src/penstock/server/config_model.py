@@ -122,7 +122,10 @@ class TlsTable(_Table):
 
 class LimitsTable(_Table):
     connections: int = _key(
-        CONNECTIONS_MAX, "further sockets are closed at once", reloaded=True, ge=1
+        CONNECTIONS_MAX,
+        "further sockets are closed at once; servers of the cluster have 64 places of their own",
+        reloaded=True,
+        ge=1,
     )
     channels_per_connection: int = _key(
         _DEFAULTS.channel_max, "proposed in `connection.tune`", reloaded=True, ge=1, le=65_535

@@ -158,8 +158,7 @@ class Server(SocketOwner):
 
     def is_full(self) -> bool:
         """Whether all connections are taken, by those whose TLS handshake is under way as well."""
-        count = len(self.node.connections) + (0 if self.tls is None else len(self.tls))
-        return count >= self.node.configuration.connections_max
+        return self.node.is_full(0 if self.tls is None else len(self.tls))
 
     def refuse_for_limit(self) -> None:
         most = self.node.configuration.connections_max

@@ -86,7 +86,8 @@ class TlsDoor(TlsOwner, Handshakes):
         if protocol.is_upgrade:
             # It is a connection already, which has its own time-out and counts as one.
             return not self._is_closed
-        if self._is_closed or (server.is_full() and not self.cut_oldest()):
+        is_full = server.is_full() and not self.cut_oldest()
+        if self._is_closed or (is_full and not server.node.places.has_peer_places()):
             if not self._is_closed:
                 server.refuse_for_limit()
             self._let_linger(protocol)

@@ -72,7 +72,7 @@ class HealthPages:
             return "the disk failed"
         if node.is_stopping:
             return "the broker is stopping"
-        if len(node.connections) >= node.configuration.connections_max:
+        if node.is_full():
             return "the connection limit is reached"
         return ""
 

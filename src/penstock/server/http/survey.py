@@ -195,7 +195,7 @@ class Surveyor:
             is_blocked=bool(node.container.alarm),
             is_memory_low=bool(node.alarms.get("memory")),
             is_disk_low=bool(node.alarms.get("disk")),
-            is_full=len(node.connections) >= node.configuration.connections_max,
+            is_full=node.is_full(),
             held_bytes=node.last_held_bytes,
             node_name=node.configuration.cluster_name,
             cluster_name=node.state.cluster_name(node.configuration.cluster_name),
