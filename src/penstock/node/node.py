@@ -364,7 +364,10 @@ class Node(NodeOwner):
     def close_clients(self, reason: str, now: int) -> None:
         for connection in list(self.connections.values()):
             if not connection.protocol.is_peer():
-                connection.outgoing.drop()
+                if connection.protocol.vhost_name():
+                    # Before it is open, nothing was promised, and the close would not be understood
+                    # without what begins the conversation.
+                    connection.outgoing.drop()
                 self._answers.forget(connection.outgoing)
                 self._stop(connection, reason, now)
         self.amqp10.links.forget_all(now)
