@@ -91,7 +91,7 @@ class Cluster:
             self.clock,
             self.history,
             self.network,
-            record,
+            lambda _: record,
             self._settings,
             Limits(heartbeat_seconds=1),
             StoragePlan(StoreLimits()),

@@ -66,3 +66,23 @@ class EpochlessHost(ClusterHost):
             for queue in self.node.state.queues():
                 assert isinstance(queue, Queue), "streams are refused"
                 queue._next_position -= first_id(primary.epoch) - first_id(primary.epoch - 1)
+
+
+class ForgetfulBackupHost(ClusterHost):
+    """A backup forgets an exchange that was declared."""
+
+    def tick_ended(self) -> None:
+        if self.member.primary is None and self.node.state.vhosts:
+            exchanges = self.node.state.vhost("/").exchanges
+            for name in [name for name in exchanges if name.endswith(".e0")]:
+                del exchanges[name]
+        super().tick_ended()
+
+
+class TimedBackupHost(ClusterHost):
+    """A backup decides by itself, as if it were the root: what expires, what is too much."""
+
+    def tick_ended(self) -> None:
+        if self.member.primary is None:
+            self.node.state.decides = True
+        super().tick_ended()

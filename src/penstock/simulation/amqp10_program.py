@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.client.uri import Address
 from penstock.simulation.amqp10_line import Amqp10Line, LineUser
-from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
+from penstock.simulation.caller import CLUSTER_ENDS, HEARTBEAT_SECONDS, Caller
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.endpoint import Endpoint
@@ -28,7 +28,13 @@ WINDOWS: Final = (1, 4, 2_048)
 BEGIN_US_MAX: Final = 20_000
 # The texts of ends that the peer did not send; any other end of a connection was caused by the
 # node.
-SILENT_ENDS: Final = ("the peer went away", "nothing received", "handshake timeout", "shutdown")
+SILENT_ENDS: Final = (
+    "the peer went away",
+    "nothing received",
+    "handshake timeout",
+    "shutdown",
+    *CLUSTER_ENDS,
+)
 
 
 class LinkUser:
@@ -185,8 +191,12 @@ class Amqp10Program(Caller, LineUser):
         self.history.add(f"{self.name} connection closed: {text}")
         if "nothing received" in text:
             self.history.sighted("a client notices a cut by missed heartbeats")
-        if fault is not None and not any(end in text for end in SILENT_ENDS):
-            self.ledger.violated(f"{self.name} lost its connection: {fault}")
+        # A server with a new disk knows no users yet.
+        is_stranger = len(self._addresses) > 1 and "unauthorized-access" in text
+        if fault is not None and not is_stranger:
+            if not any(end in text for end in SILENT_ENDS):
+                self.ledger.violated(f"{self.name} lost its connection: {fault}")
+            self.sent_to(text)
         self._forget_links()
         self.line_lost()
         if not self.is_leaving:

@@ -10,8 +10,8 @@ from penstock.simulation.clock import VirtualClock
 from penstock.simulation.consumer import INTERVAL_US_MAX, TWO_QUEUES_CHANCE
 from penstock.simulation.copies import Copy
 from penstock.simulation.dice import Dice
-from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
+from penstock.simulation.lives import Lives
 from penstock.simulation.network import Network
 from penstock.simulation.plans import Scenario
 from penstock.wire.amqp10.conditions_generated import INVALID_FIELD
@@ -57,10 +57,10 @@ class Amqp10Receiver(SendingProgram):
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,
-        ledger: Ledger, scenario: Scenario, host: Host, queue: str,
+        ledger: Ledger, scenario: Scenario, lives: Lives, queue: str,
     ) -> None:  # fmt: skip
         super().__init__(name, address, clock, dice, network, ledger)
-        self.host = host
+        self.lives = lives
         queues = [queue]
         if dice.chance(TWO_QUEUES_CHANCE):
             plans = ledger.topology.queues

@@ -11,8 +11,8 @@ from penstock.simulation.amqp10_sender_link import LastingLink, SenderLink, Send
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.copies import Copy
 from penstock.simulation.dice import Dice
-from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
+from penstock.simulation.lives import Lives
 from penstock.simulation.network import Network
 from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import (
@@ -51,11 +51,11 @@ class Amqp10Sender(SendingProgram):
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,
-        ledger: Ledger, scenario: Scenario, host: Host,
+        ledger: Ledger, scenario: Scenario, lives: Lives,
     ) -> None:  # fmt: skip
         super().__init__(name, address, clock, dice, network, ledger)
         self._scenario = scenario
-        self.host = host
+        self.lives = lives
         routes = ledger.topology.routes
         self.orders: deque[Order] = deque(
             dice.choose(routes) for _ in range(scenario.messages_per_publisher)

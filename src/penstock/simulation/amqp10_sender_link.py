@@ -9,7 +9,7 @@ from typing import Final
 from penstock.simulation.amqp10_message import address_of
 from penstock.simulation.amqp10_program import Amqp10Program, LinkUser
 from penstock.simulation.copies import Copy
-from penstock.simulation.host import Host
+from penstock.simulation.lives import Lives
 from penstock.wire.amqp10.conditions_generated import INVALID_FIELD, NOT_FOUND
 from penstock.wire.amqp10.connection import Connection
 from penstock.wire.amqp10.errors import LinkFault
@@ -46,7 +46,7 @@ def is_outcome(state: Composite | None) -> bool:
 class SendingProgram(Amqp10Program):
     """A program with links that it sends over."""
 
-    host: Host
+    lives: Lives
 
     @abstractmethod
     def answered(self, copy: Copy, outcome: Composite | None) -> None:
@@ -193,7 +193,7 @@ class LastingLink(SenderLink):
         )
 
     def sent(self, copy: Copy) -> SentCopy:
-        self._lives[copy.name] = self.program.host.life
+        self._lives[copy.name] = self.program.lives.life
         return SentCopy(copy, copy.name)
 
     def attached(self, attach: Attach) -> None:
@@ -216,7 +216,7 @@ class LastingLink(SenderLink):
 
     def _is_kept(self, copy: Copy) -> bool:
         """Whether the node must know the delivery if it has arrived."""
-        is_same_life = self._lives.get(copy.name) == self.program.host.life
+        is_same_life = self._lives.get(copy.name) == self.program.lives.life
         age = self.program.clock.now() - copy.sent_ms
         return is_same_life and self._timeout * 1000 > KEPT_MS > age
 

@@ -19,8 +19,8 @@ from penstock.simulation.amqp10_transaction import (
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.copies import Copy, Fate
 from penstock.simulation.dice import Dice
-from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
+from penstock.simulation.lives import Lives
 from penstock.simulation.network import Network
 from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import Order
@@ -67,9 +67,9 @@ class Amqp10Transactor(Amqp10Receiver, TransactionOwner):
 
     def __init__(
         self, name: str, address: Address, clock: VirtualClock, dice: Dice, network: Network,
-        ledger: Ledger, scenario: Scenario, host: Host, queue: str,
+        ledger: Ledger, scenario: Scenario, lives: Lives, queue: str,
     ) -> None:  # fmt: skip
-        super().__init__(name, address, clock, dice, network, ledger, scenario, host, queue)
+        super().__init__(name, address, clock, dice, network, ledger, scenario, lives, queue)
         self._scenario = scenario
         routes = ledger.topology.routes
         self._orders: deque[Order] = deque(

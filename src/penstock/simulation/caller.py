@@ -19,6 +19,12 @@ HEARTBEAT_SECONDS: Final = 1
 RECONNECT_MS_MAX: Final = 1_000
 # How long a client takes to go where it was sent; servers may send it to and fro for a while.
 SENT_US_MAX: Final = 100_000
+# Why servers of a cluster close connections in order.
+CLUSTER_ENDS: Final = (
+    "another server is the root",
+    "this server is not the root any more",
+    "the cluster has elected no root in time",
+)
 
 
 class Caller(ABC):

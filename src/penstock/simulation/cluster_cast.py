@@ -1,7 +1,10 @@
 """The programs of a cluster's scenario: each knows the addresses of all servers."""
 
 from penstock.client.uri import Address
-from penstock.simulation.caller import HEARTBEAT_SECONDS
+from penstock.simulation.amqp10_receiver import Amqp10Receiver
+from penstock.simulation.amqp10_sender import Amqp10Sender
+from penstock.simulation.amqp10_transactor import Amqp10Transactor
+from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
 from penstock.simulation.careless_consumer import CarelessConsumer
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.cluster_host import ClusterHost
@@ -11,7 +14,6 @@ from penstock.simulation.consumer import Consumer
 from penstock.simulation.dice import Dice
 from penstock.simulation.network import Network
 from penstock.simulation.plans import Scenario
-from penstock.simulation.program import Program
 from penstock.simulation.publisher import Publisher
 from penstock.simulation.transactional import TransactionalPublisher
 from penstock.simulation.transactional_consumer import TransactionalConsumer
@@ -33,9 +35,10 @@ class ClusterCast:
             Address(host.name, frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS)
             for host in hosts
         ]
-        self.programs: list[Program] = []
+        self.programs: list[Caller] = []
         self._add_publishers()
         self._add_consumers()
+        self._add_amqp10()
         for _ in range(scenario.operator_count):
             name, dice = self._next()
             first = self._addresses[0]
@@ -45,7 +48,7 @@ class ClusterCast:
         name = f"p{len(self.programs)}"
         return name, self._dice.fork(name)
 
-    def _add(self, program: Program, dice: Dice) -> None:
+    def _add(self, program: Caller, dice: Dice) -> None:
         turn = dice.between(0, len(self._addresses) - 1)
         program.know(self._addresses[turn:] + self._addresses[:turn])
         self.programs.append(program)
@@ -61,6 +64,31 @@ class ClusterCast:
                 self._scenario,
             )  # fmt: skip
             self._add(publisher, dice)
+
+    def _add_amqp10(self) -> None:
+        scenario, ledger, first = self._scenario, self._ledger, self._addresses[0]
+        for _ in range(scenario.sender_count):
+            name, dice = self._next()
+            sender = Amqp10Sender(
+                name, first, self._clock, dice, self._network, ledger, scenario, ledger
+            )
+            self._add(sender, dice)
+        read = [plan for plan in scenario.topology.queues if not plan.is_unread]
+        for plan in read:
+            for _ in range(scenario.receivers_per_queue):
+                name, dice = self._next()
+                receiver = Amqp10Receiver(
+                    name, first, self._clock, dice, self._network, ledger, scenario, ledger,
+                    plan.name,
+                )  # fmt: skip
+                self._add(receiver, dice)
+        for number in range(scenario.transactor_count):
+            name, dice = self._next()
+            transactor = Amqp10Transactor(
+                name, first, self._clock, dice, self._network, ledger, scenario, ledger,
+                read[number % len(read)].name,
+            )  # fmt: skip
+            self._add(transactor, dice)
 
     def _add_consumers(self) -> None:
         scenario = self._scenario

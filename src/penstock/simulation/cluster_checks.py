@@ -1,8 +1,15 @@
 """What is true of a cluster at every moment, seen from outside, and what must be true in the end."""
 
+import hashlib
+from typing import Final
+
 from penstock.node.stored import StoredState
 from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.cluster_ledger import ClusterLedger, held_by
+from penstock.simulation.recovery_ledger import definitions_of
+
+# Every look compares messages, and so many looks make one that compares definitions.
+DEFINITIONS_EVERY: Final = 4
 
 
 def stored_of(host: ClusterHost) -> StoredState:
@@ -23,6 +30,7 @@ class ClusterChecks:
     def __init__(self, ledger: ClusterLedger, hosts: list[ClusterHost]) -> None:
         self._ledger = ledger
         self._hosts = hosts
+        self._looks = 0
 
     def look(self) -> None:
         """Whoever the highest record of a majority names as in sync has everything confirmed, and
@@ -37,11 +45,22 @@ class ClusterChecks:
         names = [host.name for host in up if counts(judge, host)]
         if not top.is_majority(names):
             return
+        self._looks += 1
+        if self._looks % DEFINITIONS_EVERY == 0:
+            self._look_at_definitions(up)
         for host in up:
             is_in_sync = host.name in top.in_sync and counts(judge, host)
             if is_in_sync and not host.is_in_tick():
                 for complaint in self._ledger.wrong_in(held_by(host.node)):
                     self._ledger.violated(f"{host.name} of {top.in_sync}: {complaint} (I2)")
+
+    def _look_at_definitions(self, up: list[ClusterHost]) -> None:
+        """Of backups, whose state is at every moment what some root had (I4)."""
+        for host in up:
+            if host.member.primary is None and not host.is_in_tick():
+                at = stored_of(host).store.syn
+                for complaint in self._ledger.definitions.wrong_in(host.node, at):
+                    self._ledger.violated(f"{host.name}: {complaint}")
 
     def _positions(self, hosts: list[ClusterHost]) -> list[tuple[int, int]]:
         return [stored_of(host).store.syn for host in hosts]
@@ -56,7 +75,8 @@ class ClusterChecks:
         for host in hosts:
             replica = stored_of(host).replica
             assert replica is not None, "a member has a replica"
-            found.append(replica.held_messages().digest())
+            definitions = hashlib.sha256(definitions_of(host.node).encode()).hexdigest()
+            found.append(f"{replica.held_messages().digest()[:8]}/{definitions[:8]}")
         return found
 
     def differences(self, hosts: list[ClusterHost]) -> list[str]:
@@ -65,7 +85,7 @@ class ClusterChecks:
         states = zip(hosts, self._positions(hosts), self._digests(hosts), strict=True)
         return [
             "the replicas are not equal in the end: "
-            + ", ".join([f"{host.name} at {at} {digest[:8]}" for host, at, digest in states])
+            + ", ".join([f"{host.name} at {at} {digest}" for host, at, digest in states])
         ]
 
 

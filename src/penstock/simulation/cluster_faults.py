@@ -31,6 +31,8 @@ LOST_DISK: Final = "a disk is lost"
 HAND_OVER: Final = "an operator hands over"
 ROOT_ROLE: Final = "an operator disables a root role"
 REPLACE: Final = "an operator replaces a server"
+ADD: Final = "an operator adds a server"
+REMOVE: Final = "an operator removes a server"
 
 WEIGHTS: Final = (
     (faults.RESET, 3),
@@ -55,6 +57,9 @@ WEIGHTS: Final = (
     (HAND_OVER, 4),
     (ROOT_ROLE, 3),
 )
+# With servers to spare.
+MEMBER_WEIGHTS: Final = (*WEIGHTS, (ADD, 16), (REMOVE, 16))
+MEMBERS_MIN: Final = 3
 
 STALL_US_MAX: Final = 2_500_000
 # From less than a heartbeat to more than an election.
@@ -81,7 +86,9 @@ class ClusterFaults:
         hosts: list[ClusterHost],
         clients: list[str],
         skipped: frozenset[int],
+        has_spares: bool,
     ) -> None:
+        self._weights = MEMBER_WEIGHTS if has_spares else WEIGHTS
         self._interval_us = interval_ms * 1000
         self._clock = clock
         self._dice = dice
@@ -97,6 +104,8 @@ class ClusterFaults:
         # A server whose root role is disabled, and when an operator enables it.
         self.disabled = ""
         self._disabled_until = 0
+        # A server that is to become a member.
+        self._adding = ""
         self._next()
         clock.after(OPERATOR_US, self._operate)
 
@@ -105,6 +114,7 @@ class ClusterFaults:
         self._history.add("healed")
         self._network.unite()
         self._disabled_until = 0
+        self._adding = ""
         for host in self._hosts:
             host.calm_down()
 
@@ -116,7 +126,7 @@ class ClusterFaults:
             return
         self._next()
         self.count += 1
-        kind = self._dice.weighted(WEIGHTS)
+        kind = self._dice.weighted(self._weights)
         if self.count in self._skipped:
             return
         dice = self._dice.fork(f"fault{self.count}")
@@ -133,6 +143,8 @@ class ClusterFaults:
             return self._divide(kind == DIVIDE_ONE_WAY, dice)
         if kind in {HAND_OVER, ROOT_ROLE}:
             return self._command(kind, dice)
+        if kind in {ADD, REMOVE}:
+            return self._change_members(kind, dice)
         if kind in {ALL, SEVERAL}:
             hosts = [host for host in self._hosts if kind == ALL or dice.chance(0.5)]
             for host in hosts:
@@ -229,6 +241,34 @@ class ClusterFaults:
                 self._disabled_until = self._clock.microseconds + wait
         return "" if reason else name
 
+    def _change_members(self, kind: str, dice: Dice) -> str:
+        """Not while a server has lost its disk or must not be the root: too few would be left."""
+        root = self._root()
+        if root is None or self.lost or self.disabled:
+            return ""
+        names = root.record.names()
+        found = [host.name for host in self._hosts if (host.name in names) == (kind == REMOVE)]
+        if not found or (kind == REMOVE and len(names) <= MEMBERS_MIN):
+            return ""
+        name = dice.choose(found)
+        if kind == REMOVE:
+            reason = self._ask(root, lambda it: it.remove_member(name, root.now()))
+            return "" if reason else name
+        if self._adding:
+            return ""
+        for host in self._hosts:
+            if host.name == name:
+                # The root learns of it when it is up again.
+                host.format_again()
+        self._adding = name
+        return name
+
+    def _add(self, root: ClusterHost, name: str) -> None:
+        if any(host.name == name and host.is_up for host in self._hosts):
+            address = address_of(name)
+            if not self._ask(root, lambda it: it.add_member(name, address, root.now())):
+                self._adding = ""
+
     def _ask(self, root: ClusterHost, command: Callable[[Election], str]) -> str:
         reason = command(root.election)
         root.schedule_flush()
@@ -248,8 +288,13 @@ class ClusterFaults:
                 self.disabled = ""
             else:
                 self._ask(root, lambda election: election.enable_root(name, root.now()))
+        if self._adding:
+            self._add(root, self._adding)
         for host in list(self.lost):
-            if host.is_dead:
+            if record.find(host.name) is None:
+                # It is not a member any more, or never was one.
+                self.lost.remove(host)
+            if host.is_dead or host not in self.lost:
                 continue
             if counts(root, host):
                 if host.name in record.in_sync:
@@ -260,3 +305,7 @@ class ClusterFaults:
             if not reason:
                 self._history.add(f"an operator replaces {host.name}")
                 self._history.sighted(REPLACE)
+
+
+def address_of(name: str) -> str:
+    return f"{name}:5672"

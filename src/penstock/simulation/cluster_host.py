@@ -41,8 +41,8 @@ class ClusterWorld:
     clock: VirtualClock
     history: History
     network: Network
-    record: ClusterRecord
-    # Of a member of this name.
+    # Of a server of this name: the record that it is formatted with, and its settings.
+    record: Callable[[str], ClusterRecord]
     settings: Callable[[str], ClusterSettings]
     limits: Limits
     storage: StoragePlan
@@ -152,7 +152,7 @@ class ClusterHost(DurableHost, Lease):
         self._fired = []
         if not self._is_formatted:
             self._is_formatted = True
-            format_promises(self.disk, self.store_id, self.world.record)
+            format_promises(self.disk, self.store_id, self.world.record(self.name))
         super().start()
 
     def may_serve(self) -> bool:
@@ -260,10 +260,15 @@ class ClusterHost(DurableHost, Lease):
         """The machine gets another disk, formatted for the same member."""
         if self.is_up:
             self.history.add(f"{self.name} loses its disk")
+            self.format_again()
+
+    def format_again(self) -> None:
+        """An operator makes a new member of it."""
+        self._is_formatted = False
+        if self.is_up:
             self._go_down(is_power_lost=True)
-            self.disk.wipe()
-            self.disk_count += 1
-            self._is_formatted = False
+        self.disk.wipe()
+        self.disk_count += 1
 
     def calm_down(self) -> None:
         """There are no more faults."""

@@ -18,6 +18,8 @@ from penstock.ha.replica_reading import RecordReader
 from penstock.node.node import Node
 from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.copies import Copy, Fate, name_in
+from penstock.simulation.definition_history import DefinitionHistory
+from penstock.simulation.durable_host import stored_of
 from penstock.simulation.host import Host, HostWatcher
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.role_sightings import RoleSightings
@@ -69,6 +71,9 @@ class ClusterLedger(Ledger):
         # Enqueued at any root, and delivered by any.
         self.enqueued: set[Held] = set()
         self.sent: set[Held] = set()
+        self.definitions = DefinitionHistory()
+        # The newest root counts as a new life of what clients talk to.
+        self.life = 0
 
     def confirmed(self, copy: Copy, refused: bool) -> None:
         if copy.fate is not Fate.SENT:
@@ -118,8 +123,10 @@ class ClusterLedger(Ledger):
 
     # The broker's side.
 
-    def became_root(self, host: ClusterHost, epoch: int) -> None:
-        """A server is the root of an epoch; nothing has happened in it yet."""
+    def became_root(self, host: ClusterHost, epoch: int, inherited_at: tuple[int, int]) -> None:
+        """A server is the root of an epoch; nothing has happened in it yet. `inherited_at` is where
+        it was before.
+        """
         self.history.add(f"{host.name} is the root of epoch {epoch}")
         known = self.root_of.setdefault(epoch, host.name)
         if known != host.name:
@@ -127,10 +134,16 @@ class ClusterLedger(Ledger):
         if epoch < self.top_epoch:
             return
         self.top_epoch = epoch
+        self.life = epoch
         held = held_by(host.node)
         for complaint in self.wrong_in(held):
             self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
         self._inherited = held
+        complaints = self.definitions.wrong_in(host.node, inherited_at)
+        for keeper in self.promise_keepers:
+            complaints += keeper.broken(host.node)
+        for complaint in complaints:
+            self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
         for copies in self.transactions:
             there = {
                 (queue, copy.name) in held
@@ -239,13 +252,15 @@ class RootWatch(QueueObserver):
     def delivered(self, entry: QueueEntry) -> None:
         key = self._key(entry)
         host = self._host
+        # What a root prepares without a lease never leaves it, which is checked where it would.
+        is_sent = host.has_lease()
         if key in self.enqueued_now or self.positions.get(key, 0) > host.node.durability.durable:
             self._ledger.violated(f"{key[1]!r} is delivered from {key[0]} before its commit (R16)")
-        if key in self._ledger.completed:
+        if is_sent and key in self._ledger.completed:
             self._ledger.violated(
                 f"{key[1]!r} is delivered from {key[0]}, although its dequeue was completed (P2)"
             )
-        if key in self._ledger.sent and not entry.is_redelivered:
+        if is_sent and key in self._ledger.sent and not entry.is_redelivered:
             self._ledger.violated(f"{key[1]!r} is delivered again from {key[0]} unflagged (P3)")
         self._ledger.sent.add(key)
 
@@ -276,6 +291,9 @@ class MemberWatcher(HostWatcher):
         self._ledger = ledger
         self._hosts = hosts
         self._root: tuple[int, int] = (0, 0)
+        # Where it was as a backup, and how many changes of definitions it has seen as a root.
+        self._syn: tuple[int, int] = (0, 0)
+        self._change_count = -1
         self._watches: dict[str, RootWatch] = {}
         # Journal positions, with what was dequeued in their ticks.
         self._dequeued: deque[tuple[int, list[Held]]] = deque()
@@ -291,6 +309,10 @@ class MemberWatcher(HostWatcher):
             self._ledger.violated(f"{' and '.join(serving)} serve clients at the same time")
         primary = host.member.primary
         if primary is None:
+            self._syn = stored_of(host.node).store.syn
+            if self._root == (host.life, self._syn[0]):
+                # It has just stepped down; what its clients held came back in its last operation.
+                self._ledger.definitions.tick_ended(host.node, *self._syn)
             self._root = (0, 0)
             return
         if self._root != (host.life, primary.epoch):
@@ -298,9 +320,15 @@ class MemberWatcher(HostWatcher):
             self._watches = {}
             self._dequeued = deque()
             self._sightings.won(primary, self._hosts)
-            self._ledger.became_root(host, primary.epoch)
+            self._ledger.became_root(host, primary.epoch, self._syn)
+            self._change_count = -1
         if primary.epoch == self._ledger.top_epoch and primary.committed_k >= 0:
             self._ledger.became_active()
+        changes = host.node.state.definitions.change_count
+        if changes != self._change_count:
+            self._change_count = changes
+            self._ledger.definitions.defined(host.node, primary.epoch, primary.last_k)
+        self._ledger.definitions.tick_ended(host.node, primary.epoch, primary.last_k)
         self._attach(host, primary.epoch)
         self._note(host.node)
 

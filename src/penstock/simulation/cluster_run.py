@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.cluster.links import LinkSettings
 from penstock.cluster.member import Member
-from penstock.cluster.record import bootstrap_record, cluster_id_of_key
+from penstock.cluster.record import ClusterRecord, bootstrap_record, cluster_id_of_key
 from penstock.cluster.rules import ALL_RULES, ElectionRules
 from penstock.cluster.timing import Timing, scaled
 from penstock.ha.limits import HaLimits
@@ -20,18 +20,17 @@ from penstock.ha.rules import ALL_RULES as ALL_HA_RULES
 from penstock.ha.rules import HaRules
 from penstock.node.cluster_settings import ClusterSettings
 from penstock.simulation import checkers
-from penstock.simulation.caller import HEARTBEAT_SECONDS
+from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.cluster_cast import ClusterCast
 from penstock.simulation.cluster_checks import ClusterChecks, stored_of
-from penstock.simulation.cluster_faults import ClusterFaults
+from penstock.simulation.cluster_faults import ClusterFaults, address_of
 from penstock.simulation.cluster_host import ClusterHost, ClusterWorld
 from penstock.simulation.cluster_ledger import ClusterLedger, MemberWatcher, held_by
 from penstock.simulation.dice import Dice
 from penstock.simulation.history import History
 from penstock.simulation.network import Network
 from penstock.simulation.plans import Scenario
-from penstock.simulation.program import Program
 from penstock.wire.amqp091.limits import Limits
 
 SECOND_US: Final = 1_000_000
@@ -81,32 +80,41 @@ class ClusterRun:
         self._dice = dice
         self._skipped = skipped
         self._rules = (election_rules, ha_rules)
+        self.hosts: list[ClusterHost] = []
         self.clock = VirtualClock()
         self.history = History(self.clock)
         self._network = Network(self.clock, dice.fork("network"), self.history)
         self.ledger = ClusterLedger("cluster", scenario.topology, self.history)
         self.ledger.begin()
-        names = [chr(ord("a") + number) for number in range(scenario.host_count)]
-        members = [Member(name, f"{name}:5672") for name in names]
+        count = scenario.host_count + scenario.spare_count
+        names = [chr(ord("a") + number) for number in range(count)]
+        self._first_names = names[: scenario.host_count]
         self._limits = small_limits()
         world = ClusterWorld(
             self.clock,
             self.history,
             self._network,
-            bootstrap_record(cluster_id_of_key(KEY), members),
+            self._first_record,
             self._settings,
             Limits(frame_max=scenario.frame_max, heartbeat_seconds=HEARTBEAT_SECONDS),
             scenario.storage,
         )
-        self.hosts: list[ClusterHost] = []
         for name in names:
             host = (make_host or ClusterHost)(name, world, dice.fork(name))
             host.watcher = MemberWatcher(self.ledger, self.hosts)
             self.hosts.append(host)
             self._network.listen(name, host)
         self._checks = ClusterChecks(self.ledger, self.hosts)
-        self._programs: list[Program] = []
+        self._programs: list[Caller] = []
         self._faults: ClusterFaults | None = None
+
+    def _first_record(self, name: str) -> ClusterRecord:
+        """A server is formatted with the present members, and with itself as a further one."""
+        up = [host for host in self.hosts if host.is_up]
+        names = max([host.record for host in up], key=ClusterRecord.order).names() if up else []
+        names = list(dict.fromkeys([*(names or self._first_names), name]))
+        members = [Member(name, address_of(name)) for name in names]
+        return bootstrap_record(cluster_id_of_key(KEY), members)
 
     @property
     def fault_count(self) -> int:
@@ -140,6 +148,7 @@ class ClusterRun:
             self.hosts,
             [program.name for program in self._programs],
             self._skipped,
+            self._scenario.spare_count > 0,
         )
         self._faults = faults
         self._run(seconds, lambda: False)
@@ -148,6 +157,8 @@ class ClusterRun:
         faults.end()
         if faults.disabled and not self._run(HEAL_SECONDS_MAX, lambda: not faults.disabled):
             self.ledger.violated("the root role that was disabled cannot be enabled")
+        if self._scenario.spare_count and not self._run(HEAL_SECONDS_MAX, self._has_settled):
+            self.ledger.violated("a change of the members did not come to an end")
         self._lose_minority(faults)
         self._recover()
         if self.violations():
@@ -180,10 +191,11 @@ class ClusterRun:
         of them, because nobody counts it.
         """
         dice = self._dice.fork("minority")
-        left = dice.between(len(faults.lost), max(len(faults.lost), (len(self.hosts) - 1) // 2))
-        dying = list(faults.lost)
+        members = self.members()
+        dying = [host for host in faults.lost if host in members]
+        left = dice.between(len(dying), max(len(dying), (len(members) - 1) // 2))
         while len(dying) < left:
-            host = dice.choose(self.hosts)
+            host = dice.choose(members)
             if host not in dying:
                 dying.append(host)
         for host in dying:
@@ -236,8 +248,25 @@ class ClusterRun:
 
     # Conditions.
 
+    def members(self) -> list[ClusterHost]:
+        """By the newest record that a server has. Which are members may change only while there is
+        trouble.
+        """
+        up = [host for host in self.hosts if host.is_up]
+        if not self._scenario.spare_count or not up:
+            return self.hosts
+        names = max([host.record for host in up], key=ClusterRecord.order).names()
+        return [host for host in self.hosts if host.name in names]
+
     def living(self) -> list[ClusterHost]:
-        return [host for host in self.hosts if not host.is_dead]
+        """Members that are not dead for good."""
+        return [host for host in self.members() if not host.is_dead]
+
+    def _has_settled(self) -> bool:
+        """Nothing of what an operator asked for is pending."""
+        root = self.root()
+        role = None if root is None else root.election.root
+        return role is not None and role.is_settled() and role.learner is None
 
     def root(self) -> ClusterHost | None:
         for host in self.hosts:

@@ -114,6 +114,8 @@ class Scenario:
 
     topology: Topology
     host_count: int = 1
+    # Of a cluster: servers that run beside the members and are added and removed.
+    spare_count: int = 0
     publisher_count: int = 3
     transactional_count: int = 0
     # For each queue that is read.

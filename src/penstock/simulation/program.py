@@ -18,7 +18,7 @@ from penstock.client.events import (
     Replied,
 )
 from penstock.client.uri import Address
-from penstock.simulation.caller import TICK_US, Caller
+from penstock.simulation.caller import CLUSTER_ENDS, TICK_US, Caller
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.endpoint import Endpoint, StreamUser
@@ -34,10 +34,7 @@ SILENT_ENDS: Final = (
     "missed heartbeats",
     "handshake timeout",
     "shutdown",
-    # Only of servers of a cluster.
-    "another server is the root",
-    "this server is not the root any more",
-    "the cluster has elected no root in time",
+    *CLUSTER_ENDS,
 )
 
 

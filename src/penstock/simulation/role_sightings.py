@@ -11,6 +11,8 @@ LEASE = "a lease ends"
 SWAP = "the in-sync set swaps a server"
 SHRINK = "the in-sync set loses a server"
 GROW = "the in-sync set gets a server"
+MEMBER_IN = "a server has become a member"
+MEMBER_OUT = "a server is not a member any more"
 JOIN_AGAIN = "a server joins again in the same epoch"
 RELEASED = "a root hands over"
 SYNCING = "a SYNC takes several ticks"
@@ -81,6 +83,9 @@ class RoleSightings:
         self._committed = record
         if record is None or before is None or before.epoch != record.epoch:
             return
+        if len(record.members) != len(before.members):
+            is_more = len(record.members) > len(before.members)
+            self._history.sighted(MEMBER_IN if is_more else MEMBER_OUT)
         entered = set(record.in_sync) - set(before.in_sync)
         left = set(before.in_sync) - set(record.in_sync)
         if entered and left:

@@ -261,6 +261,19 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster": _CLUSTER,
     "cluster5": replace(_CLUSTER, host_count=5, transactional_consumers_per_queue=1),
     "cluster7": replace(_CLUSTER, host_count=7, messages_per_publisher=30),
+    "cluster-members": replace(_CLUSTER, spare_count=2, fault_interval_ms=500),
+    "cluster-amqp10": replace(
+        _CLUSTER,
+        publisher_count=1,
+        transactional_count=0,
+        operator_count=0,
+        messages_per_publisher=25,
+        prefetch_max=8,
+        sender_count=2,
+        receivers_per_queue=1,
+        transactor_count=2,
+        lasting_share=0.3,
+    ),
     "cluster-limits": replace(
         _CLUSTER, topology=DURABLE_LIMITED, prefetch_max=4, transactional_count=0
     ),

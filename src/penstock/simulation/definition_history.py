@@ -1,0 +1,70 @@
+"""What was defined after each operation of each root, for comparison with what others hold.
+
+The definitions of a server at position k of epoch e are those that the root of e had after k operations
+(I4), so whoever becomes the root has everything that was answered before (P5). The same is true of how
+often messages came back, which changes without a definition when such a message leaves.
+"""
+
+from penstock.broker.queue_notes import counts_out, notes_of
+from penstock.broker.topology import NoteReturns
+from penstock.node.node import Node
+from penstock.simulation.recovery_ledger import definitions_of
+
+# The operation that changed something, and what is there since then.
+Lines = tuple[int, frozenset[str]]
+
+
+class DefinitionHistory:
+    """Held by the ledger of a cluster."""
+
+    def __init__(self) -> None:
+        # By epoch, in the order of operations.
+        self._definitions: dict[int, list[Lines]] = {}
+        self._returns: dict[int, list[Lines]] = {}
+
+    def defined(self, node: Node, epoch: int, k: int) -> None:
+        """The root of an epoch has changed something with operation k, or begins: position 0."""
+        _add(self._definitions.setdefault(epoch, []), k, _definitions(node))
+
+    def tick_ended(self, node: Node, epoch: int, k: int) -> None:
+        _add(self._returns.setdefault(epoch, []), k, _returns(node))
+
+    def wrong_in(self, node: Node, at: tuple[int, int]) -> list[str]:
+        """How a node at a position differs from the root of that time; nothing if there was none."""
+        return _differences(self._definitions, _definitions(node), at) + _differences(
+            self._returns, _returns(node), at
+        )
+
+
+def _add(history: list[Lines], k: int, lines: frozenset[str]) -> None:
+    if not history or history[-1][1] != lines:
+        history.append((k, lines))
+
+
+def _definitions(node: Node) -> frozenset[str]:
+    lines = definitions_of(node).splitlines()
+    return frozenset([line for line in lines if NoteReturns.__name__ not in line])
+
+
+def _returns(node: Node) -> frozenset[str]:
+    out = counts_out(node.unsettled())
+    return frozenset(
+        [
+            str(note)
+            for queue in node.state.queues()
+            if queue.counts_deliveries
+            for note in notes_of(queue, out)
+            if isinstance(note, NoteReturns)
+        ]
+    )
+
+
+def _differences(
+    history: dict[int, list[Lines]], found: frozenset[str], at: tuple[int, int]
+) -> list[str]:
+    epoch, k = at
+    known = [lines for made_by, lines in history.get(epoch, []) if made_by <= k]
+    if not known or known[-1] == found:
+        return []
+    lacking, more = sorted(known[-1] - found), sorted(found - known[-1])
+    return [f"at {at} it lacks {lacking[:3]} and has {more[:3]} (P5)"]
