@@ -326,6 +326,15 @@ class RunningCluster:
             server.kill()
 
 
+def says(cluster: RunningCluster, server: ClusterServer, *texts: str) -> None:
+    cluster.until(f"the log of {server.name} says {texts}", lambda: has_all(server.log(), texts))
+
+
+def has_all(log: str, texts: tuple[str, ...]) -> bool:
+    """Whether one line has all of them."""
+    return any(all(text in line for text in texts) for line in log.splitlines())
+
+
 @contextmanager
 def running_cluster(
     folder: Path, count: int, advertised: Sequence[int] = ()

@@ -1,7 +1,7 @@
 """Servers and clients that do not belong to a cluster: refused, named, and the others go on.
 
-Another version of the protocol, other clocks and other settings cannot be had with one program on one
-machine; `tests/cluster/test_links.py` has them.
+Another version of the protocol and other clocks cannot be had with one program on one machine;
+`tests/cluster/test_links.py` has them. Other settings are in `test_levels.py`.
 """
 
 import struct
@@ -24,6 +24,7 @@ from tests.cluster.processes.servers import (
     member_rows,
     penstock,
     running_cluster,
+    says,
 )
 from tests.cluster.processes.traffic import QUEUE, drain_bodies, parameters, publish
 
@@ -58,15 +59,6 @@ def goes_on(cluster: RunningCluster, body: bytes) -> None:
     cluster.whole_root()
     publish(cluster, body)
     assert drain_bodies(cluster) == [body]
-
-
-def says(cluster: RunningCluster, server: ClusterServer, *texts: str) -> None:
-    cluster.until(f"the log of {server.name} says {texts}", lambda: has_all(server.log(), texts))
-
-
-def has_all(log: str, texts: tuple[str, ...]) -> bool:
-    """Whether one line has all of them."""
-    return any(all(text in line for text in texts) for line in log.splitlines())
 
 
 def test_openamq_c33_a_server_with_another_key_is_refused_and_both_ends_say_so(

@@ -73,6 +73,7 @@ def test_exchanges_show_how_they_were_declared(broker: Broker, pages: Pages) -> 
         "durable": True,
         "internal": False,
         "name": "ex",
+        "replicate": "all",
         "type": "topic",
         "vhost": "/",
     }

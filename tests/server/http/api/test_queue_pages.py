@@ -37,6 +37,7 @@ def test_a_queue_shows_how_it_was_declared(broker: Broker, pages: Pages) -> None
     assert only["arguments"] == {"x-max-length": 1000}
     assert (only["durable"], only["auto_delete"], only["exclusive"]) == (True, False, False)
     assert (only["type"], only["state"], only["vhost"]) == ("classic", "running", "/")
+    assert only["replicate"] == "all"
     assert "message_stats" in only
     scene.publisher.queue_declare("mine", exclusive=True)
     mine = row(pages, "/api/queues/%2F/mine")

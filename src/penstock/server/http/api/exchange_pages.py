@@ -32,6 +32,7 @@ _PROPERTIES: Final[dict[str, Schema]] = {
     "internal": BOOLEAN,
     "name": TEXT,
     "policy": TEXT,
+    "replicate": TEXT,
     "type": TEXT,
     "vhost": TEXT,
 }
@@ -61,6 +62,7 @@ class ExchangeRecord:
             "durable": exchange.durable,
             "internal": exchange.internal,
             "name": exchange.name,
+            "replicate": exchange.level.value,
             "type": exchange.kind,
             "vhost": self._vhost,
         }
