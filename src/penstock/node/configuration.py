@@ -3,9 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.broker.events import EventLog
 from penstock.broker.store.limits import StoreLimits
 from penstock.dialects.amqp10.dialect import Amqp10Settings
+from penstock.dialects.container import Container
 from penstock.dialects.mechanisms import ALL_MECHANISMS
+from penstock.dialects.translate import DialectTranslator
 from penstock.dialects.turn import COMMIT_STEP_COUNT, TURN_UNITS_MAX
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.limits import Limits as Amqp10Limits
@@ -33,3 +36,13 @@ class NodeConfiguration:
     # What listeners offer that do not say otherwise.
     mechanisms: tuple[str, ...] = ALL_MECHANISMS
     amqp10: Amqp10Settings = field(default_factory=Amqp10Settings)
+
+
+def prepare(
+    container: Container, configuration: NodeConfiguration, events: EventLog | None
+) -> None:
+    """Set up a container with the settings of its node."""
+    container.translator = DialectTranslator()
+    container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
+    if events is not None:
+        container.events = events

@@ -28,14 +28,13 @@ from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.encryption import Encryption
 from penstock.dialects.login_checker import LoginChecker
 from penstock.dialects.peer import Peer
-from penstock.dialects.translate import DialectTranslator
 from penstock.ha.standalone.queue_replicas import QueueReplicas
 from penstock.ha.standalone.replica_dialler import ReplicaDialler
 from penstock.node.administration import Administration
 from penstock.node.alarms import Alarms
 from penstock.node.answers import Answers
 from penstock.node.cluster_member import ClusterMember
-from penstock.node.configuration import NodeConfiguration
+from penstock.node.configuration import NodeConfiguration, prepare
 from penstock.node.connection_places import ConnectionPlaces
 from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
@@ -495,13 +494,3 @@ class Node(NodeOwner):
             connection.stop(reason, now)
         except Exception as error:
             self.connection_failed(connection, "closing it", error, now)
-
-
-def prepare(
-    container: Container, configuration: NodeConfiguration, events: EventLog | None
-) -> None:
-    """Set up a container with the settings of this node."""
-    container.translator = DialectTranslator()
-    container.turns.limit(configuration.turn_units_max, configuration.commit_step_count)
-    if events is not None:
-        container.events = events
