@@ -1,4 +1,4 @@
-"""`penstock demo` as its user sees it: a broker that is killed, and an account of every message."""
+"""`penstock demo` as its user sees it: a root that is killed, and an account of every message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.spark.jobs.verdict import Audit, Offence, QueueVerdict
 from tests.cli.demo_process import row_of, run_demo
 
 
-def test_the_broker_is_killed_and_nothing_is_lost_and_no_broker_stays_behind(
+def test_the_root_is_killed_and_nothing_is_lost_and_no_server_stays_behind(
     tmp_path: Path,
 ) -> None:
     done = run_demo("--quick", "--without-spark", "--messages=3000", f"--keep={tmp_path / 'kept'}")
@@ -36,12 +36,17 @@ def test_the_broker_is_killed_and_nothing_is_lost_and_no_broker_stays_behind(
     assert row_of(verdict, "duplicated, not flagged")[0] == "0"
     assert 3000 <= int(row_of(verdict, "confirmed before the kill")[0].replace(",", "")) < 6000
     assert "skipped" in row_of(verdict, "archive and audit")[1]
-    pid = re.search(r"process (\d+)", done.stdout)
-    assert pid is not None
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid[1]), 0)
-    # Two starts: the ledger of the one that was killed, and of the one that came after it.
-    assert len(list((tmp_path / "kept" / "broker" / "ledger").glob("*.led"))) == 2
+    pids = re.findall(r"process (\d+)", done.stdout)
+    assert len(pids) == 3
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
+    killed = re.search(r"Root (\w) was killed", done.stdout)
+    assert killed is not None
+    for name in "abc":
+        ledgers = list((tmp_path / "kept" / "servers" / name / "ledger").glob("*.led"))
+        # One for each start.
+        assert len(ledgers) == (2 if name == killed[1] else 1)
     assert len(list((tmp_path / "kept" / "clients").glob("*.led"))) == 7
 
 
@@ -67,11 +72,12 @@ def crash(account: Account, confirmed: int = 100) -> CrashOutcome:
         sent_again=7,
         received=307,
         account=account,
-        restart_seconds=1.0,
+        failover_seconds=1.0,
         recovery_seconds=1.5,
         seconds=2.0,
         confirmed_at_kill=50,
-        broker_cpu_seconds=None,
+        roots=("a", "b"),
+        cluster_cpu_seconds=None,
     )
 
 

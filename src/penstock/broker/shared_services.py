@@ -78,6 +78,12 @@ class QueueWatcher:
     def forget(self, queue: MessageQueue) -> None:
         raise NotImplementedError
 
+    def inherit(self, wall: int) -> None:
+        """This server is the root of its cluster from now on: what the queues hold was published at
+        another one.
+        """
+        raise NotImplementedError
+
     def route(self, vhost: str, exchange: str, key: str) -> RouteCount:
         """Where publishes with this exchange and key are to be counted, until the virtual host's
         generation changes.

@@ -110,13 +110,7 @@ class ClusterUp:
                     f"{len(made)}, or name another directory"
                 )
             return
-        key = secrets.token_hex(32).encode()
-        ports = free_ports(self._count)
-        members = [
-            Member(name, f"127.0.0.1:{port}") for name, port in zip(names, ports, strict=True)
-        ]
-        for server in self._servers:
-            asyncio.run(_format_one(server, members, key))
+        format_here({server.name: server.data for server in self._servers})
 
     def _start(self, server: UpServer) -> None:
         command = [sys.executable, "-m", "penstock", "serve", "--data", str(server.data)]
@@ -211,9 +205,21 @@ class UpFailed(Exception):
     """The text is for the operator."""
 
 
-async def _format_one(server: UpServer, members: list[Member], key: bytes) -> None:
+def format_here(folders: dict[str, Path]) -> dict[str, int]:
+    """Format the data directories of servers, by their names, on free ports of this machine.
+    Returns the ports. Raises `DataDirectoryError`.
+    """
+    key = secrets.token_hex(32).encode()
+    ports = dict(zip(folders, free_ports(len(folders)), strict=True))
+    members = [Member(name, f"127.0.0.1:{port}") for name, port in ports.items()]
+    for name, data in folders.items():
+        asyncio.run(_format_one(data, name, members, key))
+    return ports
+
+
+async def _format_one(data: Path, name: str, members: list[Member], key: bytes) -> None:
     loop = asyncio.get_running_loop()
-    format_directory(server.data, server.name, members, key, MachineClock(), MachineEntropy(), loop)
+    format_directory(data, name, members, key, MachineClock(), MachineEntropy(), loop)
 
 
 def _after(seconds: tuple[float, float]) -> float:

@@ -1,7 +1,7 @@
-"""`penstock demo`: a demonstration of one server, with an account of every message.
+"""`penstock demo`: a demonstration of a cluster, with an account of every message.
 
-Three parts: messages at full speed; queues and a stream while the broker is killed and restarted;
-the stream archived and the ledgers audited by Spark.
+Three parts: replicated messages at full speed; queues and a stream while the root is killed and a
+backup takes its place; the stream archived and the ledgers of all servers audited by Spark.
 """
 
 import os
@@ -16,7 +16,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from penstock.cli.demo_steps.broker import BrokerDidNotStart, DemoBroker
+from penstock.cli.demo_steps.broker import BrokerDidNotStart
+from penstock.cli.demo_steps.cluster import DemoCluster, NoRoot
 from penstock.cli.demo_steps.crash import QUEUES, STREAM, Crash, CrashFailed, CrashOutcome, Moment
 from penstock.cli.demo_steps.spark_steps import (
     SparkFailed,
@@ -31,7 +32,7 @@ from penstock.cli.load import BROKEN_PROMISE, COULD_NOT_RUN, explained, run_show
 from penstock.cli.loading.crew import RunFailed
 from penstock.cli.loading.display import outcome_table
 from penstock.cli.loading.outcome import Outcome
-from penstock.cli.loading.plan import make_plan
+from penstock.cli.loading.plan import Mode, make_plan
 from penstock.cli.termination import exit_when_terminated
 from penstock.client.errors import ClientError
 
@@ -60,20 +61,21 @@ def command(
         typer.Option(
             "--keep",
             file_okay=False,
-            help="Keep the broker's data, the ledgers and the archive in this directory, which "
+            help="Keep the servers' data, the ledgers and the archive in this directory, which "
             "must be empty. Default: a temporary directory, removed at the end.",
         ),
     ] = None,
 ) -> None:
-    """Start a broker, publish messages through it, kill it, and account for every message.
+    """Start a cluster of three servers, kill its root under load, and account for every message.
 
     The first part publishes as fast as the machine can, with publisher confirms and consumer
-    acknowledgements. The second part publishes to durable queues and a stream, and the broker is
-    killed with SIGKILL and restarted meanwhile. In the third part Spark copies the stream to
-    Parquet and audits the ledgers of the broker and of the clients.
+    acknowledgements; every message is on the disks of all three servers before it is confirmed. The
+    second part publishes to durable queues and a stream, and the root is killed with SIGKILL
+    meanwhile: a backup takes its place, and the clients find it. In the third part Spark copies the
+    stream to Parquet and audits the ledgers of all servers and of the clients.
 
     Exit code 1: a confirmed message was lost, or was delivered twice without the redelivered flag.
-    3: the demo could not be run. The broker listens on the loopback interface only.
+    3: the demo could not be run. The servers listen on the loopback interface only.
     """
     console = Console()
     reason = why_without_spark(without_spark, missing_packages())
@@ -87,11 +89,11 @@ def command(
         with (
             exit_when_terminated(),
             folder_of(keep) as folder,
-            DemoBroker(folder / "broker") as broker,
+            DemoCluster(folder / "servers") as cluster,
         ):
-            demonstration = Demonstration(console, broker, folder, size)
+            demonstration = Demonstration(console, cluster, folder, size)
             result = demonstration.run(messages // parts, MESSAGES_OVER_KILL // parts, reason)
-    except (BrokerDidNotStart, ClientError, CrashFailed, RunFailed, SparkFailed) as error:
+    except (BrokerDidNotStart, ClientError, CrashFailed, NoRoot, RunFailed, SparkFailed) as error:
         console.print(explained(error), style="red", highlight=False)
         raise typer.Exit(COULD_NOT_RUN) from error
     if keep is not None:
@@ -143,24 +145,26 @@ def folder_of(keep: Path | None) -> Iterator[Path]:
 class Demonstration:
     """Runs the three parts in their order. Held by the command."""
 
-    def __init__(self, console: Console, broker: DemoBroker, folder: Path, size: int) -> None:
+    def __init__(self, console: Console, cluster: DemoCluster, folder: Path, size: int) -> None:
         self._console: Console = console
-        self._broker: DemoBroker = broker
+        self._cluster: DemoCluster = cluster
         self._clients: Path = folder / "clients"
         self._archive: Path = folder / "archive"
         self._spark_log: Path = folder / "spark.log"
         self._size: int = size
 
     def run(self, messages: int, messages_over_kill: int, reason: str) -> DemoResult:
-        self._broker.start()
+        root = self._cluster.start()
+        for name, server in self._cluster.servers.items():
+            role = "the root" if name == root else "a backup"
+            self._console.print(f"Server {name} ({role}): {server.address}, process {server.pid}")
         self._console.print(
-            f"A broker listens on {self._broker.address} (process {self._broker.pid}). "
-            f"Part 1: {messages:,} messages with confirms and acknowledgements."
+            f"Part 1: {messages:,} persistent messages with confirms and acknowledgements."
         )
         first, spent = self._first_act(messages)
         self._console.print(
             f"Part 2: {messages_over_kill:,} messages to {' and '.join(QUEUES)} and the "
-            f"stream {STREAM}; the broker is killed half-way."
+            f"stream {STREAM}; the root is killed half-way."
         )
         result = DemoResult(
             first, spent, self._second_act(messages_over_kill), without_spark=reason
@@ -168,29 +172,32 @@ class Demonstration:
         if reason:
             self._console.print("Part 3 is skipped; the counts are those of the clients.")
         else:
-            self._console.print("Part 3: Spark archives the stream and audits the ledgers.")
+            self._console.print("Part 3: Spark archives the stream and audits all ledgers.")
             self._third_act(result)
         return result
 
     def _first_act(self, messages: int) -> tuple[Outcome, float | None]:
         plan = make_plan(
-            uri=self._broker.amqp_uri,
+            uri=self._cluster.amqp_uri,
             run=_run(),
+            mode=Mode.DURABLE,
             size=self._size,
             messages=messages,
             ledger=str(self._clients),
         )
-        before = self._broker.cpu_seconds()
+        before = self._cluster.cpu_seconds()
         outcome = run_shown(plan, self._console, live=True)
-        after = self._broker.cpu_seconds()
+        after = self._cluster.cpu_seconds()
         spent = None if before is None or after is None else (after - before) * 1e6 / messages
         table = outcome_table(plan, outcome, "part 1")
-        table.add_row("broker CPU per message", "n/a" if spent is None else f"{spent:.2f} µs")
+        table.add_row(
+            "CPU of all servers per message", "n/a" if spent is None else f"{spent:.2f} µs"
+        )
         self._console.print(table)
         return outcome, spent
 
     def _second_act(self, messages: int) -> CrashOutcome:
-        crash = Crash(self._broker, self._clients, _run(), messages, self._size)
+        crash = Crash(self._cluster, self._clients, _run(), messages, self._size)
         with Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -210,9 +217,9 @@ class Demonstration:
 
             outcome = crash.play(show)
         self._console.print(
-            f"Killed after {outcome.confirmed_at_kill:,} confirms; restarted in "
-            f"{outcome.restart_seconds:.2f} s, first confirm after {outcome.recovery_seconds:.2f} "
-            "s; "
+            f"Root {outcome.roots[0]} was killed after {outcome.confirmed_at_kill:,} confirms; "
+            f"{outcome.roots[1]} was the root {outcome.failover_seconds:.2f} s later, first confirm "
+            f"after {outcome.recovery_seconds:.2f} s; "
             f"{outcome.sent_again:,} unconfirmed messages were published again.",
             highlight=False,
         )
@@ -224,10 +231,10 @@ class Demonstration:
             spark(self._spark_log, status.update) as session,
         ):
             result.archived = archive_stream(
-                session, self._broker.http_uri, STREAM, self._archive, status.update
+                session, self._cluster.http_uris, STREAM, self._archive, status.update
             )
-            self._broker.stop()
-            ledgers = [self._broker.data, self._clients]
+            self._cluster.stop()
+            ledgers = [*self._cluster.data, self._clients]
             result.audit, result.audit_seconds = audit_ledgers(session, ledgers, status.update)
 
 

@@ -65,7 +65,7 @@ _LOW: Final = 0xFFFFFFFF
 # Events of the broker.
 NAME: Final = 1
 STARTED: Final = 2  # the broker has started; what queues held then follows as RESTORED
-RESTORED: Final = 3
+RESTORED: Final = 3  # also what a new root of a cluster has inherited, after a name of its queue
 ENQUEUED: Final = 4  # detail: IS_PERSISTENT, HAS_SEQUENCES
 DELIVERED: Final = 5
 REQUEUED: Final = 6

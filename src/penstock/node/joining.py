@@ -166,6 +166,9 @@ class StoredDuties(RootDuties):
         self._stored.store.operations = self._ha.promote(
             epoch, MemberInSyncSet(member), MemberPrimaryListener(member), now
         )
+        watcher = self._container.state.shared.watcher
+        if watcher is not None:
+            watcher.inherit(now + self._container.state.wall.offset_ms)
         # The log of definitions is a new one and counts from zero: its first changes are seen as such.
         self._container.durability.definition_count = -1
 

@@ -1,4 +1,4 @@
-"""The act in which the broker dies, and that its account tells the truth."""
+"""The act in which the root dies, and that its account tells the truth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.demo_steps.broker import DemoBroker
+from penstock.cli.demo_steps.cluster import DemoCluster
 from penstock.cli.demo_steps.crash import QUEUES, Crash, CrashOutcome, Moment, set_up
 from penstock.client import blocking
 from penstock.client.calls import consume
@@ -20,40 +20,42 @@ DRAIN_SECONDS = 3.0
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[DemoBroker]:
-    with DemoBroker(tmp_path / "data") as process:
-        process.start()
-        yield process
+def cluster(tmp_path: Path) -> Iterator[DemoCluster]:
+    with DemoCluster(tmp_path / "servers") as servers:
+        servers.start()
+        yield servers
 
 
-def play(broker: DemoBroker, folder: Path) -> tuple[CrashOutcome, list[Moment]]:
+def play(cluster: DemoCluster, folder: Path) -> tuple[CrashOutcome, list[Moment]]:
     moments: list[Moment] = []
-    crash = Crash(broker, folder / "clients", 7, MESSAGES, 40, DRAIN_SECONDS)
+    crash = Crash(cluster, folder / "clients", 7, MESSAGES, 40, DRAIN_SECONDS)
     return crash.play(moments.append), moments
 
 
-def test_everything_confirmed_is_received_from_each_sink_although_the_broker_died(
-    broker: DemoBroker, tmp_path: Path
+def test_everything_confirmed_is_received_from_each_sink_although_the_root_died(
+    cluster: DemoCluster, tmp_path: Path
 ) -> None:
-    before = broker.pid, broker.address
-    outcome, moments = play(broker, tmp_path)
-    assert broker.pid != before[0]
-    assert broker.address == before[1]
+    pids = {name: server.pid for name, server in cluster.servers.items()}
+    outcome, moments = play(cluster, tmp_path)
+    killed, root = outcome.roots
+    assert killed != root
+    # The killed one runs again.
+    assert [name for name in pids if cluster.servers[name].pid != pids[name]] == [killed]
     assert outcome.published == outcome.confirmed == MESSAGES
     assert MESSAGES / 2 <= outcome.confirmed_at_kill < MESSAGES
     account = outcome.account
     assert (account.lost, account.duplicates_unflagged) == (0, 0)
     assert account.received == MESSAGES * 3
     assert outcome.received == account.received + account.duplicates_flagged
-    assert 0 < outcome.restart_seconds <= outcome.recovery_seconds
-    assert "the broker is killed" in [moment.phase for moment in moments]
+    assert 0 < outcome.failover_seconds <= outcome.recovery_seconds
+    assert "the root is killed" in [moment.phase for moment in moments]
 
 
-def test_messages_that_somebody_took_away_are_missed(broker: DemoBroker, tmp_path: Path) -> None:
-    """A thief shares one queue with its consumer until the broker is killed."""
-    set_up(broker.amqp_uri)
+def test_messages_that_somebody_took_away_are_missed(cluster: DemoCluster, tmp_path: Path) -> None:
+    """A thief shares one queue with its consumer until the root is killed."""
+    set_up(cluster.amqp_uri)
     stolen: set[bytes] = set()
-    connection = blocking.connect(broker.amqp_uri, name="thief")
+    connection = blocking.connect(cluster.amqp_uri, name="thief")
     channel = connection.channel()
     channel.call(consume(QUEUES[0], no_ack=True))
 
@@ -67,7 +69,7 @@ def test_messages_that_somebody_took_away_are_missed(broker: DemoBroker, tmp_pat
 
     thief = threading.Thread(target=steal, daemon=True)
     thief.start()
-    outcome, _ = play(broker, tmp_path)
+    outcome, _ = play(cluster, tmp_path)
     thief.join()
     assert stolen
     assert 0 < outcome.account.lost <= len(stolen)

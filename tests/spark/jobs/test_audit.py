@@ -155,6 +155,29 @@ def test_messages_that_a_kill_left_in_the_journal_only_are_no_phantoms(
     assert (found.phantom, found.lost, found.still_queued) == (0, 0, 15)
 
 
+def test_what_a_new_root_has_inherited_is_neither_lost_nor_a_phantom(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It was the root before, was restarted, and is elected again: what became of its messages in
+    between is not in its ledger.
+    """
+    book = Book(tmp_path / "a", form.BROKER_MAGIC)
+    book.add(form.STARTED)
+    book.add(form.ENQUEUED, book.name("/", "q"), 1, 10, 1)
+    book.write()
+    again = Book(tmp_path / "a", form.BROKER_MAGIC, 2, time=2_000)
+    again.add(form.STARTED)
+    again.add(form.RESTORED, again.name("/", "q"), 1, 10)
+    again.time += 5
+    name = again.name("/", "q")
+    inherited = (2 << 40) + 1
+    again.add(form.RESTORED, name, inherited, 20)
+    again.add(form.DELIVERED, name, inherited, 20)
+    again.add(form.ACKNOWLEDGED, name, inherited, 20)
+    found = only(audit(open_ledgers(spark, [again.write()])))
+    assert (found.phantom, found.lost, found.acknowledged) == (0, 0, 20)
+
+
 def test_messages_from_before_the_oldest_file_are_not_judged(
     spark: SparkSession, tmp_path: Path
 ) -> None:

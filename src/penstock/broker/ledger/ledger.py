@@ -58,6 +58,7 @@ class Ledger(QueueWatcher):
         self._file: AppendFile | None = None
         self._size: int = 0
         self._begin_file()
+        self._started: int = wall
         records.add_record(self._pages.words, wall, records.STARTED, 0, 0, 0, 0)
         state.watch_queues(self)
         for vhost in state.vhosts.values():
@@ -78,6 +79,17 @@ class Ledger(QueueWatcher):
             # Its number may come to mean another queue in the next file.
             ledger.close_run()
             queue.observers.remove(ledger)
+
+    def inherit(self, wall: int) -> None:
+        """Queues are named anew, which begins another life of them in the audit: what became of
+        their messages while another server was the root is not in this ledger.
+        """
+        # A name with the time of the start would be one of a queue that was restored then.
+        self._pages.time = max(wall, self._started + 1)
+        for queue in list(self._queues):
+            self.forget(queue)
+            self.watch(queue)
+            self._note_restored(queue)
 
     def route(self, vhost: str, exchange: str, key: str) -> RouteCount:
         return self._routes.find(vhost, exchange, key)

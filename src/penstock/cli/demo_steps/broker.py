@@ -1,4 +1,4 @@
-"""The demo's own broker: a process that can be killed and restarted on its ports and data."""
+"""A server of the demo: a process that can be killed and restarted on its ports and data."""
 
 import os
 import signal
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 from typing import IO, Final, Self
 
@@ -13,6 +14,9 @@ READY: Final = "penstock ready "
 
 # How long a broker may take to close its connections; then it is killed.
 STOP_SECONDS_MAX: Final = 10.0
+# A health check is answered at once; a server that was killed refuses.
+ANSWER_SECONDS_MAX: Final = 2.0
+OK: Final = 200
 
 
 class BrokerDidNotStart(Exception):
@@ -20,13 +24,13 @@ class BrokerDidNotStart(Exception):
 
 
 class DemoBroker:
-    """Held by the demo, or by an example's test. Its ports stay the same over restarts."""
+    """Held by the demo's cluster, or by an example's test. Its ports stay the same over restarts."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, port: int = 0) -> None:
         self.data: Path = data
         # Beside the data: the broker's log must not disturb the demo's display.
         self.log: Path = data.with_name(f"{data.name}.log")
-        self._amqp: str = "127.0.0.1:0"
+        self._amqp: str = f"127.0.0.1:{port}"
         self._http: str = "127.0.0.1:0"
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
@@ -45,6 +49,18 @@ class DemoBroker:
     @property
     def http_uri(self) -> str:
         return f"http://guest:guest@{self._http}/"
+
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    def is_at(self, path: str) -> bool:
+        """Whether it answers a request for a page with 200."""
+        try:
+            url = f"http://{self._http}{path}"
+            with urllib.request.urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
+                return bool(answer.status == OK)
+        except OSError:
+            return False
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""A consumer of a queue or of a stream that survives its broker and records every message.
+"""A consumer of a queue or of a stream that survives its server and records every message.
 
 A queue redelivers what was not acknowledged. A stream is read on from the last offset that was
 read.

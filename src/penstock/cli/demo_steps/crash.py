@@ -1,8 +1,8 @@
-"""The second part: publishing to queues and a stream, and the broker is killed in the middle.
+"""The second part: publishing to queues and a stream, and the root is killed in the middle.
 
-Every publish reaches two queues and a stream. The broker dies by SIGKILL when about half of the
-messages are confirmed, and is started again on the same data and the same ports; the clients
-reconnect by themselves.
+Every publish reaches two queues and a stream. The root of the cluster dies by SIGKILL when about half
+of the messages are confirmed; a backup takes its place, and the clients find it by themselves. The
+killed server is started again and joins as a backup.
 """
 
 import time
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from penstock.cli.demo_steps.broker import DemoBroker
+from penstock.cli.demo_steps.cluster import DemoCluster
 from penstock.cli.demo_steps.consumer import Consumer
 from penstock.cli.demo_steps.lasting_client import Errand
 from penstock.cli.demo_steps.publisher import Publisher
@@ -28,8 +28,8 @@ LOOK_SECONDS: Final = 0.1
 # Thousands of messages pass in a tenth of a second, and the kill must come in the middle of them.
 AIM_SECONDS: Final = 0.002
 
-# When nothing was received for this long, missing messages count as lost. Longer than a restart of
-# the broker takes on a busy machine.
+# When nothing was received for this long, missing messages count as lost. Longer than an election
+# takes on a busy machine.
 DRAIN_SECONDS_MAX: Final = 20.0
 
 
@@ -59,13 +59,16 @@ class CrashOutcome:
     sent_again: int
     received: int
     account: Account
-    # From the kill until the new process served, and until the last publisher had a confirm again.
-    restart_seconds: float
+    # From the kill until another server was the root, and until the last publisher had a confirm
+    # again.
+    failover_seconds: float
     recovery_seconds: float
     seconds: float
-    # The number of confirms when the broker was killed.
+    # The number of confirms when the root was killed.
     confirmed_at_kill: int
-    broker_cpu_seconds: float | None
+    # The names of the servers that were the root before and after.
+    roots: tuple[str, str]
+    cluster_cpu_seconds: float | None
 
     @property
     def sinks(self) -> int:
@@ -86,16 +89,16 @@ class Crash:
 
     def __init__(
         self,
-        broker: DemoBroker,
+        cluster: DemoCluster,
         ledger: Path,
         run: int,
         messages: int,
         size: int,
         drain_seconds: float = DRAIN_SECONDS_MAX,
     ) -> None:
-        self._broker: DemoBroker = broker
+        self._cluster: DemoCluster = cluster
         self._drain_seconds: float = drain_seconds
-        errand = Errand(broker.amqp_uri, run, EXCHANGE, (*QUEUES, STREAM), ledger)
+        errand = Errand(cluster.amqp_uri, run, EXCHANGE, (*QUEUES, STREAM), ledger)
         shares = [messages // PUBLISHERS] * PUBLISHERS
         shares[0] += messages % PUBLISHERS
         self._messages: int = messages
@@ -104,20 +107,21 @@ class Crash:
         self._consumers.append(Consumer(errand, STREAM, is_stream=True))
 
     def play(self, watch: Watcher) -> CrashOutcome:
-        set_up(self._broker.amqp_uri)
-        cpu_before = self._broker.cpu_seconds()
+        set_up(self._cluster.amqp_uri)
+        cpu_before = self._cluster.cpu_seconds()
         began = time.monotonic()
         for client in (*self._consumers, *self._publishers):
             client.start()
         try:
             self._wait(self._is_halfway, "publishing", watch, AIM_SECONDS)
             confirmed_at_kill = self._confirmed()
+            victim = self._cluster.kill_root()
             killed = time.monotonic()
-            self._broker.kill()
-            watch(self._moment("the broker is killed"))
-            self._broker.start()
+            watch(self._moment("the root is killed"))
+            root = self._cluster.await_root()
             served = time.monotonic()
             self._wait(self._all_are_back, "recovering", watch)
+            self._cluster.servers[victim].start()
             self._wait(lambda: not any(p.is_alive() for p in self._publishers), "publishing", watch)
             self._drain(watch)
             seconds = time.monotonic() - began
@@ -126,18 +130,19 @@ class Crash:
                 consumer.stop()
         for consumer in self._consumers:
             consumer.join()
-        cpu_after = self._broker.cpu_seconds()
+        cpu_after = self._cluster.cpu_seconds()
         return CrashOutcome(
             published=sum(p.published for p in self._publishers),
             confirmed=self._confirmed(),
             sent_again=sum(p.sent_again for p in self._publishers),
             received=sum(c.received for c in self._consumers),
             account=self._settle(),
-            restart_seconds=served - killed,
+            failover_seconds=served - killed,
             recovery_seconds=max(served, *(p.back_at for p in self._publishers)) - killed,
             seconds=seconds,
             confirmed_at_kill=confirmed_at_kill,
-            broker_cpu_seconds=(
+            roots=(victim, root),
+            cluster_cpu_seconds=(
                 None if cpu_before is None or cpu_after is None else cpu_after - cpu_before
             ),
         )

@@ -1,4 +1,4 @@
-"""A client of the demo that outlives its broker: it connects again until it is done, or gives up."""
+"""A client of the demo that outlives a server: it connects again until it is done, or gives up."""
 
 import threading
 import time
@@ -12,10 +12,10 @@ from penstock.cli.loading.client_ledger import ClientLedger
 from penstock.client.blocking import BlockingConnection
 from penstock.client.errors import ClientError
 
-# Between two tries to reach a broker that is not there.
+# Between two tries to reach a server that is not there.
 RETRY_SECONDS: Final = 0.05
 
-# A broker that is down for longer has failed the demo.
+# A cluster that serves nobody for longer has failed the demo.
 AWAY_SECONDS_MAX: Final = 60.0
 
 

@@ -1,4 +1,4 @@
-"""A publisher that survives its broker: unconfirmed messages are sent again, and marked as
+"""A publisher that survives its server: unconfirmed messages are sent again, and marked as
 repeated.
 
 Invariant: a sequence number is counted as confirmed once, when the broker has confirmed any sending

@@ -20,8 +20,8 @@ class DemoResult:
     """All results. Spark's parts are None when it was skipped."""
 
     first: Outcome
-    # Broker CPU of the first act.
-    broker_microseconds: float | None
+    # CPU of all servers in the first act.
+    server_microseconds: float | None
     crash: CrashOutcome
     archived: Archived | None = None
     audit: "Audit | None" = None
@@ -105,7 +105,7 @@ def verdict_table(result: DemoResult) -> Table:
 def _add_recovery(table: Table, crash: CrashOutcome) -> None:
     table.add_row("confirmed before the kill", f"{crash.confirmed_at_kill:,}", "")
     table.add_row("unconfirmed, published again", f"{crash.sent_again:,}", "")
-    table.add_row("restart time", f"{crash.restart_seconds:.2f} s", "")
+    table.add_row("failover time", f"{crash.failover_seconds:.2f} s", "")
     table.add_row("time to first confirm", f"{crash.recovery_seconds:.2f} s", "")
 
 
@@ -116,10 +116,11 @@ def _add_rates(table: Table, result: DemoResult) -> None:
     switched = crash.confirmed * crash.sinks / crash.seconds
     table.add_row("ISR, part 2", f"{switched:,.0f} /s", "")
     table.add_row("XSR, part 2", f"{crash.received / crash.seconds:,.0f} /s", "")
-    table.add_row("CPU per message, part 1", _cpu(result.broker_microseconds), "")
-    spent = crash.broker_cpu_seconds
+    table.add_row("CPU per message, part 1", _cpu(result.server_microseconds), "")
+    spent = crash.cluster_cpu_seconds
     each = None if spent is None else spent * 1e6 / (crash.confirmed * crash.sinks)
-    # A message counts once for each sink; the restart and reading the journal are included.
+    # A message counts once for each sink, and for all servers; the restart of the killed one is
+    # included.
     table.add_row("CPU per message, part 2", _cpu(each), "")
 
 
