@@ -5,6 +5,7 @@ from penstock.formats.replication_id import first_id
 from penstock.ha.primary import InSyncSet
 from penstock.node.cluster_member import ClusterMember
 from penstock.simulation.cluster_host import ClusterHost
+from penstock.simulation.durable_host import stored_of
 from penstock.simulation.endpoint import Endpoint
 from penstock.world.network import Transport
 from tests.simulation.planted import FlagForgettingTransport
@@ -86,3 +87,27 @@ class TimedBackupHost(ClusterHost):
         if self.member.primary is None:
             self.node.state.decides = True
         super().tick_ended()
+
+
+class ShortStreamHost(ClusterHost):
+    """A start cuts streams too short: what the files lack is not taken from the journal."""
+
+    def start(self) -> None:
+        super().start()
+        store = stored_of(self.node).store
+        assert store.streams is not None, "a member has replicated streams"
+        for files in store.streams.files.values():
+            for block in files.pending():
+                files._pending.remove(block)
+                store.streams.keeper.released(block.location, block.size)
+
+
+class HastyFilesHost(ClusterHost):
+    """The files of streams get what is written, before it is committed."""
+
+    def tick_ended(self) -> None:
+        super().tick_ended()
+        if self.member.primary is not None:
+            streams = stored_of(self.node).store.streams
+            assert streams is not None, "a member has replicated streams"
+            streams.committed(self.node.durability.written)

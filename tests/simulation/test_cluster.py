@@ -66,6 +66,7 @@ SOMETIMES = {
         "a transaction is rolled back",
     },
     "cluster5": {"acknowledgements are committed"},
+    "cluster-streams": {"a numbered publish is repeated", "a reader reads again"},
     "cluster-members": {
         cluster_faults.ADD,
         cluster_faults.REMOVE,
@@ -123,6 +124,8 @@ PLANTED = [
     (planted_cluster.CancellingGuardHost, "cluster", r"\(P1\)"),
     (planted_cluster.EpochlessHost, "cluster", r"gave a position of epoch"),
     (planted_cluster.ForgetfulBackupHost, "cluster", r"\(P5\)"),
+    (planted_cluster.ShortStreamHost, "cluster-streams", r"is in no stream"),
+    (planted_cluster.HastyFilesHost, "cluster-streams", r"was read at \d+ of .*, but is not there"),
     # The node itself asserts that a backup drops nothing.
     (planted_cluster.TimedBackupHost, "cluster-limits", r"what is dropped has consequences"),
 ]

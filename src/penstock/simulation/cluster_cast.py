@@ -4,8 +4,10 @@ from penstock.client.uri import Address
 from penstock.simulation.amqp10_receiver import Amqp10Receiver
 from penstock.simulation.amqp10_sender import Amqp10Sender
 from penstock.simulation.amqp10_transactor import Amqp10Transactor
+from penstock.simulation.book_publisher import BookPublisher
 from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
 from penstock.simulation.careless_consumer import CarelessConsumer
+from penstock.simulation.cast import STREAM_ROUTES
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.cluster_ledger import ClusterLedger
@@ -13,8 +15,11 @@ from penstock.simulation.cluster_operator import ClusterOperator
 from penstock.simulation.consumer import Consumer
 from penstock.simulation.dice import Dice
 from penstock.simulation.network import Network
+from penstock.simulation.offset_reader import OffsetReader
 from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import Publisher
+from penstock.simulation.scenarios import STREAM_NAMES
+from penstock.simulation.stream_book import StreamBook, stream_of
 from penstock.simulation.transactional import TransactionalPublisher
 from penstock.simulation.transactional_consumer import TransactionalConsumer
 
@@ -39,6 +44,8 @@ class ClusterCast:
         self._add_publishers()
         self._add_consumers()
         self._add_amqp10()
+        if scenario.stream_publisher_count:
+            self._add_stream_users(StreamBook(ledger, STREAM_NAMES), hosts)
         for _ in range(scenario.operator_count):
             name, dice = self._next()
             first = self._addresses[0]
@@ -89,6 +96,30 @@ class ClusterCast:
                 read[number % len(read)].name,
             )  # fmt: skip
             self._add(transactor, dice)
+
+    def _add_stream_users(self, book: StreamBook, hosts: list[ClusterHost]) -> None:
+        first = self._addresses[0]
+        for number in range(self._scenario.stream_publisher_count):
+            name, dice = self._next()
+            if number % 2 == 0:
+                book.numbering.add(name)
+            publisher = BookPublisher(
+                name, first, self._clock, dice, self._network, self._ledger, self._scenario, book,
+                STREAM_ROUTES,
+            )  # fmt: skip
+            self._add(publisher, dice)
+        root = next(host for host in hosts if host.may_serve())
+        for stream in STREAM_NAMES:
+            for _ in range(self._scenario.readers_per_stream):
+                name, dice = self._next()
+                reader = OffsetReader(
+                    name, first, self._clock, dice, self._network, self._ledger, book, stream
+                )
+                opened = stream_of(root.node, stream)
+                if reader.cursor and opened is not None:
+                    opened.set_cursor(reader.cursor, 0, root.now())
+                self._add(reader, dice)
+        root.schedule_flush()
 
     def _add_consumers(self) -> None:
         scenario = self._scenario

@@ -3,6 +3,7 @@
 import hashlib
 from typing import Final
 
+from penstock.broker.streams.folders import ROOT
 from penstock.node.stored import StoredState
 from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.cluster_ledger import ClusterLedger, held_by
@@ -68,7 +69,10 @@ class ClusterChecks:
     def are_equal(self, hosts: list[ClusterHost]) -> bool:
         if not all(host.is_up for host in hosts) or len(set(self._positions(hosts))) != 1:
             return False
-        return len(set(self._digests(hosts))) == 1
+        if len(set(self._digests(hosts))) != 1:
+            return False
+        logs = [stream_logs(host) for host in hosts]
+        return logs.count(logs[0]) == len(logs)
 
     def _digests(self, hosts: list[ClusterHost]) -> list[str]:
         found: list[str] = []
@@ -87,6 +91,16 @@ class ClusterChecks:
             "the replicas are not equal in the end: "
             + ", ".join([f"{host.name} at {at} {digest}" for host, at, digest in states])
         ]
+
+
+def stream_logs(host: ClusterHost) -> dict[str, bytes]:
+    """The octets of all messages in the files of streams."""
+    found: dict[str, bytes] = {}
+    for name in host.disk.names():
+        if name.startswith(f"{ROOT}/") and name.endswith(".log"):
+            file = host.disk.open(name)
+            found[name] = file.read(0, file.size())
+    return found
 
 
 def _order_of(host: ClusterHost) -> tuple[int, int]:

@@ -288,6 +288,8 @@ class ClusterRun:
         if root is None:
             return [*complaints, "no root serves"]
         complaints += checkers.not_drained(self.ledger, root.node)
+        for keeper in self.ledger.promise_keepers:
+            complaints += keeper.unfinished(root.node)
         living = [host.name for host in self.living()]
         record = root.record
         missing = [name for name in living if name not in record.in_sync]

@@ -2,11 +2,13 @@
 
 The definitions of a server at position k of epoch e are those that the root of e had after k operations
 (I4), so whoever becomes the root has everything that was answered before (P5). The same is true of how
-often messages came back, which changes without a definition when such a message leaves.
+often messages came back, which changes without a definition when such a message leaves, and of what
+streams know beside their messages.
 """
 
 from penstock.broker.queue_notes import counts_out, notes_of
-from penstock.broker.topology import NoteReturns
+from penstock.broker.streams.opening import streams_of
+from penstock.broker.topology import ChangeStream, NoteReturns
 from penstock.node.node import Node
 from penstock.simulation.recovery_ledger import definitions_of
 
@@ -20,19 +22,19 @@ class DefinitionHistory:
     def __init__(self) -> None:
         # By epoch, in the order of operations.
         self._definitions: dict[int, list[Lines]] = {}
-        self._returns: dict[int, list[Lines]] = {}
+        self._changing: dict[int, list[Lines]] = {}
 
     def defined(self, node: Node, epoch: int, k: int) -> None:
         """The root of an epoch has changed something with operation k, or begins: position 0."""
         _add(self._definitions.setdefault(epoch, []), k, _definitions(node))
 
     def tick_ended(self, node: Node, epoch: int, k: int) -> None:
-        _add(self._returns.setdefault(epoch, []), k, _returns(node))
+        _add(self._changing.setdefault(epoch, []), k, _changing(node))
 
     def wrong_in(self, node: Node, at: tuple[int, int]) -> list[str]:
         """How a node at a position differs from the root of that time; nothing if there was none."""
         return _differences(self._definitions, _definitions(node), at) + _differences(
-            self._returns, _returns(node), at
+            self._changing, _changing(node), at
         )
 
 
@@ -43,20 +45,23 @@ def _add(history: list[Lines], k: int, lines: frozenset[str]) -> None:
 
 def _definitions(node: Node) -> frozenset[str]:
     lines = definitions_of(node).splitlines()
-    return frozenset([line for line in lines if NoteReturns.__name__ not in line])
+    others = (NoteReturns.__name__, ChangeStream.__name__)
+    return frozenset([line for line in lines if not any(name in line for name in others)])
 
 
-def _returns(node: Node) -> frozenset[str]:
+def _changing(node: Node) -> frozenset[str]:
     out = counts_out(node.unsettled())
-    return frozenset(
-        [
-            str(note)
-            for queue in node.state.queues()
-            if queue.counts_deliveries
-            for note in notes_of(queue, out)
-            if isinstance(note, NoteReturns)
-        ]
-    )
+    found = [
+        str(note)
+        for queue in node.state.queues()
+        if queue.counts_deliveries
+        for note in notes_of(queue, out)
+        if isinstance(note, NoteReturns)
+    ]
+    for stream in streams_of(node.state.queues()):
+        if stream.values is not None:
+            found.append(str(stream.values.whole(stream.name)))
+    return frozenset(found)
 
 
 def _differences(

@@ -277,6 +277,15 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
     "cluster-limits": replace(
         _CLUSTER, topology=DURABLE_LIMITED, prefetch_max=4, transactional_count=0
     ),
+    "cluster-streams": replace(
+        _CLUSTER,
+        topology=STREAMS,
+        publisher_count=1,
+        transactional_count=0,
+        messages_per_publisher=30,
+        stream_publisher_count=4,
+        readers_per_stream=1,
+    ),
     "cluster-delayed": replace(_CLUSTER, topology=DELAYED, careless_consumers_per_queue=1),
 }
 

@@ -161,4 +161,4 @@ def stream_of(node: Node, name: str) -> Stream | None:
 
 def held_for(stream: Stream) -> list[QueueEntry]:
     """Messages that are pending for a stream in the journal, each with the offset it will have."""
-    return stream.journalled.waiting()
+    return stream.files.waiting()

@@ -62,6 +62,16 @@ class Extent:
     end: int
 
 
+def is_behind(streams: dict[str, Stream], known: Progress) -> bool:
+    """Whether one of the streams ends before what is known of it."""
+    for name, position in known.items():
+        stream = streams.get(name)
+        if stream is not None and stream.identity == position.identity:
+            if stream.end < position.next:
+                return True
+    return False
+
+
 def ends_of(streams: dict[str, Stream], start: Progress | None, fails: bool) -> Progress:
     """All that can be read now; streams that are new since `start` from their beginning."""
     ends: Progress = {}

@@ -10,8 +10,9 @@ An object of this class stays in Spark's planning process; a copy of it is sent 
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
@@ -25,6 +26,7 @@ from penstock.spark.progress import (
     Progress,
     ends_of,
     extents_between,
+    is_behind,
     read_progress,
     write_progress,
 )
@@ -36,9 +38,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from penstock.spark.broker_streams import Stream
     from penstock.spark.options import ReadOptions
 
 log = logging.getLogger(__name__)
+
+# Until then a server of a cluster shows what another one has shown: some heartbeats of the root, or
+# an election. A broker that runs on an older copy of its data is reported after this time.
+LAG_SECONDS_MAX: Final = 10.0
+LAG_POLL_SECONDS: Final = 0.1
 
 
 class StreamReader(DataSourceStreamReader, AvailableNow):
@@ -80,7 +88,7 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
             # Everything before `start` is committed: Spark says so by asking.
             self._move_cursors(client, begun)
         # Streams that a query has read and that are all gone are reported as lost data.
-        streams = options.subscription.resolve(client, may_be_empty=True)
+        streams = self._reaching(client, begun or {})
         self._ends = ends_of(streams, begun, options.fail_on_loss)
         ends = self._ends if self._target is None else self._up_to_target(begun or {})
         if begun is None or is_unlimited(limit):
@@ -94,10 +102,9 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         client = self._client()
-        streams = self._options.subscription.resolve(client, may_be_empty=True)
-        extents = extents_between(
-            streams, read_progress(start), read_progress(end), self._options.fail_on_loss
-        )
+        ends = read_progress(end)
+        streams = self._reaching(client, ends)
+        extents = extents_between(streams, read_progress(start), ends, self._options.fail_on_loss)
         return plan_slices(client, extents, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -112,6 +119,17 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
 
     def _client(self) -> BrokerClient:
         return client_for(self._options.access)
+
+    def _reaching(self, client: BrokerClient, known: Progress) -> dict[str, Stream]:
+        """The streams, at least as far as they are known to go. A server of a cluster may hear a
+        moment later than another one that more can be read.
+        """
+        deadline = time.monotonic() + min(self._options.access.retry_seconds, LAG_SECONDS_MAX)
+        while True:
+            streams = self._options.subscription.resolve(client, may_be_empty=True)
+            if not is_behind(streams, known) or time.monotonic() > deadline:
+                return streams
+            time.sleep(LAG_POLL_SECONDS)
 
     def _up_to_target(self, begun: Progress) -> Progress:
         """What was there when the query began; a stream that is newer waits for the next run."""

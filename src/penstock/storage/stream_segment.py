@@ -102,6 +102,31 @@ class SegmentStretch:
     def count(self) -> int:
         return len(self.entries) // ENTRY_SIZE
 
+    def messages(self) -> list[StoredEntry]:
+        start = IndexEntry(self.entries, 0).position
+        found: list[StoredEntry] = []
+        for at in range(0, len(self.entries), ENTRY_SIZE):
+            entry = IndexEntry(self.entries, at)
+            offset = self.first_offset + len(found)
+            found.append(_stored(entry, offset, self.payloads, entry.position - start))
+        return found
+
+
+def _stored(entry: IndexEntry, offset: int, payloads: bytes, position: int) -> StoredEntry:
+    """A message whose payload begins at a place of these."""
+    header_at = position + 2 + entry.exchange_size + entry.key_size
+    body_at = header_at + 4 + entry.header_size + 4
+    key_at = position + 1 + entry.exchange_size
+    return StoredEntry(
+        offset,
+        entry.timestamp,
+        entry.flags,
+        entry.exchange_size,
+        payloads[position : key_at + 1 + entry.key_size],
+        payloads[header_at + 4 : body_at - 4],
+        payloads[body_at : body_at + entry.body_size],
+    )
+
 
 class StreamSegment:
     """Held by its stream log. Files are opened when they are first needed."""
@@ -198,21 +223,7 @@ class StreamSegment:
             if not is_whole(entry, octets, at, payloads, position):
                 return False
             at += ENTRY_SIZE
-            header_at = position + 2 + entry.exchange_size + entry.key_size
-            body_at = header_at + 4 + entry.header_size + 4
-            key_at = position + 1 + entry.exchange_size
-            address = payloads[position : key_at + 1 + entry.key_size]
-            found.append(
-                StoredEntry(
-                    self.first_offset + place,
-                    entry.timestamp,
-                    entry.flags,
-                    entry.exchange_size,
-                    address,
-                    payloads[header_at + 4 : body_at - 4],
-                    payloads[body_at : body_at + entry.body_size],
-                )
-            )
+            found.append(_stored(entry, self.first_offset + place, payloads, position))
             place += 1
         return True
 

@@ -11,6 +11,7 @@ from penstock.spark.http_client import client_for
 from penstock.spark.options import read_options
 from tests.cluster.processes.servers import ClusterServer, RunningCluster
 from tests.cluster.processes.stream_traffic import (
+    PAGE,
     STREAM,
     NumberedPublisher,
     Reader,
@@ -18,6 +19,7 @@ from tests.cluster.processes.stream_traffic import (
     declare_stream,
     everything,
     logs,
+    page,
 )
 from tests.cluster.processes.traffic import (
     PERSISTENT,
@@ -27,6 +29,8 @@ from tests.cluster.processes.traffic import (
     root_channel,
     with_channel,
 )
+
+UNAVAILABLE = 503
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -85,6 +89,8 @@ def test_a_stream_survives_its_roots_and_a_server_without_its_disk(three: Runnin
     assert len(logs(three.servers[0])) > 3
     for server in three.servers:
         assert read_by_spark(server) == bodies
+        # Another server may show more of it already.
+        assert page(server, f"{PAGE}/segments/{len(bodies)}/log")[0] == UNAVAILABLE
 
 
 def test_what_only_a_dead_root_had_is_gone_when_it_returns(three: RunningCluster) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message
 from penstock.broker.queues.message_queue import NO_AGE
 from penstock.broker.queues.queue_journal import QueueJournal
@@ -112,6 +113,10 @@ class StreamFiles(FlushWaiter):
     def delete(self) -> None:
         """Everything is removed with the next flush; until then a flush may still use the files."""
 
+    @abstractmethod
+    def waiting(self) -> list[QueueEntry]:
+        """What is not in the log yet, with its offsets; for whoever looks into a stream."""
+
     def readable_offset(self) -> int:
         """Readers may see the messages before it."""
         return self.log.readable_offset()
@@ -120,8 +125,11 @@ class StreamFiles(FlushWaiter):
 
     def read(self, offset: int) -> list[Message]:
         """Messages from an offset on; at least one. Raises `Damaged`."""
+        return self._decoded(self.log.read(offset, READ_COUNT_MAX, READ_BYTES_MAX))
+
+    def _decoded(self, read: list[StoredEntry]) -> list[Message]:
         found: list[Message] = []
-        for stored in self.log.read(offset, READ_COUNT_MAX, READ_BYTES_MAX):
+        for stored in read:
             entry = self._repeated_entry
             repeated = self._repeated_message
             if (

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Final
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, Properties
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.sent import ID_OCTETS, Sent, sent_of
@@ -234,6 +235,9 @@ class LocalFiles(StreamFiles):
 
     def forget_stage(self, stage: str) -> None:
         self.notes.forget_stage(stage)
+
+    def waiting(self) -> list[QueueEntry]:
+        return self.journalled.waiting()
 
     def mark(self) -> int:
         leftovers = self._leftovers

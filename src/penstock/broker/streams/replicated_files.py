@@ -14,6 +14,7 @@ Invariants
 from collections import deque
 from collections.abc import Iterator
 
+from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, Properties
 from penstock.broker.queues.queue_journal import QueueJournal
 from penstock.broker.sent import ID_OCTETS, Sent, sent_of
@@ -399,6 +400,14 @@ class ReplicatedFiles(StreamFiles):
                 payload = found.payloads[entry.position - start : entry.end() - start]
                 yield found.entries[at : at + UNSYNCED_AT] + payload
             offset += found.count
+
+    def waiting(self) -> list[QueueEntry]:
+        found: list[QueueEntry] = []
+        for block in self._pending:
+            taken = block.stretch(self._keeper, block.first_offset, block.count)
+            for place, message in enumerate(self._decoded(taken.messages())):
+                found.append(QueueEntry(message, block.first_offset + place))
+        return found
 
     def pending(self) -> list[PendingBlock]:
         return list(self._pending)

@@ -49,11 +49,37 @@ class StreamEpochs:
 
 
 class ReplicatedCursors(NamedNumbers):
-    """Remembers what has changed since the last change of definitions."""
+    """Remembers what has changed since the last change of definitions. Cursors move with every
+    acknowledgement and are written less often.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.changed: dict[str, int] = {}
+        # As the last change left them: what other servers have.
+        self.written: dict[str, int] = {}
+
+    def take_changed(self) -> dict[str, int]:
+        taken = self.changed
+        self.changed = {}
+        self._write(taken)
+        return taken
+
+    def apply(self, changed: dict[str, int]) -> None:
+        """What the root did."""
+        self._write(changed)
+        self.numbers = dict(self.written)
+
+    def clear(self) -> None:
+        self.numbers.clear()
+        self.written.clear()
+
+    def _write(self, changed: dict[str, int]) -> None:
+        for name, number in changed.items():
+            if number == GONE:
+                self.written.pop(name, None)
+            else:
+                self.written[name] = number
 
     def put(self, name: str, number: int) -> None:
         self.numbers[name] = number
@@ -98,8 +124,7 @@ class StreamValues:
         """What has changed since the last time, for the stream of this name."""
         cursors: dict[str, int] = {}
         if self.writes_cursors:
-            cursors = self.cursors.changed
-            self.cursors.changed = {}
+            cursors = self.cursors.take_changed()
             self.writes_cursors = False
         rows = self._changed_rows
         self._changed_rows = {}
@@ -110,7 +135,7 @@ class StreamValues:
         epochs = self.epochs.from_offset(self.first_offset)
         return ChangeStream(
             name,
-            dict(self.cursors.numbers),
+            dict(self.cursors.written),
             dict(self.publishers.sequences),
             dict(self.publishers.stages),
             self.first_offset,
@@ -123,14 +148,11 @@ class StreamValues:
         if change.first_offset >= 0:
             self.first_offset = change.first_offset
             self.epochs.firsts = list(zip(change.epochs, change.epoch_firsts, strict=True))
-            self.cursors.numbers.clear()
+            self.cursors.clear()
             self.publishers.sequences.clear()
             self.publishers.stages.clear()
-        for name, number in change.cursors.items():
-            if number == GONE:
-                self.cursors.numbers.pop(name, None)
-            else:
-                self.cursors.numbers[name] = number
+        if change.cursors:
+            self.cursors.apply(change.cursors)
         for name, sequence in change.sequences.items():
             self.publishers.note(name, sequence)
         self.publishers.changed = {}

@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.server.http.problems import Problem
 
+UNSATISFIABLE: Final = 416
 # As many digits as a 63-bit number has.
 _FORM: Final = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})", re.ASCII)
 
@@ -47,7 +48,7 @@ def extent_of(header: str | None, size: int) -> Extent:
 
 def _unsatisfiable(size: int, reason: str) -> Problem:
     return Problem(
-        416,
+        UNSATISFIABLE,
         reason,
         "Request one range, bytes=FIRST-LAST, within the current size; the last segment grows "
         "when more messages become durable.",

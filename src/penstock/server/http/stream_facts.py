@@ -40,6 +40,8 @@ class SegmentFile:
     identity: str
     name: str
     size: int
+    # Whether another server may show more of it already.
+    is_replicated: bool = False
 
 
 class Identities:
@@ -164,10 +166,23 @@ class StreamView:
         for facts in stream.segments():
             if facts.first_offset == first_offset:
                 etag = f"{identity}-{first_offset}-{kind}"
+                is_member = self._node.member is not None
                 if kind == "log":
-                    return SegmentFile(etag, facts.log_name, facts.log_bytes)
-                return SegmentFile(etag, facts.index_name, facts.index_bytes)
+                    return SegmentFile(etag, facts.log_name, facts.log_bytes, is_member)
+                return SegmentFile(etag, facts.index_name, facts.index_bytes, is_member)
+        if self._node.member is not None and first_offset >= stream.files.readable_offset():
+            raise not_yet()
         raise no_segment(stream, identity, first_offset)
+
+
+def not_yet() -> Problem:
+    """A server of a cluster hears a moment later than another one that messages are committed."""
+    return Problem(
+        503,
+        "this server does not show so many messages of the stream yet",
+        "Try again, or ask another server of the cluster.",
+        headers={"Retry-After": "1"},
+    )
 
 
 def no_segment(stream: Stream, identity: str, wanted: int) -> Problem:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from penstock.server.descriptors import OUT_OF_DESCRIPTORS, files_below
 from penstock.server.http.login import LISTERS, Caller, Doorkeeper
 from penstock.server.http.problems import JsonAnswer, Problem
-from penstock.server.http.ranges import extent_of
+from penstock.server.http.ranges import UNSATISFIABLE, extent_of
 from penstock.server.http.request_parts import (
     asked,
     body_of,
@@ -28,6 +28,7 @@ from penstock.server.http.stream_facts import (
     cursor_of,
     listed,
     moved_cursor,
+    not_yet,
 )
 
 if TYPE_CHECKING:
@@ -98,9 +99,11 @@ class StreamPages:
             if if_range is not None and if_range != etag(segment):
                 wanted = None
             extent = extent_of(wanted, segment.size)
-        except Problem:
+        except Problem as problem:
             if file is not None:
                 file.close()
+            if problem.status == UNSATISFIABLE and segment.is_replicated:
+                raise not_yet() from problem
             raise
         return SegmentResponse(segment, extent, self._line, file)
 
