@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pika
 
-from penstock.cli.cluster_up import free_ports
+from penstock.cli.local_servers import free_ports
 from penstock.cluster.member import Member
 from penstock.server.cluster_directory import format_directory
 from penstock.server.world.clock import MachineClock

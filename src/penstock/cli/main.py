@@ -98,6 +98,11 @@ COMMANDS: dict[str, Subcommand] = {
         "Run seeded simulations with network and disk faults.",
         DEVELOPING,
     ),
+    "chaos": Subcommand(
+        "penstock.cli.chaos",
+        "Kill and restart servers of a cluster, and check its promises.",
+        DEVELOPING,
+    ),
     "pipeline": Subcommand(
         "penstock.cli.pipeline", "Run Spark jobs: audit, flow, archive and more.", DEVELOPING
     ),

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from penstock.cli.cluster_up import free_ports
+from penstock.cli.local_servers import free_ports
 from tests.support.cluster_processes import (
     MemberProcess,
     cluster_processes,

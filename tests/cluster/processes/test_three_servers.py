@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.cluster_up import free_ports
+from penstock.cli.local_servers import free_ports
 from penstock.client import blocking
 from penstock.client.calls import declare_queue
 from tests.support.certificates import authority, signed_by

@@ -14,6 +14,7 @@ import pika
 import pika.exceptions
 from pika.adapters.blocking_connection import BlockingChannel
 
+from penstock.cli.chaos_steps.ledger import ChaosLedger
 from penstock.client.asynchronous_reconnect import connect_lasting
 from penstock.client.calls import declare_queue
 from penstock.client.errors import ClientError
@@ -56,31 +57,15 @@ def connected(cluster: RunningCluster, heartbeat: int = 0) -> pika.BlockingConne
     return cluster.until("a client is connected", attempt)
 
 
-class Ledger:
-    """What clients know. Written by several threads, each its own part."""
-
-    def __init__(self) -> None:
-        self.confirmed: list[bytes] = []
-        self.in_doubt: set[bytes] = set()
-        self.delivered: set[bytes] = set()
-        # Acknowledged, and told that this is done.
-        self.completed: set[bytes] = set()
-        self.lies: list[str] = []
-
-    def deliver(self, body: bytes, is_redelivered: bool) -> None:
-        if body in self.completed:
-            self.lies.append(f"{body!r} came back after its acknowledgement was completed")
-        if body in self.delivered and not is_redelivered:
-            self.lies.append(f"{body!r} was delivered twice, the second time without the flag")
-        self.delivered.add(body)
+class Ledger(ChaosLedger):
+    """What clients know, as `penstock chaos` keeps it."""
 
     def check(self) -> None:
         """After everything that was left has been delivered."""
         assert self.lies == []
-        lost = [body for body in self.confirmed if body not in self.delivered]
-        assert lost == [], f"{len(lost)} of {len(self.confirmed)} confirmed messages are lost"
-        strangers = self.delivered - set(self.confirmed) - self.in_doubt
-        assert strangers == set()
+        lost = self.lost()
+        assert lost == set(), f"{len(lost)} of {len(self.confirmed)} confirmed messages are lost"
+        assert self.strangers() == set()
 
 
 class Client:
@@ -131,7 +116,7 @@ class PikaPublisher(Client):
                 body = f"{self._prefix} {self._count}".encode()
                 self.ledger.in_doubt.add(body)
                 channel.basic_publish("", QUEUE, body, PERSISTENT)
-                self.ledger.confirmed.append(body)
+                self.ledger.confirm([body])
 
 
 class OwnPublisher(Client):

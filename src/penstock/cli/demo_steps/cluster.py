@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 from typing import Final, Self
 
-from penstock.cli.cluster_up import format_here
 from penstock.cli.demo_steps.broker import DemoBroker
+from penstock.cli.local_servers import format_here
 
 NAMES: Final = ("a", "b", "c")
 

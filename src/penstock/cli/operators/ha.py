@@ -1,11 +1,13 @@
 """`penstock ha`: replication between servers, for operators."""
 
+import re
 from functools import partial
 from typing import Annotated, Final
+from urllib.parse import quote
 
 import typer
 
-from penstock.cli.administering.arguments import Arguments, table_of
+from penstock.cli.administering.arguments import Arguments, PasswordFile, password_from, table_of
 from penstock.cli.administering.cluster_change import finish_change
 from penstock.cli.administering.completing import QueueName
 from penstock.cli.administering.figures import duration_text, size_text
@@ -183,6 +185,7 @@ def replicate(
         str | None,
         typer.Option(help="Name of the queue at the source. Default: QUEUE.", metavar="NAME"),
     ] = None,
+    password_file: PasswordFile = None,
     argument: Arguments = None,
 ) -> None:
     """Declare a queue here that is a replica of one of another server or cluster.
@@ -190,10 +193,12 @@ def replicate(
     It follows the source, whose messages stay, and is not used here before `penstock ha stop`.
 
     Examples:
-      penstock ha replicate jobs --from amqp://user:password@10.0.0.1/
-      penstock ha replicate jobs --from amqp://user:password@10.0.0.1,10.0.0.2,10.0.0.3/orders
+      penstock ha replicate jobs --from amqp://user@10.0.0.1/ --password-file FILE
+      penstock ha replicate jobs --from amqp://guest:guest@127.0.0.1:5673,127.0.0.1:5674/orders
 
     """
+    if password_file is not None:
+        uri = _with_password(uri, password_from(password_file))
     body: dict[str, object] = {"from": uri, "arguments": table_of(argument)}
     if source_queue is not None:
         body["source_queue"] = source_queue
@@ -203,6 +208,11 @@ def replicate(
         queue=queue,
         vhost=session.vhost,
     )
+
+
+def _with_password(uri: str, password: str) -> str:
+    """Every address of a text may name the user."""
+    return re.sub(r"(://[^/:@,]+)@", lambda found: f"{found[1]}:{quote(password, safe='')}@", uri)
 
 
 @app.command("stop")
