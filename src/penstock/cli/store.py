@@ -8,12 +8,21 @@ from typing import Annotated, Final
 
 import typer
 
+from penstock.cli.store_member import (
+    MemberSurvey,
+    files_to_go_on,
+    highest_epoch,
+    surveyed_member,
+    what_it_is,
+)
 from penstock.cli.store_streams import (
     list_streams,
     salvage_streams,
     say_what_is_wrong_with,
     surveyed_streams,
 )
+from penstock.cluster.record import CLUSTER_ID_BYTES
+from penstock.server.cluster_directory import make_alone
 from penstock.server.data_directory import (
     DataDirectory,
     DataDirectoryError,
@@ -114,6 +123,7 @@ async def _check(path: Path) -> int:
         streams = surveyed_streams(disk, safe_point)
         list_streams(streams)
         code = max(say_what_is_wrong(survey, segments, safe_point), verdict_on(streams))
+        code = max(code, say_what_member_it_is(surveyed_member(path, disk)))
         typer.echo(VERDICTS[code])
         return code
 
@@ -127,18 +137,36 @@ async def _salvage(path: Path, to: Path) -> int:
         made = open_data_directory(to, MachineClock(), MachineEntropy())
         target = MachineDisk(to, MachineClock(), asyncio.get_running_loop())
         try:
-            copier = Copier(target, made, 0 if torn is None else torn.location)
+            member = surveyed_member(path, disk)
+            end = 0 if torn is None else torn.location
+            copier = Copier(target, made, end, member is not None)
             again = Survey(store_id_of(segments) or directory.store_id)
             for segment in shown("Copying", segments):
                 again.add(segment, copier)
             await copier.finish()
             streams = surveyed_streams(disk, safe_point)
             await salvage_streams(streams, target)
+            if member is not None:
+                entropy = MachineEntropy()
+                files = files_to_go_on(member, entropy)
+                cluster_id = entropy.octets(CLUSTER_ID_BYTES)
+                make_alone(made, files, max(member.epoch, copier.epoch), cluster_id, target)
+                typer.echo(what_it_is(files))
         finally:
             target.close()
             made.close()
         typer.echo(f"{copier.count} batches, {copier.octets} bytes copied to {to}")
-        return max(say_what_is_wrong(survey, segments, safe_point), verdict_on(streams))
+        code = max(say_what_is_wrong(survey, segments, safe_point), verdict_on(streams))
+        return max(code, say_what_member_it_is(member))
+
+
+def say_what_member_it_is(member: MemberSurvey | None) -> int:
+    """Returns the exit code."""
+    if member is None:
+        return WHOLE
+    for line in member.lines():
+        typer.echo(line)
+    return DAMAGED if member.damage else WHOLE
 
 
 @contextmanager
@@ -176,16 +204,23 @@ class Finish(JournalListener):
 class Copier(BatchListener):
     """Appends every batch up to the torn tail to a new journal. Held by one salvage."""
 
-    def __init__(self, disk: MachineDisk, made: DataDirectory, end: int) -> None:
+    def __init__(
+        self, disk: MachineDisk, made: DataDirectory, end: int, is_of_member: bool
+    ) -> None:
         self._finish = Finish()
         self._journal = Journal(disk, self._finish, recover(disk, made.store_id, Nothing()))
         self._end = end
         self.count = 0
         self.octets = 0
+        self._is_of_member = is_of_member
+        # The highest of its cluster that was met.
+        self.epoch = 0
 
     def batch(self, location: int, payload: bytes) -> None:
         if not self._end or location < self._end:
             self._journal.append(payload)
+            if self._is_of_member:
+                self.epoch = max(self.epoch, highest_epoch(payload))
             self.count += 1
             self.octets += len(payload)
 

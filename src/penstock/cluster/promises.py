@@ -184,12 +184,14 @@ class Promises(FlushListener):
 
 
 def format_promises(disk: Disk, store_id: bytes, record: ClusterRecord) -> None:
-    """Make the promises of a new server, and wait until they are durable."""
+    """Make the promises of a new server, and wait until they are durable. The epoch of the record is
+    promised, too.
+    """
     assert len(store_id) == STORE_ID_BYTES
     assert not generations(disk), "promises are made once"
     file = disk.open(file_name(1))
     head = encode_head(store_id)
-    file.append(head + encode_promise(0, "", {}, record, len(head), 0))
+    file.append(head + encode_promise(record.epoch, "", {}, record, len(head), 0))
     disk.flush_now([file])
     file.append(encode_note(file.size(), file.size()))
     disk.flush_now([file])

@@ -20,12 +20,14 @@ from penstock.cluster.promises import format_promises
 from penstock.cluster.record import (
     CLUSTER_ID_BYTES,
     MEMBERS_MAX,
+    ClusterRecord,
     bootstrap_record,
     cluster_id_of_key,
 )
 from penstock.server.data_directory import (
     META_NAME,
     NOBODYS_NAMES,
+    DataDirectory,
     DataDirectoryError,
     NotADirectory,
     flush_folder,
@@ -201,30 +203,50 @@ def format_directory(
     check_empty(path)
     directory = open_data_directory(path, clock, entropy)
     try:
-        folder = path / FOLDER
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            for file in folder.iterdir():
-                # Of a `format` that was interrupted.
-                file.unlink()
-            _write(folder / KEY_NAME, key)
-        except OSError as error:
-            raise NotFormatted(f"{folder} cannot be written: {error.strerror}") from error
         disk = MachineDisk(path, clock, loop)
         try:
+            own = next(member for member in members if member.name == name)
             record = bootstrap_record(cluster_id or cluster_id_of_key(key), members)
-            format_promises(disk, directory.store_id, record)
+            files = MemberFiles(name, own.address, key)
+            _write_member(path, files, record, directory.store_id, disk)
         finally:
             disk.close()
-        own = next(member for member in members if member.name == name)
-        text = json.dumps({"version": MEMBER_VERSION, "name": name, "address": own.address})
-        try:
-            _write(folder / MEMBER_NAME, (text + "\n").encode())
-            flush_folder(path)
-        except OSError as error:
-            raise NotFormatted(f"{folder} cannot be written: {error.strerror}") from error
     finally:
         directory.close()
+
+
+def make_alone(
+    directory: DataDirectory, files: MemberFiles, epoch: int, cluster_id: bytes, disk: MachineDisk
+) -> None:
+    """Make a directory without a cluster that of the only member of a new one, which has an id of
+    its own, so that the servers of the old one refuse it. `epoch` is the highest that it knows.
+    Raises `DataDirectoryError` or `DiskError`.
+    """
+    own = Member(files.name, files.address, directory.store_id)
+    record = ClusterRecord(epoch + 1, 1, cluster_id, (own,), (own.name,))
+    _write_member(directory.path, files, record, directory.store_id, disk)
+
+
+def _write_member(
+    path: Path, files: MemberFiles, record: ClusterRecord, store_id: bytes, disk: MachineDisk
+) -> None:
+    """The file that names the member comes last: with it the directory is formatted."""
+    folder = path / FOLDER
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for file in folder.iterdir():
+            # Of a `format` that was interrupted.
+            file.unlink()
+        _write(folder / KEY_NAME, files.key)
+    except OSError as error:
+        raise NotFormatted(f"{folder} cannot be written: {error.strerror}") from error
+    format_promises(disk, store_id, record)
+    said = {"version": MEMBER_VERSION, "name": files.name, "address": files.address}
+    try:
+        _write(folder / MEMBER_NAME, (json.dumps(said) + "\n").encode())
+        flush_folder(path)
+    except OSError as error:
+        raise NotFormatted(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def read_member(path: Path | None) -> MemberFiles | None:
