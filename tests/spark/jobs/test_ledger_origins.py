@@ -8,21 +8,23 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats import ledger_records as form
+from penstock.formats.replication_id import EPOCH_MAX, first_id
 from penstock.spark.jobs import kinds as k
 from penstock.spark.jobs.audit import circumstances
 from penstock.spark.jobs.audit_steps import (
-    BLOCK_NUMBER_BITS,
     EXPLAINED_ROW,
     PickBlocks,
     PickExplained,
     SweepBlocks,
 )
+from penstock.spark.jobs.chosen_blocks import ChosenBlocks, chosen_blocks
+from penstock.spark.jobs.digests import digest
 from penstock.spark.jobs.findings import Finding
 from penstock.spark.jobs.ledger_catalog import Catalog, Role, build_catalog, find_places
 from penstock.spark.jobs.ledger_origins import SEQUENCE_BITS
 from penstock.spark.jobs.ledger_reading import read_slice
 from penstock.spark.jobs.ledger_survey import survey
-from penstock.spark.jobs.runs import Runs, cut, joined
+from penstock.spark.jobs.runs import BLOCK_BITS, Runs, cut, joined
 from tests.spark.jobs.written import Book
 
 if TYPE_CHECKING:
@@ -127,9 +129,8 @@ def test_neighbouring_runs_are_one_whatever_stands_between_their_records(tmp_pat
     catalog = catalog_of(book.write(), clients.write())
     assert origins_in(catalog) == [(0, 1, 50, "p", 0)]
     runs = runs_of(catalog)
-    keys = np.unique(cut(runs).runs.queue.astype(np.int64) << BLOCK_NUMBER_BITS)
     found = pa.Table.from_batches(
-        SweepBlocks(circumstances(catalog), 20)(PickBlocks(keys)(iter([runs])))
+        SweepBlocks(circumstances(catalog), 20)(PickBlocks(all_blocks(runs))(iter([runs])))
     ).to_pylist()
     told = [row for row in found if row["finding"] == EXPLAINED_ROW]
     assert [(row["sequence"], row["count"]) for row in told] == [(0, 50)]
@@ -145,19 +146,23 @@ def test_a_session_that_two_have_had_tells_nothing(tmp_path: Path) -> None:
     assert not any(queue.is_identified for queue in catalog.queues)
 
 
+def all_blocks(runs: Runs) -> ChosenBlocks:
+    pieces = cut(runs)
+    return chosen_blocks(pieces.runs.queue.astype(np.int64), pieces.block)
+
+
 def judged(catalog: Catalog) -> set[tuple[str, str, int, int, str, int]]:
     """The second look over everything: findings with names, as the audit's examples."""
     runs = runs_of(catalog)
-    pieces = cut(runs)
-    keys = np.unique((pieces.runs.queue.astype(np.int64) << BLOCK_NUMBER_BITS) + pieces.block)
+    blocks = all_blocks(runs)
     is_client = np.array([queue.role is Role.CLIENT for queue in catalog.queues])
-    of_clients = is_client[keys >> BLOCK_NUMBER_BITS]
+    of_clients = is_client[blocks.queues()]
     step = SweepBlocks(circumstances(catalog), 20)
-    of_queues = list(step(PickBlocks(keys[~of_clients])(iter([runs]))))
+    of_queues = list(step(PickBlocks(blocks.where(~of_clients))(iter([runs]))))
     table = pa.Table.from_batches(of_queues)
     chosen = table.filter(pa.array(table.column("finding").to_numpy() == EXPLAINED_ROW))
-    told = PickExplained(keys[of_clients])(iter(chosen.to_batches()))
-    picked = PickBlocks(keys[of_clients])(iter([runs]))
+    told = PickExplained(blocks.where(of_clients))(iter(chosen.to_batches()))
+    picked = PickBlocks(blocks.where(of_clients))(iter([runs]))
     rows = pa.Table.from_batches([*of_queues, *step(iter([*picked, *told]))]).to_pylist()
     return {
         (
@@ -228,3 +233,53 @@ def test_what_went_into_a_stream_is_there(tmp_path: Path) -> None:
     book.add(form.ENQUEUED, q, 0, 99, 1, book.publisher(SESSION), 1)
     found = judged(catalog_of(book.write(), client(tmp_path / "c", (1, 0)).write()))
     assert found == {("lost", "", 99, 1, "", -1)}
+
+
+def test_positions_of_a_cluster_are_told_apart_by_their_epochs(tmp_path: Path) -> None:
+    """The same planted losses in every epoch of two queues, at the same counts."""
+    epochs = (0, 3, 4, EPOCH_MAX)
+    books = []
+    expected = set()
+    for server in "ab":
+        book, q = broker(tmp_path / server)
+        other = book.name("/", "other")
+        for index, epoch in enumerate(epochs):
+            first = first_id(epoch)
+            tag = 1 + 100 * index
+            book.add(form.ENQUEUED, q, first, 100, 1, book.publisher(f"{server} {index}"), tag)
+            book.add(form.ENQUEUED, other, first, 10, 1)
+            book.add(form.DELIVERED, other, first, 10)
+            book.add(form.ACKNOWLEDGED, other, first, 10)
+            book.add(form.DELIVERED, q, first, 100)
+            # The twentieth of each epoch is given out twice.
+            book.add(form.DELIVERED, q, first + 19, 1)
+            book.add(form.ACKNOWLEDGED, q, first, 100)
+            expected.add(
+                ("redelivered_unflagged", server, first + 19, 1, f"p{index}", 100 * index + 19)
+            )
+        books.append(book.write())
+    clients = Book(tmp_path / "c", form.CLIENT_MAGIC)
+    for index in range(len(epochs)):
+        clients.name("/", "", f"p{index}")
+        clients.add(form.REACHES, clients.name("/", "q", f"p{index}"))
+        for server in "ab":
+            clients.session(f"{server} {index}", f"p{index}", (1, 0))
+    found = judged(catalog_of(*books, clients.write()))
+    assert {row for row in found if row[0] == "redelivered_unflagged"} == expected
+
+
+def test_digests_keep_blocks_of_far_epochs_apart() -> None:
+    epochs = (0, 1, EPOCH_MAX)
+    places = [(queue, first_id(epoch)) for queue in (1, 5_000_000) for epoch in epochs]
+    size = len(places)
+    runs = Runs(
+        queue=np.array([queue for queue, _ in places], dtype=np.int32),
+        start=np.zeros(size, dtype=np.int32),
+        kind=np.full(size, k.ENQUEUED_PERSISTENT, dtype=np.int16),
+        time=np.zeros(size, dtype=np.int64),
+        first=np.array([first for _, first in places], dtype=np.int64),
+        count=np.full(size, 7, dtype=np.int64),
+    )
+    rows = digest(cut(runs)).to_pylist()
+    told = {(row["queue_id"], row["block"], row[f"n{k.ENQUEUED_PERSISTENT}"]) for row in rows}
+    assert told == {(queue, first >> BLOCK_BITS, 7) for queue, first in places}

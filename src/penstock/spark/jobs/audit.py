@@ -18,7 +18,6 @@ import numpy as np
 from penstock.formats.ledger_records import IS_STREAM
 from penstock.spark.jobs import kinds as k
 from penstock.spark.jobs.audit_steps import (
-    BLOCK_NUMBER_BITS,
     EXPLAINED_ROW,
     FINDING_SQL,
     PIECE_SQL,
@@ -27,6 +26,7 @@ from penstock.spark.jobs.audit_steps import (
     PickExplained,
     SweepBlocks,
 )
+from penstock.spark.jobs.chosen_blocks import chosen_blocks
 from penstock.spark.jobs.digests import COUNTS, DIGEST_SQL, KEYS, MARKED, SUMS, Digest
 from penstock.spark.jobs.findings import Circumstances
 from penstock.spark.jobs.ledger_catalog import Catalog, Role
@@ -34,13 +34,11 @@ from penstock.spark.jobs.runs import BLOCK
 from penstock.spark.jobs.verdict import Audit, Example, conclude
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.spark.jobs.chosen_blocks import ChosenBlocks
     from penstock.spark.jobs.ledger_reading import RunSource
-
-    Keys = npt.NDArray[np.int64]
 
 # Enough messages for percentiles of the time in a queue: half a million at most.
 SAMPLED_BLOCKS: Final = 128
@@ -108,7 +106,7 @@ def audit(
         blocks.unpersist()
     say(f"examining {chosen.dirty:,} blocks of {sum(total.blocks for total in totals):,}")
     second = _Second(source, chosen.runs, examples_max, stride)
-    found = second.look(chosen.keys) if len(chosen.keys) else []
+    found = second.look(chosen.blocks) if len(chosen.blocks) else []
     return conclude(
         catalog,
         {(total.queue, total.start): total.counts for total in totals},
@@ -185,8 +183,8 @@ class _Chosen:
         missing[group_of[numbers[is_dirty & is_client[numbers]]]] = True
         explains = rows.column("may_explain").to_numpy() & missing[group_of[numbers]]
         taken = is_dirty | rows.column("is_sampled").to_numpy() | explains
-        self.keys: Keys = np.unique(
-            (numbers[taken] << BLOCK_NUMBER_BITS) + rows.column("block").to_numpy()[taken]
+        self.blocks: ChosenBlocks = chosen_blocks(
+            numbers[taken], rows.column("block").to_numpy()[taken]
         )
         self.dirty = int(is_dirty.sum())
         self.runs = int(rows.column("runs").to_numpy()[taken].sum())
@@ -210,15 +208,17 @@ class _Second:
     # Times in the queue are measured in one of this many blocks.
     stride: int
 
-    def look(self, keys: Keys) -> list[tuple[Any, ...]]:
+    def look(self, chosen: ChosenBlocks) -> list[tuple[Any, ...]]:
         catalog = self.source.catalog
         if not catalog.has_origins:
-            return [tuple(row) for row in self._swept(self._picked(keys)).collect()]
+            return [tuple(row) for row in self._swept(self._picked(chosen)).collect()]
         is_client = np.array([queue.role is Role.CLIENT for queue in catalog.queues], dtype=bool)
-        of_clients = is_client[keys >> BLOCK_NUMBER_BITS]
-        return self._look_twice(keys[~of_clients], keys[of_clients])
+        of_clients = is_client[chosen.queues()]
+        return self._look_twice(chosen.where(~of_clients), chosen.where(of_clients))
 
-    def _look_twice(self, of_queues: Keys, of_clients: Keys) -> list[tuple[Any, ...]]:
+    def _look_twice(
+        self, of_queues: ChosenBlocks, of_clients: ChosenBlocks
+    ) -> list[tuple[Any, ...]]:
         """Queues first: the findings there are passed to the clients that published the
         messages.
         """
@@ -239,8 +239,8 @@ class _Second:
             queues.unpersist()
         return [tuple(row) for row in found]
 
-    def _picked(self, keys: Keys) -> DataFrame:
-        return self.source.through(PickBlocks(keys), PIECE_SQL)
+    def _picked(self, chosen: ChosenBlocks) -> DataFrame:
+        return self.source.through(PickBlocks(chosen), PIECE_SQL)
 
     def _swept(self, pieces: DataFrame) -> DataFrame:
         parallelism = _parallelism(pieces.sparkSession)

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-# Blocks of one queue are numbered in these bits of a key: positions up to 2^52.
-BLOCK_NUMBER_BITS: Final = 40
+    from penstock.spark.jobs.chosen_blocks import ChosenBlocks
+
+# Milliseconds in a key with the number of a queue: 34 years.
+_MS_BITS: Final = 40
 PIECE_SQL: Final = f"{RUN_SQL}, block bigint, begin_at bigint, end_at bigint"
 _PIECE_SCHEMA: Final = pa.schema(
     [*RUN_SCHEMA, ("block", pa.int64()), ("begin_at", pa.int64()), ("end_at", pa.int64())]
@@ -74,30 +76,28 @@ class JudgeBlocks:
 
 @dataclass(frozen=True, slots=True)
 class PickBlocks:
-    """Runs of chosen blocks only, cut. `keys` are sorted."""
+    """Runs of chosen blocks only, cut."""
 
-    keys: npt.NDArray[np.int64]
+    chosen: ChosenBlocks
 
     def __call__(self, runs: Iterator[Runs]) -> Iterator[pa.RecordBatch]:
         for part in runs:
-            if len(self.keys):
+            if len(self.chosen):
                 yield from self.picked(with_survivors(positioned(part)))
 
     def picked(self, runs: Runs) -> Iterator[pa.RecordBatch]:
         pieces = cut(runs)
-        key = (pieces.runs.queue.astype(np.int64) << BLOCK_NUMBER_BITS) + pieces.block
-        at = np.searchsorted(self.keys, key)
-        at[at == len(self.keys)] = 0
-        chosen = pieces.where(self.keys[at] == key)
+        queue = pieces.runs.queue.astype(np.int64)
+        chosen = pieces.where(self.chosen.contains(queue, pieces.block))
         for begin in range(0, len(chosen), PIECES_PER_BATCH):
             yield _pieces_to_arrow(chosen.where(slice(begin, begin + PIECES_PER_BATCH)))
 
 
 @dataclass(frozen=True, slots=True)
 class PickExplained:
-    """The findings about queues, as runs of the clients' messages. `keys` as above."""
+    """The findings about queues, as runs of the clients' messages in chosen blocks."""
 
-    keys: npt.NDArray[np.int64]
+    chosen: ChosenBlocks
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -111,7 +111,7 @@ class PickExplained:
                     first=batch.column("sequence").to_numpy(),
                     count=batch.column("count").to_numpy(),
                 )
-                yield from PickBlocks(self.keys).picked(runs)
+                yield from PickBlocks(self.chosen).picked(runs)
 
 
 def _pieces_to_arrow(pieces: Pieces) -> pa.RecordBatch:
@@ -233,11 +233,11 @@ def _histograms(found: Stretches, stride: int) -> Iterator[pa.RecordBatch]:
         return
     rounded = rounded_ms(taken[is_known])
     queue = found.queue[is_known].astype(np.int64)
-    used, places = np.unique((queue << 40) + rounded, return_inverse=True)
+    used, places = np.unique((queue << _MS_BITS) + rounded, return_inverse=True)
     sums = np.bincount(places, found.length[is_known].astype(np.float64)).astype(np.int64)
     starts = np.zeros(len(used), dtype=np.int32)
-    first = used & ((1 << 40) - 1)
-    yield _finding_rows(used >> 40, starts, Finding.TIME_IN_QUEUE, True, first, sums)
+    first = used & ((1 << _MS_BITS) - 1)
+    yield _finding_rows(used >> _MS_BITS, starts, Finding.TIME_IN_QUEUE, True, first, sums)
 
 
 def rounded_ms(taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

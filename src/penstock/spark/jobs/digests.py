@@ -143,7 +143,10 @@ def _groups(
     lowest = int(block.min(initial=0))
     width = int(block.max(initial=0)) - lowest + 1
     lives = (int(runs.queue.max(initial=0)) + 1) * starts
-    assert lives * width < 1 << 63, "positions of queues lie within a few million million"
+    if lives * width >= 1 << 63:
+        # Positions of several epochs are far apart: number the blocks that are there.
+        there = np.unique(block)
+        block, lowest, width = np.searchsorted(there, block), 0, len(there)
     key = (runs.queue.astype(np.int64) * starts + runs.start) * width + (block - lowest)
     # Neighbours are mostly of one block: number the stretches, then the few that differ.
     change = np.empty(len(key), dtype=bool)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from penstock.formats.replication_id import COUNT_BITS, EPOCH_BITS
 from penstock.spark.jobs import kinds as k
 from penstock.spark.jobs.ledger_origins import SEQUENCE_BITS, neighbours
 from penstock.spark.jobs.runs import BLOCK_BITS
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64] | npt.NDArray[np.int32]
     Keys = npt.NDArray[np.int64]
 
-# Positions in one number with the queue and the start, which are numbered: 2^40 positions of eight
-# million lives.
-_POSITION_BITS: Final = 40
+# Positions in one number with the queue, the start and the epoch of a cluster, which are numbered
+# together: 2^40 positions in each of four million.
+_POSITION_BITS: Final = COUNT_BITS
+_POSITION_MASK: Final = (1 << COUNT_BITS) - 1
 _START_BITS: Final = 20
 
 
@@ -52,10 +54,16 @@ class PositionKeys:
 
     def __init__(self, found: Stretches) -> None:
         self._lives = np.unique(_life(found.queue, found.start))
+        self._epochs = np.unique(self._epoch(found.queue, found.start, found.first))
 
     def key(self, queue: Numbers, start: Numbers, position: npt.NDArray[np.int64]) -> Keys:
-        life = np.searchsorted(self._lives, _life(queue, start))
-        return np.asarray((life << _POSITION_BITS) + position, dtype=np.int64)
+        number = _number(self._epochs, self._epoch(queue, start, position))
+        return np.asarray((number << _POSITION_BITS) + (position & _POSITION_MASK), dtype=np.int64)
+
+    def _epoch(self, queue: Numbers, start: Numbers, position: npt.NDArray[np.int64]) -> Keys:
+        """Of a life: positions of one epoch are neighbours, those of two are far apart."""
+        life = _number(self._lives, _life(queue, start))
+        return np.asarray((life << EPOCH_BITS) + (position >> COUNT_BITS), dtype=np.int64)
 
     def sorted(self, parts: list[Origins]) -> Origins:
         whole = Origins(
@@ -115,11 +123,12 @@ def within(
 def joined_origins(origins: Origins) -> Origins:
     """Neighbouring messages of a client as one row, where they are neighbours in the queue too."""
     ordered = origins.where(np.lexsort((origins.first, origins.start, origins.queue, origins.pair)))
-    # Positions of another queue, start or client are far away from each other.
+    # Positions of another queue, start, epoch or client are far away from each other.
     apart = np.zeros(len(ordered), dtype=np.int64)
-    for part in (ordered.pair, ordered.queue, ordered.start):
+    epoch = ordered.first >> COUNT_BITS
+    for part in (ordered.pair, ordered.queue, ordered.start, epoch):
         apart[1:] += part[1:] != part[:-1]
-    place = ordered.first + (np.cumsum(apart) << _POSITION_BITS)
+    place = (ordered.first & _POSITION_MASK) + (np.cumsum(apart) << _POSITION_BITS)
     at, count = neighbours(place, ordered.sequence, ordered.end - ordered.first)
     kept = ordered.where(at)
     return Origins(kept.queue, kept.start, kept.first, kept.first + count, kept.pair, kept.sequence)
@@ -146,6 +155,12 @@ def named_at(
         np.where(is_in, origins.pair[at], nobody),
         np.where(is_in, origins.sequence[at] + ahead, nobody),
     )
+
+
+def _number(ordered: Keys, wanted: Keys) -> Keys:
+    """Odd for one that is there; one that is not gets an even number, which nothing else has."""
+    places = np.searchsorted(ordered, wanted) + np.searchsorted(ordered, wanted, "right")
+    return np.asarray(places, dtype=np.int64)
 
 
 def _life(queue: Numbers, start: Numbers) -> Keys:
