@@ -280,6 +280,7 @@ def joined(member: Member, root: Member) -> None:
 def sync(member: Member, root: Member, records_max: int = 1_000_000) -> bool:
     """Stage what the member lacks, at most so many records; True when nothing is missing."""
     missing = wanted_of(root) - held_of(member)
+    root.replica.begin_reading()
     for number in sorted({number for number, _ in missing}):
         ids = sorted(position for known, position in missing if known == number)
         for position in ids:

@@ -187,6 +187,7 @@ class Primary(OperationLog):
         store has written and never in the middle of one, and when a line has drained.
         """
         self._stamp(now)
+        self._state.begin_reading()
         for backup in self._backups.values():
             if backup.line is not None:
                 if backup.is_to_be_answered():

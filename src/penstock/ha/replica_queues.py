@@ -11,12 +11,12 @@ from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.replica_list import ReplicaList
+from penstock.broker.queues.replica_list import Ranges, ReplicaList
 from penstock.broker.store import records
 from penstock.broker.store.locations import counts_by_segment
 from penstock.broker.store.message_store import MessageStore
 from penstock.ha.queue_replicator import QueueReplicator
-from penstock.ha.replica_operation import MessageRun
+from penstock.ha.replica_operation import BadOperation, MessageRun
 from penstock.storage.segment import segment_of
 
 
@@ -164,6 +164,23 @@ class ReplicaQueues:
         self.staged.clear()
         self.staged_octets = {}
 
+    def check_target(self, target: list[tuple[int, Ranges]]) -> None:
+        """Raises `BadOperation` unless the state and what is staged have all messages of the target, by
+        queue number.
+        """
+        for number, ranges in target:
+            part = self.by_number.get(number)
+            staged = self.staged.get(number)
+            missing = sum([count for _, count in ranges])
+            if part is not None:
+                missing -= part.ready.count_in(ranges)
+            if staged is not None:
+                missing -= staged.count_in(ranges)
+            if missing:
+                raise BadOperation(
+                    f"a SYNC cannot be done: {missing} messages of queue {number} are missing"
+                )
+
     # Everything.
 
     def lists(self) -> list[ReplicaList]:
@@ -173,7 +190,7 @@ class ReplicaQueues:
         """How many ids each segment is needed for."""
         total: dict[int, int] = {}
         for ready in self.lists():
-            for segment, count in counts_by_segment(ready.journalled()[1]).items():
+            for segment, count in counts_by_segment(ready.locations()).items():
                 total[segment] = total.get(segment, 0) + count
         return total
 

@@ -106,6 +106,8 @@ class ReplicaStore:
         # What a crash would leave, and the journal positions at which it becomes more.
         self._durable_syn: tuple[int, int] = (0, 0)
         self._unflushed: list[tuple[int, tuple[int, int]]] = []
+        # What is read in this moment, once anything was.
+        self._held: HeldMessages | None = None
         self._become_backup()
         self._ends: OperationEnds = OperationEnds(UNFLUSHED_MAX)
         recovery.restore_replica(state, store, self._queues, self._definitions, streams, now)
@@ -269,7 +271,8 @@ class ReplicaStore:
         changes = read_snapshot(values)
         changes.extend([read_change(text) for text in texts])
         of_streams = {n: ranges for n, ranges in target if self._streams.streams.knows(n)}
-        made = self._targets([part for part in target if part[0] not in of_streams])
+        of_queues = [part for part in target if part[0] not in of_streams]
+        self._queues.check_target(of_queues)
         blocks = self._streams.chosen(of_streams)
         pieces: list[bytes] = []
         records.append_sync_done(pieces, epoch, k, target)
@@ -282,7 +285,7 @@ class ReplicaStore:
         store.lives.wrote(segment_of(base), 0, 0, True)
         store.snapshot_segment = segment_of(base)
         before = self._queues.counts()
-        self._make_anew(changes, made, "another server is the root", now)
+        self._make_anew(changes, self._targets(of_queues), "another server is the root", now)
         self._streams.become(of_streams, blocks)
         self._queues.staged.clear()
         self._queues.staged_octets = {}
@@ -294,7 +297,7 @@ class ReplicaStore:
         store.journal.request_flush()
 
     def _targets(self, target: Target) -> dict[int, MadeQueue]:
-        """The messages of the target, out of the state and of what is staged."""
+        """The messages of the target, taken out of the state and of what is staged."""
         made: dict[int, MadeQueue] = {}
         reader = RecordReader(self._store.journal)
         for number, ranges in target:
@@ -305,12 +308,6 @@ class ReplicaStore:
                 queue.add(part.ready, ranges, part.octets(), reader)
             if staged is not None:
                 queue.add(staged, ranges, self._queues.staged_octets[number], reader)
-            wanted = sum([count for _, count in ranges])
-            if len(queue.places[0]) != wanted:
-                raise BadOperation(
-                    f"a SYNC cannot be done: {wanted - len(queue.places[0])} messages of queue "
-                    f"{number} are missing"
-                )
             made[number] = queue
         return made
 
@@ -359,7 +356,14 @@ class ReplicaStore:
         """See `ReplicatedState.read`."""
         if number in self._streams.streams.files:
             return self._streams.read(number, wanted, octets_max)
-        return self.held_messages().read(number, wanted, octets_max)
+        if self._held is None:
+            # Once for many small queues: it looks at all queues that there are.
+            self._held = self.held_messages()
+        return self._held.read(number, wanted, octets_max)
+
+    def begin_reading(self) -> None:
+        """See `ReplicatedState.begin_reading`."""
+        self._held = None
 
     def first_uncommitted(self) -> dict[int, int]:
         """Of a root: where a guard begins, by queue number."""

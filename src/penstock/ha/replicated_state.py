@@ -57,6 +57,10 @@ class ReplicatedState(ABC):
         """Everything that can change under an id: the definitions."""
 
     @abstractmethod
+    def begin_reading(self) -> None:
+        """What is read from now on is of this moment, until the next call or the end of the tick."""
+
+    @abstractmethod
     def read(self, number: int, wanted: IdRanges, octets_max: int) -> tuple[bytes, int]:
         """Message records of one queue in ascending order, from the first wanted id on, about so
         many octets. Leaves out what is gone. Returns also the first id that was not looked at

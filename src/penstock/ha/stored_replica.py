@@ -40,6 +40,9 @@ class StoredReplica(ReplicatedState):
     def values(self) -> bytes:
         return self._replica.values()
 
+    def begin_reading(self) -> None:
+        self._replica.begin_reading()
+
     def read(self, number: int, wanted: IdRanges, octets_max: int) -> tuple[bytes, int]:
         return self._replica.read(number, wanted.ranges(), octets_max)
 

@@ -176,6 +176,19 @@ def test_a_long_queue_that_drains_gives_its_memory_back() -> None:
     assert len(ready._positions) == ready.count == COMPACT_COUNT - 1
 
 
+def test_what_lies_in_ranges_is_counted_without_what_has_gone() -> None:
+    ready = ReplicaList()
+    ready.add_many(array("Q", range(10, 30)), array("Q", range(100, 120)))
+    ready.remove_range(10, 2)
+    assert ready.count_in([(1, 5), (8, 6), (20, 100)]) == 12
+    assert ready.locations().tolist() == list(range(102, 120))
+    ready.remove_range(20, 3)
+    ready.remove_range(25, 1)
+    assert ready.count_in([(12, 4), (19, 5), (25, 2)]) == 7
+    assert ready.locations().tolist() == [*range(102, 110), 113, 114, *range(116, 120)]
+    assert ready.count_in([]) == 0
+
+
 def test_eighteen_octets_per_message() -> None:
     ready = ReplicaList()
     for position in range(1, 1001):

@@ -85,10 +85,26 @@ class ReplicaList(ReadyList):
         self.count += count
 
     def add_many(self, positions: "array[int]", locations: "array[int]") -> None:
-        """Messages that are not here yet, in order of position."""
+        """Messages that are not here yet, in order of position. The arrays may be kept, so that ten
+        million messages are not there twice.
+        """
         if not len(positions):
             return
         self.highest_position = max(self.highest_position, positions[len(positions) - 1])
+        if not len(self._positions):
+            self._positions = positions
+            self._locations = locations
+            self._marks = array("H", bytes(_MARK_BYTES * len(positions)))
+            self.count = len(positions)
+        else:
+            self._merge(positions, locations)
+        if self._expected:
+            expected = self._expected
+            self._expected = {}
+            for position, deliveries in expected.items():
+                self.note_returns(position, 1, deliveries)
+
+    def _merge(self, positions: "array[int]", locations: "array[int]") -> None:
         place = bisect_left(self._positions, positions[0], self._taken)
         added = len(positions)
         if place < len(self._positions):
@@ -105,11 +121,6 @@ class ReplicaList(ReadyList):
         self._locations.extend(locations)
         self._marks.frombytes(bytes(_MARK_BYTES * len(positions)))
         self.count += added
-        if self._expected:
-            expected = self._expected
-            self._expected = {}
-            for position, deliveries in expected.items():
-                self.note_returns(position, 1, deliveries)
 
     def note_returns(self, first: int, count: int, deliveries: int) -> None:
         """Messages from a position on came back, each after so many deliveries. When a replica is read
@@ -184,6 +195,8 @@ class ReplicaList(ReadyList):
         return kept_positions, kept_locations
 
     def _has_gone(self, place: int, end: int) -> bool:
+        if self.count == len(self._positions) - self._taken:
+            return False
         # Without a step for each: most are as they came.
         return self._marks[place:end].tobytes() != bytes(_MARK_BYTES * (end - place))
 
@@ -214,7 +227,28 @@ class ReplicaList(ReadyList):
         return self._living(self._taken, len(self._positions))
 
     def ranges(self) -> Ranges:
+        if self._taken == 0 and not self._has_gone(0, len(self._positions)):
+            # Nothing is copied.
+            return ranges_of(self._positions)
         return ranges_of(self.journalled()[0])
+
+    def count_in(self, ranges: Ranges) -> int:
+        """How many of its messages lie in these ranges, which grow."""
+        total = 0
+        place = self._taken
+        for first, count in ranges:
+            low = bisect_left(self._positions, first, place)
+            place = bisect_left(self._positions, first + count, low)
+            total += place - low
+            if self._has_gone(low, place):
+                total -= self._marks[low:place].count(_GONE)
+        return total
+
+    def locations(self) -> "array[int]":
+        """Of its messages, in order; to be looked at in this moment and left as it is."""
+        if self._taken == 0 and not self._has_gone(0, len(self._positions)):
+            return self._locations
+        return self.journalled()[1]
 
     def positions(self) -> list[int]:
         return self.journalled()[0].tolist()

@@ -29,11 +29,11 @@ def may_be_spooled(locations: "array[int]") -> bool:
 
 def counts_by_segment(locations: "array[int]") -> dict[int, int]:
     """How many of them lie in which segment."""
-    halves = memoryview(locations).cast("B").cast("I")[_HIGHER_HALF::2].tobytes()
+    halves = memoryview(locations).cast("B").cast("I")[_HIGHER_HALF::2]
     counts: dict[int, int] = {}
     for begin in range(0, len(locations), BLOCK_COUNT):
         end = min(begin + BLOCK_COUNT, len(locations))
-        block = halves[begin * _HALF_BYTES : end * _HALF_BYTES]
+        block = halves[begin:end].tobytes()
         if block == block[:_HALF_BYTES] * (end - begin):
             segment = segment_of(locations[begin])
             counts[segment] = counts.get(segment, 0) + end - begin

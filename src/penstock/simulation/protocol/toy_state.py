@@ -87,6 +87,8 @@ class ToyState(ReplicatedState):
     def values(self) -> bytes:
         return encode_values(self.memory.values)
 
+    def begin_reading(self) -> None: ...
+
     def read(self, number: int, wanted: IdRanges, octets_max: int) -> tuple[bytes, int]:
         queue = self.memory.queues.get(number, {})
         records: list[bytes] = []
