@@ -189,12 +189,21 @@ def test_what_lies_in_ranges_is_counted_without_what_has_gone() -> None:
     assert ready.count_in([]) == 0
 
 
-def test_eighteen_octets_per_message() -> None:
+def test_sixteen_octets_per_message_and_eighteen_once_one_came_back() -> None:
     ready = ReplicaList()
     for position in range(1, 1001):
         ready.add(position, position)
-    arrays = [ready._positions, ready._locations, ready._marks]
-    assert sum(numbers.itemsize * len(numbers) for numbers in arrays) == 18_000
+
+    def octets() -> int:
+        arrays = [ready._positions, ready._locations, ready._marks]
+        return sum(numbers.itemsize * len(numbers) for numbers in arrays)
+
+    assert octets() == 16_000
+    ready.remove_range(1, 10)
+    assert octets() == 16_000
+    ready.note_returns(500, 1, 2)
+    assert octets() == 18_000
+    assert ready.delivery_counts() == [(500, 2)]
 
 
 def test_nothing_of_it_can_be_delivered() -> None:

@@ -1,6 +1,7 @@
-"""The messages of a queue on a backup: position, location and a mark of each, 18 octets, no message.
+"""The messages of a queue on a backup: position and location of each, 16 octets, and no message.
 
-A mark says how often the message came back, or that it is gone.
+Once one of them came back or left from the middle, each has a mark of two octets, too: how often it came
+back, or that it is gone.
 
 A backup delivers nothing. It learns what was enqueued and which ranges were dequeued, mostly at the
 front, and hands both arrays over to a list that pages when its server becomes the root.
@@ -8,7 +9,8 @@ front, and hands both arrays over to a list that pages when its server becomes t
 Invariants
 - positions grow; what was dequeued from the middle is marked and stays until all before it is gone;
 - the first number that counts, if any, is of a message that is there;
-- `count` is the number of messages that are there.
+- `count` is the number of messages that are there;
+- there are no marks, or as many as positions.
 """
 
 import sys
@@ -68,7 +70,8 @@ class ReplicaList(ReadyList):
         self.highest_position = position
         positions.append(position)
         self._locations.append(location)
-        self._marks.append(_HERE)
+        if len(self._marks):
+            self._marks.append(_HERE)
         self.count += 1
 
     def add_run(self, first: int, count: int, location: int, step: int) -> None:
@@ -81,7 +84,8 @@ class ReplicaList(ReadyList):
         self.highest_position = first + count - 1
         self._positions.extend(positions)
         self._locations.extend(locations)
-        self._marks.frombytes(bytes(_MARK_BYTES * count))
+        if len(self._marks):
+            self._marks.frombytes(bytes(_MARK_BYTES * count))
         self.count += count
 
     def add_many(self, positions: "array[int]", locations: "array[int]") -> None:
@@ -94,7 +98,6 @@ class ReplicaList(ReadyList):
         if not len(self._positions):
             self._positions = positions
             self._locations = locations
-            self._marks = array("H", bytes(_MARK_BYTES * len(positions)))
             self.count = len(positions)
         else:
             self._merge(positions, locations)
@@ -109,18 +112,25 @@ class ReplicaList(ReadyList):
         added = len(positions)
         if place < len(self._positions):
             # Some that are here belong behind the first: these are merged with the new ones.
-            for position, deliveries in counts_in(self._positions, self._marks, place):
-                self._expected[position] = deliveries
+            if len(self._marks):
+                for position, deliveries in counts_in(self._positions, self._marks, place):
+                    self._expected[position] = deliveries
             positions, locations = merged(
                 (positions, locations), self._living(place, len(self._positions))
             )
             del self._positions[place:]
             del self._locations[place:]
             del self._marks[place:]
+        has_marks = bool(len(self._marks))
         self._positions.extend(positions)
         self._locations.extend(locations)
-        self._marks.frombytes(bytes(_MARK_BYTES * len(positions)))
+        if has_marks:
+            self._marks.frombytes(bytes(_MARK_BYTES * len(positions)))
         self.count += added
+
+    def _make_marks(self) -> None:
+        if not len(self._marks):
+            self._marks = array("H", bytes(_MARK_BYTES * len(self._positions)))
 
     def note_returns(self, first: int, count: int, deliveries: int) -> None:
         """Messages from a position on came back, each after so many deliveries. When a replica is read
@@ -130,11 +140,14 @@ class ReplicaList(ReadyList):
         for position in range(first, first + count):
             place = self._place_of(position)
             if place >= 0:
+                self._make_marks()
                 self._marks[place] = mark
             elif position > self.highest_position:
                 self._expected[position] = deliveries
 
     def delivery_counts(self) -> list[tuple[int, int]]:
+        if not len(self._marks):
+            return []
         return counts_in(self._positions, self._marks, self._taken)
 
     def remove_range(self, first: int, count: int) -> "array[int]":
@@ -148,6 +161,7 @@ class ReplicaList(ReadyList):
         if place == self._taken:
             self._taken = end
         else:
+            self._make_marks()
             self._marks[place:end] = array("H", _GONE_OCTETS * (end - place))
         self._trim()
         return gone
@@ -159,8 +173,9 @@ class ReplicaList(ReadyList):
             self._marks = array("H")
             self._taken = 0
             return
-        while self._marks[self._taken] == _GONE:
-            self._taken += 1
+        if len(self._marks):
+            while self._marks[self._taken] == _GONE:
+                self._taken += 1
         if self._taken >= max(COMPACT_COUNT, len(self._positions) // COMPACT_PART):
             del self._positions[: self._taken]
             del self._locations[: self._taken]
@@ -210,7 +225,8 @@ class ReplicaList(ReadyList):
         place = bisect_left(self._positions, position, self._taken)
         if place == len(self._positions) or self._positions[place] != position:
             return NOTHING
-        return NOTHING if self._marks[place] == _GONE else place
+        is_gone = bool(len(self._marks)) and self._marks[place] == _GONE
+        return NOTHING if is_gone else place
 
     def location_of(self, position: int) -> int:
         place = self._place_of(position)
