@@ -25,7 +25,8 @@ from penstock.dialects.container import Container
 from penstock.dialects.decoding import DialectDecoder
 from penstock.dialects.login_checker import LoginChecker
 from penstock.ha.replica_recovery import ReplicaRecovery
-from penstock.ha.replica_store import ReplicaStore, WantedIds
+from penstock.ha.replica_store import ReplicaStore
+from penstock.ha.sync_staging import WantedIds
 from penstock.storage.journal import Journal, JournalListener
 from penstock.storage.memory_disk import MemoryDisk
 from penstock.storage.recovery import recover
@@ -62,6 +63,9 @@ class Wanted(WantedIds):
 
     def wants(self, number: int, position: int) -> bool:
         return (number, position) in self.ids
+
+    def wants_all(self, number: int, first: int, count: int) -> bool:
+        return all(self.wants(number, position) for position in range(first, first + count))
 
 
 class StreamsAlone(JournalListener):
@@ -290,7 +294,7 @@ def sync(member: Member, root: Member, records_max: int = 1_000_000) -> bool:
                 octets, rest = root.replica.read(number, [(position, 1)], 1)
                 assert octets
                 assert rest == 0
-                member.replica.stage_records(octets, Wanted(missing))
+                member.replica.staging.stage_records(octets, Wanted(missing))
                 records_max -= 1
     return True
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.broker.store import records
-from penstock.ha.replica_operation import BadOperation, piece_places, read_operation
+from penstock.ha.replica_operation import BadOperation, piece_runs, read_operation
 from tests.ha.replica_doubles import Member, audit, joined
 
 
@@ -42,8 +42,12 @@ def test_the_places_are_those_of_every_record() -> None:
     octets = operation_of(("q", numbered(300)), ("r", numbered(5, 7)), ("q", numbered(3)))
     operation = read_operation(octets)
     behind = octets[records.OPERATION_SIZE :]
-    expected = [records.OPERATION_SIZE + place for place in piece_places(behind)]
+    expected: list[int] = []
+    while len(expected) < 308:
+        last = expected[-1] if expected else 0
+        expected.append(last + records.size_at(octets, last))
     assert operation.places() == expected
+    assert sum(run.count for run in piece_runs(behind)) == 308
     assert sum(count for _, _, count in operation.enqueued()) == 308
 
 

@@ -251,7 +251,7 @@ class MembersRun:
         self.tick()
         for operation in self.at_root.stream.operations[before:]:
             if member.replica.syn()[0] != self.epoch or self.dice.random() < 0.5:
-                member.replica.stage_operation(operation)
+                member.replica.staging.stage_operation(operation)
                 self.sightings["staged live"] += 1
 
     def flush(self) -> None:

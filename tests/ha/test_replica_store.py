@@ -219,14 +219,51 @@ def test_a_piece_that_is_not_missing_is_not_taken() -> None:
     ((number, position),) = wanted_of(root)
     octets, _ = root.replica.held_messages().read(number, [(position, 1)], 1)
     position_before = backup.journal.position
-    assert backup.replica.stage_records(octets, Wanted(set())) == []
+    assert backup.replica.staging.stage_records(octets, Wanted(set())) == []
     assert backup.journal.position == position_before
     wanted = Wanted({(number, position)})
-    assert backup.replica.stage_records(octets, wanted) == [(number, position)]
+    assert backup.replica.staging.stage_records(octets, wanted) == [(number, position, 1)]
     position_before = backup.journal.position
     # It came once more: it is known to be there, and not written twice.
-    assert backup.replica.stage_records(octets, wanted) == [(number, position)]
+    assert backup.replica.staging.stage_records(octets, wanted) == [(number, position, 1)]
     assert backup.journal.position == position_before
+
+
+@pytest.mark.parametrize("unwanted", [(), (0,), (20,), (39,), (3, 4, 30)])
+@pytest.mark.parametrize("held", [(), (0,), (20,), (7, 39)])
+def test_of_a_run_of_messages_what_is_wanted_is_staged_once(
+    unwanted: tuple[int, ...], held: tuple[int, ...]
+) -> None:
+    root, backup = pair()
+    for count in range(40):
+        root.put("q", b"%02d" % count)
+    root.tick()
+    ids = sorted(wanted_of(root))
+    number, first = ids[0]
+    reading = root.replica.held_messages()
+    for place in held:
+        one, _ = reading.read(number, [(first + place, 1)], 1)
+        backup.replica.staging.stage_records(one, Wanted(set(ids)))
+    octets, rest = reading.read(number, [(first, 40)], 1 << 20)
+    assert rest == 0
+    wanted = {each for place, each in enumerate(ids) if place not in unwanted}
+    taken = backup.replica.staging.stage_records(octets, Wanted(wanted))
+    found = {(n, position) for n, begin, count in taken for position in range(begin, begin + count)}
+    assert found == wanted
+    expected = sorted(wanted | {ids[place] for place in held})
+    for member in (backup, backup.restarted()):
+        staged = member.replica.staged_ids()
+        assert expand(staged) == expected
+        audit(member)
+
+
+def expand(sets: dict[int, list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    return sorted(
+        (number, position)
+        for number, ranges in sets.items()
+        for first, count in ranges
+        for position in range(first, first + count)
+    )
 
 
 # Reading.
@@ -343,9 +380,9 @@ def test_operations_that_are_not_valid_change_nothing() -> None:
             backup.replica.apply(octets, backup.now)
     assert (backup.digest(), backup.journal.position) == before
     with pytest.raises(BadOperation):
-        backup.replica.stage_operation(first[:-1])
+        backup.replica.staging.stage_operation(first[:-1])
     with pytest.raises(BadOperation):
-        backup.replica.stage_records(second, Wanted(set()))
+        backup.replica.staging.stage_records(second, Wanted(set()))
     backup.follow(root)
     assert backup.digest() == root.digest()
 

@@ -253,7 +253,7 @@ def test_live_operations_are_part_of_a_sync() -> None:
     root.put("log", b"live", b"live too")
     root.tick()
     operation = root.stream.operations[-1]
-    new.replica.stage_operation(operation)
+    new.replica.staging.stage_operation(operation)
     assert root.replica.syn()[1] == k + 1
     target = sorted(root.replica.ids().items())
     new.replica.finish(1, k + 1, target, values, new.replica.parts(operation).texts, new.now)

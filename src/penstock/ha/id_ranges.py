@@ -53,6 +53,10 @@ class IdRanges:
         at = bisect_right(self.firsts, number) - 1
         return at >= 0 and number < self.ends[at]
 
+    def contains_range(self, first: int, count: int) -> bool:
+        at = bisect_right(self.firsts, first) - 1
+        return at >= 0 and first + count <= self.ends[at]
+
     def add_range(self, first: int, count: int) -> None:
         assert count > 0, "a range has ids"
         end = first + count

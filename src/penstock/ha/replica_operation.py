@@ -27,11 +27,11 @@ class MessageRun:
     follow one another. Most operations consist of a few. A record that stands alone is one, too.
     """
 
-    def __init__(self, at: int, size: int) -> None:
+    def __init__(self, at: int, size: int, count: int = 1) -> None:
         # Where the first begins in the octets, and the size of each.
         self.at: int = at
         self.size: int = size
-        self.count: int = 1
+        self.count: int = count
 
 
 class ReplicaOperation:
@@ -192,18 +192,20 @@ def read_snapshot(text: bytes) -> list[Change]:
         raise BadOperation(f"the definitions of a SYNC cannot be read: {error!r}") from error
 
 
-def piece_places(octets: bytes) -> list[int]:
-    """Where the records begin in a row of messages of queues and of streams. Raises `BadOperation`."""
-    found: list[int] = []
+def piece_runs(octets: bytes) -> list[MessageRun]:
+    """A row of messages of queues and of streams, whose appends stand alone. Raises `BadOperation`."""
+    found: list[MessageRun] = []
     at = 0
     while at < len(octets):
         size = whole_record(octets, at)
+        run = MessageRun(at, size)
         if octets[at] == records.APPENDED:
             check_append(octets, at, size)
         elif octets[at] == records.MESSAGE:
             check_message(octets, at, size)
+            size = _extend(run, octets)
         else:
             raise BadOperation(f"{octets[at]} is not a message record")
-        found.append(at)
+        found.append(run)
         at += size
     return found

@@ -138,6 +138,27 @@ class ReplicaQueues:
         staged = self.staged.get(number)
         return staged is not None and staged.location_of(position) >= 0
 
+    def holds_any(self, number: int, first: int, count: int) -> bool:
+        """Whether the state or the staged area has any of these."""
+        part = self.by_number.get(number)
+        if part is not None and part.ready.count_in([(first, count)]):
+            return True
+        staged = self.staged.get(number)
+        return staged is not None and staged.count_in([(first, count)]) > 0
+
+    def stage_run(self, first: records.MessageRecord, run: MessageRun, location: int) -> None:
+        """Records that are equal but for their bodies, the first of them at this location."""
+        number = first.queue_number(0)
+        ready = self.staged.get(number)
+        if ready is None:
+            ready = ReplicaList()
+            self.staged[number] = ready
+        ready.add_run(first.position(0), run.count, location, run.size)
+        if first.expires_at(0):
+            ready.may_expire = True
+        octets = run.count * first.body_size
+        self.staged_octets[number] = self.staged_octets.get(number, 0) + octets
+
     def stage(self, number: int, position: int, location: int, size: int) -> None:
         ready = self.staged.get(number)
         if ready is None:

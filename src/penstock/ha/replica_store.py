@@ -17,8 +17,6 @@ Invariants
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.leases.leases import resume_leases
 from penstock.broker.queues.message_queue import MessageQueue
@@ -28,7 +26,6 @@ from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.sinks.sinks import resume_sinks
 from penstock.broker.state import BrokerState, put_defaults
 from penstock.broker.store import records
-from penstock.broker.store.appended_blocks import append_at
 from penstock.broker.store.definition_records import (
     Change,
     encode_snapshot,
@@ -43,7 +40,6 @@ from penstock.broker.store.reclaim import Reclaimer, UnsettledSource, whole_snap
 from penstock.broker.streams.opening import streams_of
 from penstock.broker.streams.replicated_streams import ReplicatedStreams
 from penstock.broker.topology import DeleteExchange, DeleteQueue
-from penstock.formats.stream_append import StreamAppend
 from penstock.ha.broker_replicator import BrokerReplicator, UnheardDefinitions
 from penstock.ha.id_setter import IdSetter
 from penstock.ha.made_queue import MadeQueue
@@ -52,7 +48,6 @@ from penstock.ha.queue_guard import first_uncommitted
 from penstock.ha.replica_operation import (
     BadOperation,
     ReplicaOperation,
-    piece_places,
     read_change,
     read_operation,
     read_snapshot,
@@ -62,6 +57,7 @@ from penstock.ha.replica_reading import HeldMessages, RecordReader
 from penstock.ha.replica_recovery import ReplicaRecovery
 from penstock.ha.replicated_messages import ReplicatedMessages
 from penstock.ha.stream_replicator import StreamReplicator
+from penstock.ha.sync_staging import SyncStaging
 from penstock.storage.journal import NOT_SUMMED
 from penstock.storage.segment import segment_of
 
@@ -70,14 +66,6 @@ from penstock.storage.segment import segment_of
 # delays their acknowledgement.
 UNFLUSHED_MAX: Final = 4096
 Target = list[tuple[int, Ranges]]  # by queue number
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class WantedIds:
-    """What a backup lacks of a SYNC. The part of it that decides which messages are staged."""
-
-    def wants(self, number: int, position: int) -> bool:
-        raise NotImplementedError
 
 
 class ReplicaStore:
@@ -102,6 +90,7 @@ class ReplicaStore:
         streams.keeper = JournalledBlocks(store)
         store.streams = streams
         self._streams: StreamReplicator = StreamReplicator(store, streams)
+        self.staging: SyncStaging = SyncStaging(store, self._queues, self._streams)
         self.is_root: bool = False
         # What a crash would leave, and the journal positions at which it becomes more.
         self._durable_syn: tuple[int, int] = (0, 0)
@@ -189,77 +178,7 @@ class ReplicaStore:
         """An operation, taken apart; nothing is applied. Raises `BadOperation`."""
         return read_operation(octets)
 
-    # SYNC: staged beside the state.
-
-    def stage_operation(self, octets: bytes) -> None:
-        """Stage the messages of an operation. Raises `BadOperation`."""
-        operation = read_operation(octets)
-        if operation.runs or operation.append_places:
-            self._stage(octets, operation.places(), operation.append_places)
-
-    def stage_records(self, octets: bytes, wanted: WantedIds) -> list[tuple[int, int]]:
-        """Stage those messages of a row of records that are wanted; returns the ids that were
-        wanted. Raises `BadOperation`.
-        """
-        kept: list[bytes] = []
-        places: list[int] = []
-        append_places: list[int] = []
-        taken: list[tuple[int, int]] = []
-        size = 0
-        for at in piece_places(octets):
-            octets_of_one = octets[at : at + records.size_at(octets, at)]
-            if octets[at] == records.APPENDED:
-                ids = self._wanted_of(append_at(octets, at), wanted)
-                if ids:
-                    taken.extend(ids)
-                    kept.append(octets_of_one)
-                    append_places.append(size)
-                    size += len(octets_of_one)
-                continue
-            record = records.MessageRecord(octets_of_one, 0)
-            indices: list[int] = []
-            for index in range(record.pair_count):
-                number, position = record.queue_number(index), record.position(index)
-                if wanted.wants(number, position):
-                    taken.append((number, position))
-                    if not self._queues.holds(number, position):
-                        indices.append(index)
-            if not indices:
-                continue
-            if len(indices) < record.pair_count:
-                octets_of_one = record.with_pairs(indices)
-            kept.append(octets_of_one)
-            places.append(size)
-            size += len(octets_of_one)
-        if kept:
-            self._stage(b"".join(kept), places, append_places)
-        return taken
-
-    def _wanted_of(self, append: StreamAppend, wanted: WantedIds) -> list[tuple[int, int]]:
-        ids = [(append.number, append.first_id + place) for place in range(append.count)]
-        return [(number, position) for number, position in ids if wanted.wants(number, position)]
-
-    def _stage(self, octets: bytes, places: list[int], append_places: list[int]) -> None:
-        """One batch of records that are not part of the state: messages of queues at these places of
-        them, and of streams.
-        """
-        base = self._store.journal.append(records.STAGED_RECORD + octets) + records.HEAD_SIZE
-        count = 0
-        body_bytes = 0
-        for at in places:
-            record = records.MessageRecord(octets, at)
-            for index in range(record.pair_count):
-                number, position = record.queue_number(index), record.position(index)
-                if self._queues.holds(number, position):
-                    continue
-                self._queues.stage(number, position, base + at, record.body_size)
-                count += 1
-                body_bytes += record.body_size
-                if record.expires_at(index):
-                    self._queues.staged[number].may_expire = True
-        self._store.lives.wrote(segment_of(base), count, body_bytes, False)
-        self._streams.stage(octets, append_places, base)
-        self._store.journal.request_flush()
+    # SYNC: what it brings is staged (`sync_staging`), and then the state becomes that.
 
     def finish(
         self, epoch: int, k: int, target: Target, values: bytes, texts: list[bytes], now: int

@@ -3,8 +3,9 @@
 from penstock.formats.peer_limits import BadPeerMessage
 from penstock.ha.id_ranges import IdRanges, IdSets, add_ids, ranges_of, union_sets
 from penstock.ha.replica_operation import BadOperation, ReplicaOperation
-from penstock.ha.replica_store import ReplicaStore, WantedIds
+from penstock.ha.replica_store import ReplicaStore
 from penstock.ha.replicated_state import OperationParts, ReplicatedState
+from penstock.ha.sync_staging import WantedIds
 from penstock.storage.journal import NOT_SUMMED
 
 
@@ -68,18 +69,18 @@ class StoredReplica(ReplicatedState):
 
     def stage_operation(self, operation: bytes) -> None:
         try:
-            self._replica.stage_operation(operation)
+            self._replica.staging.stage_operation(operation)
         except BadOperation as error:
             raise BadPeerMessage(str(error)) from error
 
     def stage_piece(self, records: bytes, missing: IdSets) -> IdSets:
         try:
-            taken = self._replica.stage_records(records, MissingIds(missing))
+            taken = self._replica.staging.stage_records(records, MissingIds(missing))
         except BadOperation as error:
             raise BadPeerMessage(str(error)) from error
         sets: IdSets = {}
-        for number, position in taken:
-            add_ids(sets, number, position, 1)
+        for number, first, count in taken:
+            add_ids(sets, number, first, count)
         return sets
 
     def finish(
@@ -101,6 +102,10 @@ class MissingIds(WantedIds):
     def wants(self, number: int, position: int) -> bool:
         ids = self._missing.get(number)
         return ids is not None and ids.contains(position)
+
+    def wants_all(self, number: int, first: int, count: int) -> bool:
+        ids = self._missing.get(number)
+        return ids is not None and ids.contains_range(first, count)
 
 
 def _sets(ids: dict[int, list[tuple[int, int]]]) -> IdSets:
