@@ -356,6 +356,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     if any(part in wanted for part in PARTS):
         cluster = PenstockCluster()
+        results["version"] = cluster.version
         try:
             backups = LargeBackups(cluster, options.messages)
             for name in PARTS:
