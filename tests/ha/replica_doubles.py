@@ -178,7 +178,7 @@ class Member(UnsettledSource):
 
     def demote(self) -> None:
         for queue, entry in self.out:
-            queue.requeue([entry], self.now)
+            queue.requeue([entry], self.now, failed=False)
         self.out.clear()
         self.tick()
         self.guarded.release_all()

@@ -10,10 +10,11 @@ from tests.ha.replica_doubles import Member, joined, pair, ticked
 COUNT = 30
 
 
-def with_returns() -> tuple[Member, Member]:
+@pytest.fixture(params=[{"x_queue_type": "quorum"}, {}, {"x_max_priority": 3}], ids=str)
+def members(request: pytest.FixtureRequest) -> tuple[Member, Member]:
     """More messages than stay in memory; every third came back, some of them twice."""
     root, backup = pair()
-    root.declare("r", x_queue_type="quorum")
+    root.declare("r", **request.param)
     root.put("r", *[b"%d" % number for number in range(COUNT)])
     ticked(root, backup)
     for step in (3, 6):
@@ -38,23 +39,25 @@ def check(member: Member) -> None:
         assert entry.delivery_count == wanted(number)
 
 
-def test_a_new_root_continues_to_count() -> None:
-    _, backup = with_returns()
+def test_a_new_root_continues_to_count(members: tuple[Member, Member]) -> None:
+    _, backup = members
     backup.promote(2)
     backup.tick()
     check(backup)
 
 
-def test_a_root_that_stepped_down_and_came_back_continues_to_count() -> None:
-    root, _ = with_returns()
+def test_a_root_that_stepped_down_and_came_back_continues_to_count(
+    members: tuple[Member, Member],
+) -> None:
+    root, _ = members
     root.demote()
     root.promote(2)
     root.tick()
     check(root)
 
 
-def test_a_restarted_backup_continues_to_count() -> None:
-    _, backup = with_returns()
+def test_a_restarted_backup_continues_to_count(members: tuple[Member, Member]) -> None:
+    _, backup = members
     backup.flushed()
     again = backup.restarted()
     assert again.digest() == backup.digest()
@@ -63,8 +66,10 @@ def test_a_restarted_backup_continues_to_count() -> None:
     check(again)
 
 
-def test_a_backup_that_joins_anew_counts_what_it_had_and_what_it_gets() -> None:
-    root, backup = with_returns()
+def test_a_backup_that_joins_anew_counts_what_it_had_and_what_it_gets(
+    members: tuple[Member, Member],
+) -> None:
+    root, backup = members
     new = Member()
     for member in (new, backup):
         joined(member, root)
@@ -74,8 +79,10 @@ def test_a_backup_that_joins_anew_counts_what_it_had_and_what_it_gets() -> None:
         assert again.digest() == root.digest()
 
 
-def test_counts_outlive_the_segments_in_which_they_were_recorded() -> None:
-    root, backup = with_returns()
+def test_counts_outlive_the_segments_in_which_they_were_recorded(
+    members: tuple[Member, Member],
+) -> None:
+    root, backup = members
     first = root.journal.segments()[0]
     # What is dead makes room, and with it go the old records.
     for _ in range(40):
@@ -97,8 +104,10 @@ def test_counts_outlive_the_segments_in_which_they_were_recorded() -> None:
     check(again)
 
 
-def test_what_is_out_with_consumers_keeps_its_count_in_a_snapshot() -> None:
-    root, _ = with_returns()
+def test_what_is_out_with_consumers_keeps_its_count_in_a_snapshot(
+    members: tuple[Member, Member],
+) -> None:
+    root, _ = members
     for _ in range(COUNT):
         root.get("r")
     root.tick()

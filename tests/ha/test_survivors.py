@@ -300,7 +300,7 @@ def test_links_that_a_root_kept_for_later_are_forgotten_with_it() -> None:
     cluster.until(lambda: taken.bodies == [b"one"])
     assert taken.received[0].header.first_acquirer
     killed(cluster)
-    assert client.is_over
+    cluster.until(lambda: client.is_over)
     client = Amqp10Client(cluster, "reader")
     taken, answer = client.receiver("kept", source)
     assert not answer.unsettled
@@ -309,6 +309,23 @@ def test_links_that_a_root_kept_for_later_are_forgotten_with_it() -> None:
     client.accept(taken.ids[0])
     cluster.run(1)
     assert contents(cluster, "q") == [[]]
+
+
+def test_the_delivery_count_of_a_classic_queue_continues() -> None:
+    """Which AMQP 1.0 shows for queues of every type."""
+    cluster = Cluster()
+    client = with_queues(cluster, "q")
+    client.confirmed_publish("q", b"one")
+    for _ in range(2):
+        got = client.call(m.BasicGet("q"))
+        assert got is not None and got.message is not None
+        client.tell(m.BasicNack(got.message.delivery_tag, requeue=True))
+        client.call(m.BasicQos())
+        cluster.settle()
+    killed(cluster)
+    taken, _ = Amqp10Client(cluster, "reader").receiver("r", Source("/queues/q"))
+    cluster.until(lambda: taken.bodies == [b"one"])
+    assert taken.received[0].header.delivery_count == 2
 
 
 # Definitions.

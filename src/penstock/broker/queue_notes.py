@@ -64,7 +64,7 @@ def notes_of(
     notes: list[NoteConsumer | NoteReturns] = []
     if queue.level is not ReplicationLevel.NONE and queue.had_consumer:
         notes.append(NoteConsumer(queue.name))
-    if queue.is_lasting and queue.counts_deliveries:
+    if queue.is_lasting and not queue.keeps_messages:
         counts = _ready_counts(queue) + out.get(queue, [])
         if counts:
             notes.append(_returns_of(queue, counts))

@@ -32,6 +32,7 @@ class ReplicatedMessages(JournalledMessages):
         else:
             assert isinstance(ready, PagedPriorityList), "made by a store"
             fill_levels(ready, self._positions, self._locations, self.highest_position)
+            ready.restore_counts(self._counts)
         return self._octets
 
     def entries(self) -> list[QueueEntry]:

@@ -54,7 +54,6 @@ def _changing(node: Node) -> frozenset[str]:
     found = [
         str(note)
         for queue in node.state.queues()
-        if queue.counts_deliveries
         for note in notes_of(queue, out)
         if isinstance(note, NoteReturns)
     ]

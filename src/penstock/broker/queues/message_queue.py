@@ -141,8 +141,8 @@ class MessageQueue:
         self.observers: list[QueueObserver] = []
         # What it is a replica of; None for a queue that clients use.
         self.following: Following | None = None
-        # Whether a delivery says how often its message was delivered before; and whether any message
-        # may have come back.
+        # Whether a delivery of AMQP 0-9-1 says how often its message was delivered before; and
+        # whether any message may have come back.
         self.counts_deliveries: bool = False
         self.has_returns: bool = False
         # Whether it ever had one; set for auto-delete queues only.

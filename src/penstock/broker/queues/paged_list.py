@@ -80,9 +80,13 @@ class PagedReadyList(ReadyList):
             self.inherited_position = positions[len(positions) - 1]
 
     def restore_counts(self, counts: list[tuple[int, int]]) -> None:
-        """Position and deliveries of what has come back before; all of it is in the tail."""
+        """Position and deliveries of what has come back before; not all of it need be here."""
         for position, deliveries in counts:
-            self._tail.count_deliveries(position, deliveries)
+            entry = self.entry_of(position)
+            if entry is not None:
+                entry.delivery_count = deliveries
+            else:
+                self._tail.count_deliveries(position, deliveries)
 
     def tail_count(self) -> int:
         """Messages that are not in memory."""

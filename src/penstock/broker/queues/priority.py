@@ -112,6 +112,13 @@ class PriorityReadyList(ReadyList):
                 return entry
         return None
 
+    def delivery_counts(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for level in self._levels:
+            if level is not None:
+                found.extend(level.delivery_counts())
+        return found
+
     def location_of(self, position: int) -> int:
         for level in self._levels:
             if level is not None:
@@ -189,6 +196,12 @@ class PagedPriorityList(PriorityReadyList):
         """What it is given next was found in the journal, up to this position."""
         assert self.count == 0, "restored before anything arrives"
         self._inherited_position = highest_position
+
+    def restore_counts(self, counts: list[tuple[int, int]]) -> None:
+        """As of one level; each takes those that are its own."""
+        for level in self._levels:
+            if isinstance(level, PagedReadyList):
+                level.restore_counts(counts)
 
     def page_out_all(self) -> None:
         """Keep memory small while much is restored."""

@@ -369,7 +369,7 @@ class Queue(FollowingQueue):
             return
         exhausted: list[QueueEntry] = []
         entries = flag_returned(entries, failed, self.settings.delivery_limit, exhausted)
-        if failed and self.counts_deliveries and entries:
+        if failed and entries:
             self.has_returns = True
             self.vhost.returned(self, entries)
         # Last one first: each then goes to the head at once.
