@@ -43,8 +43,9 @@ def command(
     from rich.console import Console
     from rich.progress import track
 
+    from penstock.simulation.cluster_scenarios import CLUSTER_SCENARIOS
     from penstock.simulation.run import PROTOCOL, scenario_of
-    from penstock.simulation.scenarios import CLUSTER_SCENARIOS, SCENARIOS
+    from penstock.simulation.scenarios import SCENARIOS
 
     names = [*SCENARIOS, *CLUSTER_SCENARIOS, PROTOCOL]
     if scenario and scenario not in names:

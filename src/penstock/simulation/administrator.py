@@ -34,9 +34,9 @@ from penstock.broker.vhost import VirtualHost
 from penstock.node.node import Node
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.host import Host
 from penstock.simulation.job import Job
 from penstock.simulation.ledger import Ledger, PromiseKeeper
+from penstock.simulation.workplace import Workplace
 
 EXCHANGES: Final = ("amq.topic", "later.topic")
 QUEUE_TYPES: Final = ("", "classic", "quorum", "stream")
@@ -60,9 +60,9 @@ class Administrator(Job, PromiseKeeper):
     """Held by the run. Its user, its virtual host and its parameter have names of their own."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: Host
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, place: Workplace
     ) -> None:
-        super().__init__(name, clock, dice, ledger, host)
+        super().__init__(name, clock, dice, ledger, place)
         self._actor = Actor(name, "administrator", 1, HTTP)
         # How things may be: as they were when the last answer came, and as each change since then
         # that was not answered made them.

@@ -203,7 +203,7 @@ class Cast:
     def _add_jobs(self, host: DurableHost) -> None:
         scenario = self._scenario
         if scenario.lease_job_count:
-            leases = LeaseBook(self._ledger, host)
+            leases = LeaseBook(self._ledger, self._clock)
             for number in range(scenario.lease_job_count):
                 name = f"{host.name}l{number}"
                 self._add_book_publisher(f"{name}p", leases, [("", LEASED)])

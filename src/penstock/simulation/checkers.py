@@ -3,6 +3,7 @@
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
+from penstock.broker.queues.guarded_queue import GuardedQueue
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.broker.timers import NEVER
@@ -146,6 +147,14 @@ def counters_that_differ(ledger: Ledger, node: Node) -> list[str]:
         if 0 <= limit < queue.message_count:
             complaints.append(f"{name} holds {queue.message_count}, more than {limit}")
     return complaints
+
+
+def entries_of(queue: MessageQueue) -> list[QueueEntry]:
+    """Everything that it holds and that is not out with consumers; at the root of a cluster also what
+    waits for its commit.
+    """
+    waiting = queue.waiting_entries() if isinstance(queue, GuardedQueue) else []
+    return [*queue.browse(BROWSE_MAX), *waiting]
 
 
 def not_drained(ledger: Ledger, node: Node) -> list[str]:

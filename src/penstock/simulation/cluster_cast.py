@@ -1,27 +1,38 @@
 """The programs of a cluster's scenario: each knows the addresses of all servers."""
 
 from penstock.client.uri import Address
+from penstock.simulation.administrator import Administrator
 from penstock.simulation.amqp10_receiver import Amqp10Receiver
 from penstock.simulation.amqp10_sender import Amqp10Sender
 from penstock.simulation.amqp10_transactor import Amqp10Transactor
+from penstock.simulation.book import Book
 from penstock.simulation.book_publisher import BookPublisher
 from penstock.simulation.caller import HEARTBEAT_SECONDS, Caller
 from penstock.simulation.careless_consumer import CarelessConsumer
 from penstock.simulation.cast import STREAM_ROUTES
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.cluster_host import ClusterHost
-from penstock.simulation.cluster_ledger import ClusterLedger
+from penstock.simulation.cluster_ledger import DRIFT_MS, ClusterLedger
 from penstock.simulation.cluster_operator import ClusterOperator
 from penstock.simulation.consumer import Consumer
 from penstock.simulation.dice import Dice
+from penstock.simulation.job import Job
+from penstock.simulation.lease_book import LeaseBook
+from penstock.simulation.lease_job import LeaseJob
 from penstock.simulation.network import Network
 from penstock.simulation.offset_reader import OffsetReader
 from penstock.simulation.plans import Scenario
-from penstock.simulation.publisher import Publisher
-from penstock.simulation.scenarios import STREAM_NAMES
+from penstock.simulation.publisher import Order, Publisher
+from penstock.simulation.queue_move_book import QueueMoveBook
+from penstock.simulation.queue_move_job import QueueMoveJob
+from penstock.simulation.scenarios import LEASED, QUAY, STREAM_NAMES
+from penstock.simulation.sink_book import SinkBook
+from penstock.simulation.sink_drain import SinkDrain
+from penstock.simulation.sink_job import SinkJob
 from penstock.simulation.stream_book import StreamBook, stream_of
 from penstock.simulation.transactional import TransactionalPublisher
 from penstock.simulation.transactional_consumer import TransactionalConsumer
+from penstock.simulation.workplace import RootPlace
 
 
 class ClusterCast:
@@ -41,9 +52,11 @@ class ClusterCast:
             for host in hosts
         ]
         self.programs: list[Caller] = []
+        self.jobs: list[Job] = []
         self._add_publishers()
         self._add_consumers()
         self._add_amqp10()
+        self._add_jobs(RootPlace(hosts))
         if scenario.stream_publisher_count:
             self._add_stream_users(StreamBook(ledger, STREAM_NAMES), hosts)
         for _ in range(scenario.operator_count):
@@ -52,7 +65,7 @@ class ClusterCast:
             self._add(ClusterOperator(name, first, clock, dice, network, ledger, hosts[0]), dice)
 
     def _next(self) -> tuple[str, Dice]:
-        name = f"p{len(self.programs)}"
+        name = f"p{len(self.programs) + len(self.jobs)}"
         return name, self._dice.fork(name)
 
     def _add(self, program: Caller, dice: Dice) -> None:
@@ -120,6 +133,36 @@ class ClusterCast:
                     opened.set_cursor(reader.cursor, 0, root.now())
                 self._add(reader, dice)
         root.schedule_flush()
+
+    def _add_jobs(self, place: RootPlace) -> None:
+        scenario, ledger, clock = self._scenario, self._ledger, self._clock
+        for _ in range(scenario.lease_job_count):
+            leases = LeaseBook(ledger, clock, DRIFT_MS)
+            self._add_book_publisher(leases, [("", LEASED)])
+            name, dice = self._next()
+            self.jobs.append(LeaseJob(name, clock, dice, ledger, place, leases))
+        for _ in range(scenario.move_job_count):
+            moves = QueueMoveBook(ledger)
+            self._add_book_publisher(moves, [("", QUAY)])
+            name, dice = self._next()
+            self.jobs.append(QueueMoveJob(name, clock, dice, ledger, place, moves))
+        for _ in range(scenario.administrator_count):
+            name, dice = self._next()
+            self.jobs.append(Administrator(name, clock, dice, ledger, place))
+        for _ in range(scenario.sink_job_count):
+            sinks = SinkBook(ledger)
+            name, dice = self._next()
+            self.jobs.append(SinkJob(name, clock, dice, ledger, place, sinks))
+            name, dice = self._next()
+            self.jobs.append(SinkDrain(name, clock, dice, ledger, place, sinks))
+
+    def _add_book_publisher(self, book: Book, routes: list[Order]) -> None:
+        name, dice = self._next()
+        publisher = BookPublisher(
+            name, self._addresses[0], self._clock, dice, self._network, self._ledger,
+            self._scenario, book, routes,
+        )  # fmt: skip
+        self._add(publisher, dice)
 
     def _add_consumers(self) -> None:
         scenario = self._scenario

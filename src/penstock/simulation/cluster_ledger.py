@@ -139,10 +139,7 @@ class ClusterLedger(Ledger):
         for complaint in self.wrong_in(held):
             self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
         self._inherited = held
-        complaints = self.definitions.wrong_in(host.node, inherited_at)
-        for keeper in self.promise_keepers:
-            complaints += keeper.broken(host.node)
-        for complaint in complaints:
+        for complaint in self.definitions.wrong_in(host.node, inherited_at):
             self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
         for copies in self.transactions:
             there = {
@@ -156,13 +153,16 @@ class ClusterLedger(Ledger):
                 names = [copy.name for copy in copies]
                 self.violated(f"root {host.name} of epoch {epoch} has half of {names}")
 
-    def became_active(self) -> None:
+    def became_active(self, host: ClusterHost) -> None:
         """What the newest root has inherited is committed: a dequeue that it does not know was
         undone, and no later root may know it either.
         """
         if self.active_epoch == self.top_epoch:
             return
         self.active_epoch = self.top_epoch
+        for keeper in self.promise_keepers:
+            for complaint in keeper.broken(host.node):
+                self.violated(f"root {host.name} of epoch {self.top_epoch}: {complaint}")
         undone = {
             held
             for held in (self.gone - self.completed) & self._inherited
@@ -323,7 +323,7 @@ class MemberWatcher(HostWatcher):
             self._ledger.became_root(host, primary.epoch, self._syn)
             self._change_count = -1
         if primary.epoch == self._ledger.top_epoch and primary.committed_k >= 0:
-            self._ledger.became_active()
+            self._ledger.became_active(host)
         changes = host.node.state.definitions.change_count
         if changes != self._change_count:
             self._change_count = changes

@@ -29,6 +29,7 @@ from penstock.simulation.cluster_host import ClusterHost, ClusterWorld
 from penstock.simulation.cluster_ledger import ClusterLedger, MemberWatcher, held_by
 from penstock.simulation.dice import Dice
 from penstock.simulation.history import History
+from penstock.simulation.job import Job
 from penstock.simulation.network import Network
 from penstock.simulation.plans import Scenario
 from penstock.wire.amqp091.limits import Limits
@@ -106,6 +107,7 @@ class ClusterRun:
             self._network.listen(name, host)
         self._checks = ClusterChecks(self.ledger, self.hosts)
         self._programs: list[Caller] = []
+        self._jobs: list[Job] = []
         self._faults: ClusterFaults | None = None
 
     def _first_record(self, name: str) -> ClusterRecord:
@@ -184,6 +186,7 @@ class ClusterRun:
             self._scenario, self.clock, self._dice, self._network, self.ledger, self.hosts
         )
         self._programs = cast.programs
+        self._jobs = cast.jobs
         return True
 
     def _lose_minority(self, faults: ClusterFaults) -> None:
@@ -202,8 +205,9 @@ class ClusterRun:
             host.die()
 
     def _recover(self) -> None:
-        for program in self._programs:
-            program.is_calm = True
+        players: list[Caller | Job] = [*self._programs, *self._jobs]
+        for player in players:
+            player.is_calm = True
         if not self._run(SERVES_SECONDS_MAX, lambda: self.root() is not None):
             self.ledger.violated(f"no root serves {SERVES_SECONDS_MAX} s after the last fault (P6)")
             self._describe()
@@ -214,6 +218,8 @@ class ClusterRun:
             self._describe()
 
     def _leave(self) -> None:
+        for job in self._jobs:
+            job.is_leaving = True
         for program in self._programs:
             program.leave()
         self._run(FAREWELL_SECONDS_MAX, self._is_deserted)

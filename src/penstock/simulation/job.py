@@ -14,8 +14,8 @@ from penstock.node.durable_answer import DurableAnswer
 from penstock.node.node import Node
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
+from penstock.simulation.workplace import Workplace
 
 INTERVAL_US_MAX: Final = 80_000
 
@@ -24,14 +24,14 @@ class Job(ABC):
     """Held by the run."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: Host
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, place: Workplace
     ) -> None:
         self.name = name
         self.clock = clock
         self.dice = dice
         self.ledger = ledger
         self.history = ledger.history
-        self._host = host
+        self._place = place
         # The start of the host that was asked, while it has not answered.
         self._asked_life = 0
         self.is_calm = False
@@ -50,28 +50,28 @@ class Job(ABC):
         if self.is_leaving:
             return
         self.clock.after(self.dice.between(0, INTERVAL_US_MAX), self._work)
-        host = self._host
-        if not host.is_up or host.node.storage_failure:
+        place = self._place
+        if not place.is_up or place.node.storage_failure:
             # A node whose disk has failed confirms nothing more, and is about to stop.
             return
         if self._asked_life:
-            if self._asked_life == host.life:
+            if self._asked_life == place.life:
                 return
             self._asked_life = 0
             self.history.sighted("the answer to a job is lost")
             self.history.add(f"{self.name} hears no answer")
             self.answer_lost()
-        self.turn(host.node.state.vhost(DEFAULT_VHOST), host.now())
-        host.schedule_flush()
+        self.turn(place.node.state.vhost(DEFAULT_VHOST), place.now())
+        place.schedule_flush()
 
     @property
     def node(self) -> Node:
-        return self._host.node
+        return self._place.node
 
     def when_safe(self, then: Callable[[], None]) -> None:
         """Call back when what this turn did is durable."""
-        self._asked_life = self._host.life
-        DurableAnswer(self._host.node, lambda: self._answered(then))
+        self._asked_life = self._place.life
+        DurableAnswer(self._place.node, lambda: self._answered(then))
 
     def _answered(self, then: Callable[[], None]) -> None:
         self._asked_life = 0

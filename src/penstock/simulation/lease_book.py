@@ -8,9 +8,9 @@ from penstock.broker.leases.leases import NEVER_EXPIRES, LeaseFacts, facts_of, n
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.node.node import Node
 from penstock.simulation.book import Book
-from penstock.simulation.checkers import BROWSE_MAX, queues_of
+from penstock.simulation.checkers import entries_of, queues_of
+from penstock.simulation.clock import VirtualClock
 from penstock.simulation.copies import Fate, name_in
-from penstock.simulation.host import Host
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.scenarios import LEASED
 
@@ -28,9 +28,11 @@ class KnownLease:
 class LeaseBook(Book):
     """Held by the ledger, the publishers and the jobs."""
 
-    def __init__(self, ledger: Ledger, host: Host) -> None:
+    def __init__(self, ledger: Ledger, clock: VirtualClock, drift_ms: int = 0) -> None:
+        """`drift_ms` is by how much a server's clock may be ahead."""
         super().__init__(ledger)
-        self._host = host
+        self._clock = clock
+        self._drift_ms = drift_ms
         self.leases: dict[tuple[str, int], KnownLease] = {}
         # Numbers whose leases are settled or given back, as confirmed by the broker.
         self.ended: set[tuple[str, int]] = set()
@@ -58,7 +60,7 @@ class LeaseBook(Book):
     def _check_order(self, lease: MessageQueue) -> None:
         """Messages that were never leased before come in the order of publishing."""
         last: dict[tuple[str, int], int] = {}
-        for entry in lease.browse(BROWSE_MAX):
+        for entry in entries_of(lease):
             copy = self.copies[name_in(entry.message.body)]
             key = (copy.publisher, copy.epoch)
             if copy.name not in self._leased:
@@ -75,7 +77,7 @@ class LeaseBook(Book):
 
     def may_be_over(self, known: KnownLease) -> bool:
         expires_at = known.facts.expires_at
-        return expires_at != NEVER_EXPIRES and self._host.clock.wall() >= expires_at
+        return expires_at != NEVER_EXPIRES and self._clock.wall() + self._drift_ms >= expires_at
 
     # What must hold.
 
@@ -122,7 +124,7 @@ def leases_in(node: Node) -> list[MessageQueue]:
 
 def bodies_in(queue: MessageQueue) -> list[tuple[bytes, bytes]]:
     """Names and bodies, in order."""
-    bodies = [entry.message.body for entry in queue.browse(BROWSE_MAX)]
+    bodies = [entry.message.body for entry in entries_of(queue)]
     return [(name_in(body), body) for body in bodies]
 
 

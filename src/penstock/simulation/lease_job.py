@@ -16,13 +16,14 @@ from penstock.broker.leases.leases import (
     take_lease,
 )
 from penstock.broker.vhost import VirtualHost
+from penstock.simulation.checkers import entries_of
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.job import Job
 from penstock.simulation.lease_book import KnownLease, LeaseBook, names_in
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.scenarios import LEASED
+from penstock.simulation.workplace import Workplace
 
 MESSAGES_MAX: Final = 7
 EXPIRES_CHANCE: Final = 0.2
@@ -34,10 +35,10 @@ class LeaseJob(Job):
     """Held by the run. It owns leases under its own name."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost,
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, place: Workplace,
         book: LeaseBook,
     ) -> None:  # fmt: skip
-        super().__init__(name, clock, dice, ledger, host)
+        super().__init__(name, clock, dice, ledger, place)
         self._book = book
         # The last number that was asked for.
         self._number = 0
@@ -146,7 +147,7 @@ class LeaseJob(Job):
         origin = vhost.queue(LEASED)
         was_empty = origin.message_count == 0
         give_back(vhost, LEASED, self.name, number, now)
-        returned = origin.browse(origin.message_count)[origin.message_count - len(names) :]
+        returned = entries_of(origin)[-len(names) :] if names else []
         # A message that is requeued behind paged-out messages loses its flag with them.
         if was_empty and not all(entry.is_redelivered for entry in returned):
             self.ledger.violated(f"lease {number} of {self.name} came back without the flag")

@@ -7,10 +7,10 @@ from penstock.broker.moves.move import NO_LIMIT, Move, MoveRequest, StepLimits, 
 from penstock.broker.vhost import VirtualHost
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.job import Job
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.queue_move_book import PLACES, QueueMoveBook
+from penstock.simulation.workplace import Workplace
 
 STEPS: Final = StepLimits(count=3, looked_at=5)
 COUNT_MAX: Final = 12
@@ -23,10 +23,10 @@ class QueueMoveJob(Job):
     """Held by the run."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost,
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, place: Workplace,
         book: QueueMoveBook,
     ) -> None:  # fmt: skip
-        super().__init__(name, clock, dice, ledger, host)
+        super().__init__(name, clock, dice, ledger, place)
         self._book = book
         # The move that goes on, and the virtual host that it goes on in.
         self._move: Move | None = None

@@ -11,11 +11,12 @@ from penstock.cluster.rules import ALL_RULES, ElectionRules
 from penstock.ha.rules import ALL_RULES as ALL_HA_RULES
 from penstock.ha.rules import HaRules
 from penstock.simulation.cluster_run import ClusterRun, MemberFactory
+from penstock.simulation.cluster_scenarios import CLUSTER_SCENARIOS
 from penstock.simulation.dice import Dice
 from penstock.simulation.protocol.ledger import Violation
 from penstock.simulation.protocol.protocol_run import ProtocolRun
 from penstock.simulation.protocol.rules import ProtocolRules
-from penstock.simulation.scenarios import CLUSTER_SCENARIOS, SCENARIOS
+from penstock.simulation.scenarios import SCENARIOS
 from penstock.simulation.simulated_run import HostFactory, SimulatedRun
 
 # Long enough for half a dozen faults and for publishers to send most of their messages.

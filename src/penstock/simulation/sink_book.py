@@ -9,7 +9,7 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.formats.stage_block import BlockRows
 from penstock.node.node import Node
-from penstock.simulation.checkers import BROWSE_MAX, queues_of
+from penstock.simulation.checkers import entries_of, queues_of
 from penstock.simulation.copies import body_of, name_in
 from penstock.simulation.ledger import Ledger, PromiseKeeper
 from penstock.simulation.scenarios import (
@@ -161,4 +161,4 @@ def bodies_in(block: bytes) -> list[bytes]:
 
 
 def bodies_of(queue: MessageQueue) -> list[bytes]:
-    return [entry.message.body for entry in queue.browse(BROWSE_MAX)]
+    return [entry.message.body for entry in entries_of(queue)]

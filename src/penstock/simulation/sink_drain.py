@@ -6,11 +6,11 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.vhost import VirtualHost
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.job import Job
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.scenarios import NARROW
 from penstock.simulation.sink_book import SinkBook
+from penstock.simulation.workplace import Workplace
 
 TAKEN_MAX: Final = 4
 
@@ -19,10 +19,10 @@ class SinkDrain(Job):
     """Held by the run."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost,
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, place: Workplace,
         book: SinkBook,
     ) -> None:  # fmt: skip
-        super().__init__(name, clock, dice, ledger, host)
+        super().__init__(name, clock, dice, ledger, place)
         self._book = book
 
     def turn(self, vhost: VirtualHost, now: int) -> None:

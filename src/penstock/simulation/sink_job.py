@@ -11,11 +11,11 @@ from penstock.broker.sinks.stages import StageKey
 from penstock.broker.vhost import VirtualHost
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
-from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.job import Job
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.publisher import PERSISTENT
 from penstock.simulation.sink_book import PLACES, SinkBook, StagedCopy
+from penstock.simulation.workplace import Workplace
 from penstock.wire.amqp091.content import encode_header
 
 BATCH_COUNT: Final = 10
@@ -37,10 +37,10 @@ class SinkJob(Job):
     """Held by the run. Its sink has its own name."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, host: DurableHost,
+        self, name: str, clock: VirtualClock, dice: Dice, ledger: Ledger, place: Workplace,
         book: SinkBook,
     ) -> None:  # fmt: skip
-        super().__init__(name, clock, dice, ledger, host)
+        super().__init__(name, clock, dice, ledger, place)
         self._book = book
         book.open_sinks.add(name)
         self._batch = -1

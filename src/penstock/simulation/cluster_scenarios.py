@@ -1,0 +1,83 @@
+"""The scenarios in which several servers are one cluster."""
+
+from dataclasses import replace
+from typing import Final
+
+from penstock.simulation.plans import Scenario, StoragePlan, Topology
+from penstock.simulation.scenarios import (
+    APART,
+    DELAYED,
+    DURABLE,
+    DURABLE_LIMITED,
+    HARBOUR,
+    MODEST,
+    STREAMS,
+)
+
+# For jobs of all kinds.
+WORKSHOP: Final = Topology(
+    APART.exchanges,
+    APART.queues,
+    APART.bindings,
+    APART.routes,
+    more=(*APART.more, *HARBOUR.more),
+)
+
+# Servers that are one cluster; `host_count` is how many.
+_CLUSTER: Final = Scenario(
+    DURABLE,
+    host_count=3,
+    storage=StoragePlan(MODEST),
+    persistent_share=0.5,
+    fault_interval_ms=700,
+    publisher_count=2,
+    transactional_count=1,
+    consumers_per_queue=1,
+    transactional_consumers_per_queue=0,
+    messages_per_publisher=40,
+    operator_count=1,
+)
+CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
+    "cluster": _CLUSTER,
+    "cluster5": replace(_CLUSTER, host_count=5, transactional_consumers_per_queue=1),
+    "cluster7": replace(_CLUSTER, host_count=7, messages_per_publisher=30),
+    "cluster-members": replace(_CLUSTER, spare_count=2, fault_interval_ms=500),
+    "cluster-amqp10": replace(
+        _CLUSTER,
+        publisher_count=1,
+        transactional_count=0,
+        operator_count=0,
+        messages_per_publisher=25,
+        prefetch_max=8,
+        sender_count=2,
+        receivers_per_queue=1,
+        transactor_count=2,
+        lasting_share=0.3,
+    ),
+    "cluster-limits": replace(
+        _CLUSTER, topology=DURABLE_LIMITED, prefetch_max=4, transactional_count=0
+    ),
+    "cluster-delayed": replace(_CLUSTER, topology=DELAYED, careless_consumers_per_queue=1),
+    # Jobs beside the clients: leases, sinks, and operators who move messages.
+    "cluster-jobs": replace(
+        _CLUSTER,
+        topology=WORKSHOP,
+        publisher_count=1,
+        transactional_count=0,
+        operator_count=0,
+        messages_per_publisher=20,
+        lease_job_count=1,
+        sink_job_count=1,
+        move_job_count=1,
+        administrator_count=1,
+    ),
+    "cluster-streams": replace(
+        _CLUSTER,
+        topology=STREAMS,
+        publisher_count=1,
+        transactional_count=0,
+        messages_per_publisher=30,
+        stream_publisher_count=4,
+        readers_per_stream=1,
+    ),
+}
