@@ -85,7 +85,9 @@ def settle(root: Member, *backups: Member) -> None:
 
 
 def check_equal(root: Member, *backups: Member) -> None:
+    assert root.streams.busy.memory.octets == 0
     for backup in backups:
+        assert backup.streams.busy.memory.octets == 0
         assert backup.digest() == root.digest()
         assert logs(backup) == logs(root)
         audit(backup)

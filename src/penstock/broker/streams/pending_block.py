@@ -1,11 +1,16 @@
 """Messages of a replicated stream that are in the journal and not in the stream's files yet."""
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from penstock.formats.replication_id import epoch_of, id_of_offset, offset_of_id
 from penstock.formats.stream_append import APPEND_HEAD_SIZE, StreamAppend
 from penstock.formats.stream_index import ENTRY_SIZE, IndexEntry
 from penstock.storage.stream_segment import SegmentStretch
+
+# Octets of operations that wait in memory for their commit. Beyond it they are read from the journal.
+WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -87,3 +92,23 @@ class PendingBlock:
             octets[begin:end],
             octets[payloads_at + first : payloads_at + behind],
         )
+
+
+class BlocksInMemory:
+    """Held by the replicated streams of a member: how many octets of operations wait for their commit."""
+
+    def __init__(self) -> None:
+        self.octets: int = 0
+
+    def keep(self, block: PendingBlock, octets: bytes, at: int) -> None:
+        """These octets have the block at a place; it is in memory while there is room."""
+        if self.octets + block.size <= WAITING_BYTES_MAX:
+            self.octets += block.size
+            block.octets = octets
+            block.at = at
+
+    def let_go(self, block: PendingBlock) -> None:
+        """Its octets are not needed any more."""
+        if block.octets:
+            self.octets -= block.size
+            block.octets = b""

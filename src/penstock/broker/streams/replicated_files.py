@@ -28,7 +28,7 @@ from penstock.broker.streams.files import (
     StreamFiles,
 )
 from penstock.broker.streams.folders import names_in
-from penstock.broker.streams.pending_block import BlockKeeper, PendingBlock
+from penstock.broker.streams.pending_block import BlockKeeper, BlocksInMemory, PendingBlock
 from penstock.broker.streams.rows import StreamRows
 from penstock.broker.streams.stream_target import (
     BadTarget,
@@ -61,6 +61,8 @@ class BusyStreams:
         self.touched: dict[ReplicatedFiles, None] = {}
         # Those whose files change with a commit.
         self.waiting: dict[ReplicatedFiles, None] = {}
+
+        self.memory: BlocksInMemory = BlocksInMemory()
 
     def take_touched(self) -> "list[ReplicatedFiles]":
         taken = list(self.touched)
@@ -301,21 +303,20 @@ class ReplicatedFiles(StreamFiles):
             self._given_up.pop(0).segment.remove()
         appended = 0
         pending = self._pending
-        log = self.log
         try:
             while pending and pending[0].position <= position and appended < octets_max:
                 block = pending[0]
                 taken = block.stretch(self._keeper, block.first_offset, block.count)
-                log.append(taken.segment_first, taken.entries, taken.payloads)
+                self.log.append(taken.segment_first, taken.entries, taken.payloads)
                 pending.popleft()
-                block.octets = b""
+                self._busy.memory.let_go(block)
                 self._unflushed.append(block)
                 appended += len(taken.entries) + len(taken.payloads)
         except DiskError as error:
             self._store.failure = str(error)
         if appended:
             self.trim(position)
-            self._store.wrote_meanwhile(self, log.dirty_files())
+            self._store.wrote_meanwhile(self, self.log.dirty_files())
             if self.listener is not None:
                 self.listener.became_readable()
         if not pending and not self._given_up:
@@ -346,7 +347,7 @@ class ReplicatedFiles(StreamFiles):
             self._release(unflushed.popleft())
 
     def _release(self, block: PendingBlock) -> None:
-        block.octets = b""
+        self._busy.memory.let_go(block)
         self._keeper.released(block.location, block.size)
 
     def delete(self) -> None:
@@ -473,11 +474,10 @@ class ReplicatedFiles(StreamFiles):
         """SYNC-DONE, at this position of the journal: these follow the files, and retention has left
         what is from an offset on. Others that it had are released by the caller.
         """
-        log = self.log
         self.values.first_offset = first_offset
         while self._given_up and self._given_up[-1].segment.end_offset() > first_offset:
-            log.put_back(self._given_up.pop().segment)
-        if first_offset > log.end_offset:
+            self.log.put_back(self._given_up.pop().segment)
+        if first_offset > self.log.end_offset:
             self._begin_at(first_offset, position)
         self._pending.clear()
         for one in blocks:

@@ -16,8 +16,6 @@ MOVED_BYTES_MAX: Final = 4 * 1024 * 1024
 # it, too, so that nobody waits for it.
 UNFLUSHED_BYTES_MAX: Final = 32 * 1024 * 1024
 FLUSH_MS: Final = 1000
-# Octets of operations that wait in memory for their commit. Beyond it they are read from the journal.
-WAITING_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 class ReplicatedStreams:
@@ -33,7 +31,6 @@ class ReplicatedStreams:
         self.staged: dict[int, list[PendingBlock]] = {}
         # Those that were opened since everything was made anew.
         self._opened: set[int] = set()
-        self._waiting_bytes: int = 0
         self._unflushed_bytes: int = 0
         self._flushed_at: int = 0
 
@@ -94,10 +91,7 @@ class ReplicatedStreams:
             # The stream was deleted in the same operation.
             self.keeper.released(block.location, block.size)
             return
-        if self._waiting_bytes + block.size <= WAITING_BYTES_MAX:
-            self._waiting_bytes += block.size
-            block.octets = octets
-            block.at = at
+        self.busy.memory.keep(block, octets, at)
         files.add_block(block)
 
     def is_waiting(self) -> bool:
@@ -116,7 +110,6 @@ class ReplicatedStreams:
                 if octets >= MOVED_BYTES_MAX:
                     break
         self._unflushed_bytes += octets
-        self._waiting_bytes = max(self._waiting_bytes - octets, 0)
 
     def tick(self, now: int) -> None:
         """A few times a second: flush files now and then."""
@@ -202,6 +195,7 @@ class ReplicatedStreams:
             for block in files.pending():
                 before.pop(block, None)
         for block in before:
+            self.busy.memory.let_go(block)
             self.keeper.released(block.location, block.size)
 
 
