@@ -87,6 +87,11 @@ def test_status_is_shown_for_people_and_for_programs(tmp_path: Path) -> None:
         assert shown.returncode == 0, shown.stderr
         assert "active" in shown.stdout
         assert cluster.address("a") in shown.stdout
+        replication = penstock("ha", "status", "--server", root.http)
+        assert replication.returncode == 0, replication.stderr
+        assert "primary" in replication.stdout
+        assert "became the root of epoch" in replication.stdout
+        assert penstock("ha", "queues", "--server", root.http).returncode == 0
         with served_processes() as served:
             facts = served.ready("--memory")
             alone = penstock("cluster", "status", "--server", f"http://{facts['http']}", "--json")

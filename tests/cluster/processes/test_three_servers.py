@@ -126,6 +126,34 @@ def test_the_status_has_the_fields_that_tools_read(shared: ClusterProcesses) -> 
     cluster.while_root_stays(check)
 
 
+def test_replication_is_told_as_the_document_says(shared: ClusterProcesses) -> None:
+    """/api/ha and /api/ha/queues on the root and on a backup, and the metrics of both."""
+    cluster = shared
+    cluster.publish("told", [b"one"])
+
+    def check(root: MemberProcess) -> None:
+        eventually("all are connected and in sync", lambda: is_quiet(root))
+        document = json.loads(asked(root, "GET", "/api/openapi.json")[1])
+        for member in cluster.members.values():
+            code, text = asked(member, "GET", "/api/ha")
+            assert code == 200
+            answer = document["paths"]["/api/ha"]["get"]["responses"]["200"]
+            schema = answer["content"]["application/json"]["schema"]
+            assert set(schema["properties"]) == set(json.loads(text))
+            assert member.code_of("/api/ha") == 401
+        status = json.loads(asked(root, "GET", "/api/ha")[1])
+        assert (status["role"], status["state"], status["waiting"]) == ("primary", "active", "")
+        assert {one["state"] for one in status["backups"]} == {"ready"}
+        assert all(change["reason"] for change in status["history"])
+        queues = json.loads(asked(root, "GET", "/api/ha/queues?name=told")[1])
+        assert {row["server"]: row["missing"] for row in queues} == dict.fromkeys("abc", 0)
+        metrics = asked(root, "GET", "/metrics")[1]
+        assert "penstock_cluster_confirms_waiting 0.0" in metrics
+        assert "penstock_cluster_in_sync_changes_total" in metrics
+
+    cluster.while_root_stays(check)
+
+
 def rows(status: dict[str, object]) -> list[dict[str, object]]:
     members = status["members"]
     assert isinstance(members, list)
