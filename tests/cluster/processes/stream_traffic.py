@@ -50,7 +50,7 @@ class NumberedPublisher(Client):
                 properties = pika.BasicProperties(delivery_mode=2, headers=headers)
                 self.ledger.in_doubt.add(body)
                 channel.basic_publish("", STREAM, body, properties)
-                self.ledger.confirmed.add(body)
+                self.ledger.confirm([body])
                 self._number += 1
 
 
