@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.formats.replication_id import COUNT_BITS
 from penstock.server.cluster_directory import FOLDER, MEMBER_NAME
 from tests.cli.test_store import contents, flip, run
+from tests.spark.jobs.test_ledger_origins import catalog_of, judged, runs_of
 from tests.support.cluster_processes import ClusterProcesses, MemberProcess, cluster_processes
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ JOURNAL = "journal/000000000001.log"
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> ClusterProcesses:
     """Three servers that have stopped; the first root was away and has had a SYNC."""
-    with cluster_processes(tmp_path_factory.mktemp("stopped")) as cluster:
+    with cluster_processes(tmp_path_factory.mktemp("stopped"), options=("--ledger",)) as cluster:
         cluster.await_in_sync("abc")
         cluster.publish("q", BODIES[:30])
         first = cluster.root()
@@ -65,6 +67,14 @@ def test_every_member_is_checked_and_named(stopped: ClusterProcesses) -> None:
         assert code == 0, said
         assert f"cluster/member: '{member.name}' at 127.0.0.1:{member.port}" in said
         assert "members a, b, c" in said
+
+
+def test_the_ledgers_of_all_members_together_miss_no_message(stopped: ClusterProcesses) -> None:
+    """Messages of two epochs, entered at one server and restored at the others."""
+    folders = [member.data for member in stopped.members.values()]
+    assert judged(catalog_of(*folders)) == set()
+    runs = runs_of(catalog_of(*folders))
+    assert len(set((runs.first[runs.first > 0] >> COUNT_BITS).tolist())) >= 2
 
 
 def test_a_salvaged_member_serves_alone_and_the_old_cluster_is_not_touched(
