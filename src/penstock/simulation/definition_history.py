@@ -6,6 +6,8 @@ often messages came back, which changes without a definition when such a message
 streams know beside their messages.
 """
 
+from dataclasses import replace
+
 from penstock.broker.queue_notes import counts_out, notes_of
 from penstock.broker.streams.opening import streams_of
 from penstock.broker.topology import ChangeStream, NoteReturns
@@ -51,6 +53,7 @@ def _definitions(node: Node) -> frozenset[str]:
 
 def _changing(node: Node) -> frozenset[str]:
     out = counts_out(node.unsettled())
+    names = {queue.name for queue in node.state.queues()}
     found = [
         str(note)
         for queue in node.state.queues()
@@ -59,7 +62,10 @@ def _changing(node: Node) -> frozenset[str]:
     ]
     for stream in streams_of(node.state.queues()):
         if stream.values is not None:
-            found.append(str(stream.values.whole(stream.name)))
+            whole = stream.values.whole(stream.name)
+            # What came from a stage that is gone is forgotten sooner by a start than by a root.
+            rows = {key: n for key, n in whole.rows.items() if key.partition(" ")[2] in names}
+            found.append(str(replace(whole, rows=rows)))
     return frozenset(found)
 
 
