@@ -8,6 +8,7 @@ streams know beside their messages.
 
 from dataclasses import replace
 
+from penstock.broker.internal_queues import LEASE_OF
 from penstock.broker.queue_notes import counts_out, notes_of
 from penstock.broker.streams.opening import streams_of
 from penstock.broker.topology import ChangeStream, NoteReturns
@@ -47,7 +48,8 @@ def _add(history: list[Lines], k: int, lines: frozenset[str]) -> None:
 
 def _definitions(node: Node) -> frozenset[str]:
     lines = definitions_of(node).splitlines()
-    others = (NoteReturns.__name__, ChangeStream.__name__)
+    # A new root ends leases that have expired in its first tick; `LeaseBook` follows them.
+    others = (NoteReturns.__name__, ChangeStream.__name__, LEASE_OF)
     return frozenset([line for line in lines if not any(name in line for name in others)])
 
 
