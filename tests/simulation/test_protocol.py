@@ -63,23 +63,23 @@ RARE = (
 
 # A rule that is switched off, the seed that finds it, and what breaks. All rules are here.
 FOUND: list[tuple[str, int, str]] = [
-    ("ha.all_acknowledge", 1, "P2"),
+    ("ha.all_acknowledge", 6, "P2"),
     ("ha.own_flush", 3, "P1"),
     ("ha.durable", 3, "P1"),
     ("ha.present_epoch", 4, "P1"),
-    ("ha.present_join", 119, "I4"),
+    ("ha.present_join", 648, "I4"),
     ("ha.stage", 1, "I4"),
-    ("ha.cancel", 9, "P6"),
+    ("ha.cancel", 10, "P6"),
     ("ha.whole", 1, "P1"),
     ("ha.erase", 1, "I4"),
     ("cluster.eligibility", 7, "P6"),
-    ("cluster.one_vote", 27, "AssertionError"),
+    ("cluster.one_vote", 5, "AssertionError"),
     ("cluster.majority", 6, "I1"),
-    ("cluster.both_sets", 1, "P1"),
+    ("cluster.both_sets", 30, "P1"),
     ("cluster.caught_up", 1, "P1"),
     ("cluster.progress", 5, "R15"),
-    ("cluster.never_below_half", 788, "P6"),
-    ("cluster.lease", 375, "P2"),
+    ("cluster.never_below_half", 262, "P6"),
+    ("cluster.lease", 311, "P2"),
     ("cluster.durability", 30, "P1"),
     ("cluster.store_ids", 109, "P1"),
     ("deliver_committed", 15, "R16"),
@@ -88,7 +88,7 @@ FOUND: list[tuple[str, int, str]] = [
 
 # The same with faults that are aimed at what the rule is about.
 FOUND_BY_AIM: list[tuple[str, str, int, str]] = [
-    ("late-record", "cluster.fencing", 0, "P1"),
+    ("late-record", "cluster.fencing", 6, "P1"),
     ("half-written-record", "cluster.barrier", 0, "P1"),
     ("returned-disk", "cluster.both_majorities", 0, "P1"),
     ("slower-backup", "cluster.guard_early", 7, "P6"),
@@ -145,7 +145,7 @@ def test_aimed_faults_are_survived(aim: str) -> None:
 
 
 def test_every_rule_is_switched_off_by_some_test() -> None:
-    rules = [f"ha.{name}" for name in vars(HaRules())]
+    rules = [f"ha.{name}" for name in dir(HaRules()) if not name.startswith("_")]
     rules += [f"cluster.{field.name}" for field in fields(ElectionRules)]
     tried = {rule for rule, _, _ in FOUND} | {rule for _, rule, _, _ in FOUND_BY_AIM}
     assert [rule for rule in rules if rule not in tried] == []

@@ -202,6 +202,9 @@ class QuietNode:
         self.connections: dict[int, object] = {}
         self.configuration = QuietConfiguration()
 
+    def is_full(self) -> bool:
+        return len(self.connections) >= self.configuration.connections_max
+
 
 class StoppedClock(Clock):
     """Stands until a test moves it."""
