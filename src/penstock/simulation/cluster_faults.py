@@ -254,7 +254,9 @@ class ClusterFaults:
         if kind == REMOVE:
             reason = self._ask(root, lambda it: it.remove_member(name, root.now()))
             return "" if reason else name
-        if self._adding:
+        role = root.election.root
+        if self._adding or role is None or role.learner is not None:
+            # One at a time: a server that is formatted again while it is added is a stranger.
             return ""
         for host in self._hosts:
             if host.name == name:

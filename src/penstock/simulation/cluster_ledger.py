@@ -139,7 +139,9 @@ class ClusterLedger(Ledger):
         for complaint in self.wrong_in(held):
             self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
         self._inherited = held
-        for complaint in self.definitions.wrong_in(host.node, inherited_at):
+        primary = host.member.primary
+        has_decided = primary is not None and primary.last_k > 0
+        for complaint in self.definitions.wrong_in(host.node, inherited_at, has_decided):
             self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
         for copies in self.transactions:
             there = {
@@ -311,7 +313,9 @@ class MemberWatcher(HostWatcher):
         if primary is None:
             self._syn = stored_of(host.node).store.syn
             if self._root == (host.life, self._syn[0]):
-                # It has just stepped down; what its clients held came back in its last operation.
+                # It has just stepped down. Its last operation has what its clients left: what they
+                # defined in this tick, and what they held.
+                self._ledger.definitions.defined(host.node, *self._syn)
                 self._ledger.definitions.tick_ended(host.node, *self._syn)
             self._root = (0, 0)
             return

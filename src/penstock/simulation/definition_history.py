@@ -34,10 +34,12 @@ class DefinitionHistory:
     def tick_ended(self, node: Node, epoch: int, k: int) -> None:
         _add(self._changing.setdefault(epoch, []), k, _changing(node))
 
-    def wrong_in(self, node: Node, at: tuple[int, int]) -> list[str]:
-        """How a node at a position differs from the root of that time; nothing if there was none."""
-        return _differences(self._definitions, _definitions(node), at) + _differences(
-            self._changing, _changing(node), at
+    def wrong_in(self, node: Node, at: tuple[int, int], has_decided: bool = False) -> list[str]:
+        """How a node at a position differs from the root of that time; nothing if there was none. A new
+        root that `has_decided` may have dropped messages above a limit, and with them what was noted.
+        """
+        return _differences(self._definitions, _definitions(node), at, False) + _differences(
+            self._changing, _changing(node), at, has_decided
         )
 
 
@@ -57,10 +59,12 @@ def _changing(node: Node) -> frozenset[str]:
     out = counts_out(node.unsettled())
     names = {queue.name for queue in node.state.queues()}
     found = [
-        str(note)
+        f"{note.queue}: {position} came back after {deliveries}"
         for queue in node.state.queues()
         for note in notes_of(queue, out)
         if isinstance(note, NoteReturns)
+        for first, count, deliveries in note.returns
+        for position in range(first, first + count)
     ]
     for stream in streams_of(node.state.queues()):
         if stream.values is not None:
@@ -72,11 +76,11 @@ def _changing(node: Node) -> frozenset[str]:
 
 
 def _differences(
-    history: dict[int, list[Lines]], found: frozenset[str], at: tuple[int, int]
+    history: dict[int, list[Lines]], found: frozenset[str], at: tuple[int, int], may_lack: bool
 ) -> list[str]:
     epoch, k = at
     known = [lines for made_by, lines in history.get(epoch, []) if made_by <= k]
-    if not known or known[-1] == found:
+    if not known or known[-1] == found or (may_lack and found < known[-1]):
         return []
     lacking, more = sorted(known[-1] - found), sorted(found - known[-1])
     return [f"at {at} it lacks {lacking[:3]} and has {more[:3]} (P5)"]
