@@ -21,6 +21,7 @@ from penstock.dialects.amqp10.dialect import Amqp10Settings
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.joining import ClusterPlan
 from penstock.node.node import Node
+from penstock.server.allocation import keep_freed_memory
 from penstock.server.cluster_directory import read_member
 from penstock.server.configuration_changes import ConfigurationChanges
 from penstock.server.data_directory import NotOurDirectory
@@ -222,6 +223,7 @@ def serve(
     """
     process_log = ProcessLog(configuration.log, LogFile(sys.stderr.fileno()))
     raise_open_files_limit()
+    keep_freed_memory()
     gc.set_threshold(*GC_THRESHOLDS)
     return uvloop.run(_serve(configuration, when_started, read_again, process_log))
 
