@@ -214,6 +214,11 @@ class ClusterMember:
         self.guarded.committed(durable, now)
         self._streams.committed(self._committed_position(durable))
 
+    def is_committing(self) -> bool:
+        """Whether this server is the root, and an operation of it is not committed yet."""
+        primary = self.primary
+        return primary is not None and primary.committed_k < primary.last_k
+
     def has_ready(self, durable: int) -> bool:
         if self.guarded.has_ready(durable):
             return True

@@ -20,6 +20,7 @@ import structlog
 from penstock.broker.timers import NEVER
 from penstock.node.failures import FailureListener
 from penstock.server.accepting import Acceptor, Refusals
+from penstock.server.gathering import Gathering
 from penstock.server.health import FAILURE_SHOWN_MS, Health
 from penstock.server.lingering import Lingering
 from penstock.server.listening import address_of, bound
@@ -79,6 +80,7 @@ class Server(SocketOwner):
         # When the tick began: a message that may only be delivered at once (time to live 0) is
         # still on time at its end.
         self._tick_began = 0
+        self._gathering = Gathering(self._is_committing, self._loop, self.schedule_flush)
         # Sockets that have been read enough for this tick.
         self._resting: list[SocketTransport] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -211,13 +213,11 @@ class Server(SocketOwner):
         except Exception as error:
             self.node.connection_failed(connection, "reading what its client sent", error, now)
         self._received_bytes += len(data)
+        self._gathering.received(len(data))
         if self._received_bytes >= self.flood_bytes and self.when_flooded is not None:
             self._received_bytes = 0
             self._watch(self.when_flooded, now)
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._tick_began = now
-            self._loop.call_soon(self._flush)
+        self.schedule_flush()
 
     def let_rest(self, transport: SocketTransport) -> None:
         self._resting.append(transport)
@@ -254,12 +254,16 @@ class Server(SocketOwner):
     def schedule_flush(self) -> None:
         if not self._flush_scheduled:
             self._flush_scheduled = True
-            self._tick_began = self._clock.now()
+            if not self._gathering.is_holding:
+                self._tick_began = self._clock.now()
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
         if self.breakdown:
+            return
+        if self._gathering.holds_back(self._tick_began, self._clock.now()):
+            self._go_on()
             return
         node = self.node
         # Failures of timers and of lost connections count as the tick's before.
@@ -270,10 +274,7 @@ class Server(SocketOwner):
                 self._part()
         except Exception as error:
             node.failed("flushing a tick", error)
-        if self._resting:
-            resting, self._resting = self._resting, []
-            for transport in resting:
-                transport.go_on()
+        self._go_on()
         if node.storage_failure:
             if self.when_storage_fails is not None:
                 self.when_storage_fails()
@@ -293,6 +294,17 @@ class Server(SocketOwner):
         due = node.timers.next_due()
         if due != self._timer_due:
             self._arm(due)
+
+    def _is_committing(self) -> bool:
+        member = self.node.member
+        return member is not None and member.is_committing()
+
+    def _go_on(self) -> None:
+        """Read sockets again that have been read enough."""
+        if self._resting:
+            resting, self._resting = self._resting, []
+            for transport in resting:
+                transport.go_on()
 
     def _part(self) -> None:
         parting, self._parting = self._parting, []
@@ -419,6 +431,7 @@ class Server(SocketOwner):
         for close in self.when_stopped:
             close()
         self._sweeper.cancel()
+        self._gathering.close()
         if self._timer is not None:
             self._timer.cancel()
 
