@@ -31,6 +31,7 @@ from penstock.wire.amqp091.errors import ConnectionFault, Fault
 from penstock.wire.amqp091.hearer import FRAME_NAMES, Hearer
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp091.listener import ConnectionListener
+from penstock.wire.amqp091.long_frame import LONG_FRAME_SIZE, LongFrame
 from penstock.wire.amqp091.methods_generated import BASIC_ACK
 from penstock.wire.amqp091.reply_codes_generated import FRAME_ERROR
 from penstock.wire.amqp091.states import ChannelState, ConnectionState, Role
@@ -57,6 +58,8 @@ class Connection(Hearer):
         # An incomplete frame, and how many octets must be there before it is worth another look.
         self._pending: bytearray = bytearray()
         self._wanted: int = 0
+        # An incomplete frame that is long; nothing else is kept then.
+        self._long: LongFrame | None = None
 
         # The last whole content: most contents repeat it, and a comparison of octets then replaces
         # looking at every field.
@@ -80,13 +83,16 @@ class Connection(Hearer):
         if self._deaf or self.state is ConnectionState.ENDED:
             return
         if self.must_stop:
+            self._stop_long()
             self._pending += data
+            return
+        if self._long is not None:
+            self._go_on_with(self._long, data)
             return
         if self._pending:
             if len(self._pending) + len(data) < self._wanted:
                 self._pending += data
                 return
-            # Copied once: between servers a frame may have a megabyte.
             data = b"".join([self._pending, data])
             self._pending = bytearray()
         position = 0
@@ -101,7 +107,8 @@ class Connection(Hearer):
 
     def buffered(self) -> int:
         """Bytes kept between reads: the incomplete frame and the partly received contents."""
-        return len(self._pending) + self._assembling
+        long = 0 if self._long is None else self._long.received()
+        return len(self._pending) + long + self._assembling
 
     def assembling(self) -> int:
         """Bytes of the partly received contents alone."""
@@ -331,6 +338,9 @@ class Connection(Hearer):
             if size > self.frame_max:
                 self._framing_fault(f"frame of {size} octets is larger than {self.frame_max}")
                 return
+            if size >= LONG_FRAME_SIZE:
+                self._long = LongFrame(data, position, size)
+                return
             wanted = size + FRAME_OVERHEAD
         self._keep_octets(memoryview(data)[position:], wanted)
 
@@ -340,6 +350,27 @@ class Connection(Hearer):
 
     def _forget_input(self) -> None:
         self._pending = bytearray()
+        self._long = None
+
+    def _go_on_with(self, long: LongFrame, data: bytes) -> None:
+        end = long.missing
+        if len(data) < end:
+            long.add(data)
+            return
+        if data[end - 1] != FRAME_END:
+            self._framing_fault(f"frame-end octet expected, got {data[end - 1]}")
+            return
+        payload = long.payload(data)
+        self._long = None
+        self._frame(long.head[0], long.head[1] << 8 | long.head[2], payload)
+        if not self._deaf and self.state is not ConnectionState.ENDED:
+            self._scan(data, end)
+
+    def _stop_long(self) -> None:
+        """The listener has said to stop: the frame is kept like everything that comes meanwhile."""
+        if self._long is not None:
+            self._keep_octets(self._long.octets(), 0)
+            self._long = None
 
 
 def _is_body_of(data: bytes, body: int, header: int) -> bool:
