@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.server.world.clock import MachineClock
-from penstock.server.world.disk import MachineDisk, SystemCalls
+from penstock.server.world.disk import MachineDisk
+from penstock.server.world.machine_file import SystemCalls
 from penstock.world.disk import AppendFile, DiskError, FlushListener
 
 DEADLINE_SECONDS = 10
@@ -45,7 +46,6 @@ class WatchedCalls(SystemCalls):
 
     def __init__(self) -> None:
         self.flushed: list[str] = []
-        self.write_limit = 1 << 30
         self.room = 1 << 30
         self.fails: set[str] = set()
         self.gate = threading.Event()
@@ -53,7 +53,7 @@ class WatchedCalls(SystemCalls):
         self.begun = threading.Event()
 
     def write(self, descriptor: int, data: memoryview | bytes) -> int:
-        size = min(len(data), self.write_limit, self.room)
+        size = min(len(data), self.room)
         if not size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.room -= size
@@ -256,18 +256,6 @@ def test_what_recovery_waits_for_is_flushed_when_it_returns(tmp_path: Path) -> N
             calls.fails = {"1"}
             with pytest.raises(DiskError, match="journal/1: Input/output error"):
                 disk.flush_now([file])
-
-    asyncio.run(story())
-
-
-def test_a_short_write_is_continued(tmp_path: Path) -> None:
-    async def story() -> None:
-        calls = WatchedCalls()
-        calls.write_limit = 3
-        with disk_on(tmp_path, calls) as disk:
-            file = disk.open("file")
-            assert file.append(b"0123456789") == 10
-            assert file.read(0, 10) == b"0123456789"
 
     asyncio.run(story())
 

@@ -13,8 +13,9 @@ from random import Random
 import pytest
 
 from penstock.server.world.clock import MachineClock
-from penstock.server.world.disk import LATE_BYTES_MIN, PIECES_MAX, MachineDisk, SystemCalls
+from penstock.server.world.disk import MachineDisk
 from penstock.server.world.late_write import LateWrite
+from penstock.server.world.machine_file import LATE_BYTES_MIN, PIECES_MAX, SystemCalls
 from penstock.storage.long_payload import LongPayload
 from penstock.storage.segment import segment_name, segment_of
 from penstock.world.disk import FlushListener
@@ -80,7 +81,8 @@ def test_long_data_can_be_read_before_they_are_written(tmp_path: Path) -> None:
             pieces = pieces_of(50)
             expected = b"before" + b"".join(pieces) + b"behind" + b"".join(pieces)
             file.append_pieces(pieces)
-            file.append(b"behind")
+            file.append(b"beh")
+            file.append_from(b"behind", 3)
             assert file.append_pieces(pieces) == len(expected) == file.size()
             assert (tmp_path / "file").read_bytes() == b"before"
             dice = Random(2)

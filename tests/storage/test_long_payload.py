@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.storage.batch import batch_header, long_batch_header, summed_batch_header
-from penstock.storage.journal import SUMMED_BYTES_MIN
+from penstock.storage.journal import JOINED_BYTES_MAX, NOT_SUMMED, SUMMED_BYTES_MIN
 from penstock.storage.long_payload import LongPayload, combined
 from penstock.storage.segment import offset_of, segment_name, segment_of
 from penstock.world.disk import AppendFile, DiskError
@@ -161,3 +161,20 @@ def test_a_journal_with_known_checksums_has_the_same_octets(size: int) -> None:
         location = plain_journal.append(payload)
         assert summed_journal.append(payload, crc32(payload)) == location
     assert summed_disk.contents() == plain_disk.contents()
+
+
+@pytest.mark.parametrize(
+    "size", [10, JOINED_BYTES_MAX, JOINED_BYTES_MAX + 1, SUMMED_BYTES_MIN, 5 * SUMMED_BYTES_MIN]
+)
+@pytest.mark.parametrize("is_summed", [False, True])
+def test_a_payload_may_be_what_follows_a_place_in_longer_octets(
+    size: int, *, is_summed: bool
+) -> None:
+    plain_disk, other_disk = MemoryDisk(), MemoryDisk()
+    plain_journal, other_journal = journal_on(plain_disk, 1 << 20), journal_on(other_disk, 1 << 20)
+    for number in range(3):
+        payload = bytes([number, 7]) * (size // 2)
+        checksum = crc32(payload) if is_summed else NOT_SUMMED
+        location = plain_journal.append(payload, checksum)
+        assert other_journal.append(b"head" + payload, checksum, 4) == location
+    assert other_disk.contents() == plain_disk.contents()

@@ -45,8 +45,9 @@ _DOUBLINGS_MAX: Final = 16
 # Seconds between heartbeats; a silent link is ended after three of them. Elections do not wait for
 # this: it ends connections whose other machine has lost its power.
 HEARTBEAT_SECONDS: Final = 2
-# Large, because most of a link's octets are operations; a heartbeat waits for one frame at most.
-FRAME_BYTES_MAX: Final = 1024 * 1024
+# Large, because most of a link's octets are operations, and a message of one frame is not joined. What
+# must not wait for a frame travels on the other link.
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 _NONCE_OCTETS: Final = 18
 _SALT_OCTETS: Final = 16
 _JITTER_STEPS: Final = 1 << 16

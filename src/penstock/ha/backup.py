@@ -212,13 +212,13 @@ class Backup:
             raise BadPeerMessage(f"operation {head.k} came after operation {k}")
         if head.committed >= head.k:
             raise BadPeerMessage(f"operation {head.k} was committed before it was made")
-        operation = octets[messages.OP_HEAD_SIZE :]
         self.committed_k = head.committed
         if session is None:
-            self._state.apply_summed(operation, head.checksum)
+            self._state.apply_received(octets, messages.OP_HEAD_SIZE, head.checksum)
             if not self._rules.durable:
                 self._acknowledge()
             return
+        operation = octets[messages.OP_HEAD_SIZE :]
         session.operation(head.k, self._state.parts(operation))
         self._state.stage_operation(operation)
         self._finish_if_complete(session)

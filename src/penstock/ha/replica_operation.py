@@ -38,6 +38,7 @@ class ReplicaOperation:
     """Whole records of one operation, checked. Made by `read_operation`."""
 
     def __init__(self, octets: bytes, epoch: int, k: int) -> None:
+        # Those it was read from; places of records are counted from the first of them.
         self.octets: bytes = octets
         self.epoch: int = epoch
         self.k: int = k
@@ -76,20 +77,20 @@ class ReplicaOperation:
         return found
 
 
-def read_operation(octets: bytes) -> ReplicaOperation:
-    """Raises `BadOperation`."""
-    if len(octets) <= records.OPERATION_SIZE or octets[0] != records.OPERATION:
+def read_operation(octets: bytes, start: int = 0) -> ReplicaOperation:
+    """The octets from a place on. Raises `BadOperation`."""
+    at = start + records.OPERATION_SIZE
+    if len(octets) <= at or octets[start] != records.OPERATION:
         raise BadOperation("an operation begins with its number and has at least one record")
-    if records.size_at(octets, 0) != records.OPERATION_SIZE:
+    if records.size_at(octets, start) != records.OPERATION_SIZE:
         raise BadOperation("the number of an operation has a wrong size")
-    head = records.OperationRecord(octets, 0)
-    if head.octets != len(octets) - records.OPERATION_SIZE:
+    head = records.OperationRecord(octets, start)
+    if head.octets != len(octets) - at:
         raise BadOperation(
-            f"operation {head.k} of epoch {head.epoch} has {len(octets) - records.OPERATION_SIZE} "
+            f"operation {head.k} of epoch {head.epoch} has {len(octets) - at} "
             f"octets of records instead of {head.octets}"
         )
     operation = ReplicaOperation(octets, head.epoch, head.k)
-    at = records.OPERATION_SIZE
     while at < len(octets):
         size = whole_record(octets, at)
         kind = octets[at]

@@ -145,12 +145,12 @@ class ReplicaStore:
 
     # What a root sends.
 
-    def apply(self, octets: bytes, now: int, checksum: int = NOT_SUMMED) -> None:
-        """Apply a whole operation: the one after `syn()`. Raises `BadOperation`, and has changed
-        nothing then. `checksum` is that of its octets, if it is known.
+    def apply(self, octets: bytes, now: int, checksum: int = NOT_SUMMED, start: int = 0) -> None:
+        """Apply a whole operation: the one after `syn()`, which are the octets from a place on. Raises
+        `BadOperation`, and has changed nothing then. `checksum` is the operation's, if it is known.
         """
         assert not self.is_root, "a root applies what its clients want"
-        operation = read_operation(octets)
+        operation = read_operation(octets, start)
         epoch, k = self._store.syn
         if operation.epoch != epoch or operation.k != k + 1:
             raise BadOperation(
@@ -159,7 +159,9 @@ class ReplicaStore:
             )
         self._streams.check(operation)
         store = self._store
-        base = store.journal.append(octets, checksum)
+        # Places of records are counted from the first of the octets. There are fewer before the
+        # operation than a batch's header has, so this is in the same segment.
+        base = store.journal.append(octets, checksum, start) - start
         self._note_syn((epoch, operation.k), segment_of(base))
         for change in operation.changes:
             self._change(change, now)

@@ -77,9 +77,11 @@ class ReplicatedState(ABC):
     def apply(self, operation: bytes) -> None:
         """A whole operation; its k is the one after `syn`, in the same epoch. Asks for a flush."""
 
-    def apply_summed(self, operation: bytes, checksum: int) -> None:
-        """The same for an operation whose checksum is known."""
-        self.apply(operation)
+    def apply_received(self, octets: bytes, start: int, checksum: int) -> None:
+        """The same for an operation that follows a place in the octets of a message, and whose
+        checksum is known.
+        """
+        self.apply(octets[start:])
 
     @abstractmethod
     def parts(self, operation: bytes) -> OperationParts:

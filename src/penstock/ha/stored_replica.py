@@ -53,11 +53,11 @@ class StoredReplica(ReplicatedState):
     # The backup's side.
 
     def apply(self, operation: bytes) -> None:
-        self.apply_summed(operation, NOT_SUMMED)
+        self.apply_received(operation, 0, NOT_SUMMED)
 
-    def apply_summed(self, operation: bytes, checksum: int) -> None:
+    def apply_received(self, octets: bytes, start: int, checksum: int) -> None:
         try:
-            self._replica.apply(operation, self.now, checksum)
+            self._replica.apply(octets, self.now, checksum, start)
         except BadOperation as error:
             raise BadPeerMessage(str(error)) from error
 

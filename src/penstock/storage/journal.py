@@ -125,18 +125,18 @@ class Journal(FlushListener):
         # Segments to remove, oldest first.
         self._removals: list[Removal] = []
 
-    def append(self, payload: bytes, checksum: int = NOT_SUMMED) -> int:
-        """Write one batch to the page cache; returns the location of its payload. `checksum` is the
-        payload's own, from a caller that has computed it.
+    def append(self, octets: bytes, checksum: int = NOT_SUMMED, start: int = 0) -> int:
+        """Write one batch to the page cache; returns the location of its payload, which are the
+        octets from a place on. `checksum` is the payload's own, from a caller that has computed it.
         """
-        size = len(payload)
+        size = len(octets) - start
         assert 0 < size <= PAYLOAD_BYTES_MAX, "an empty batch is a note of our own"
         if self._failure:
             raise DiskError(self._failure)
         file = self._active_file
         if file is None or self._is_full_for(size):
             file = self._roll()
-        self._write(file, payload, checksum)
+        self._write(file, octets, checksum, start)
         self.position = self._end
         return location_of(self._active, self._active_size - size)
 
@@ -336,25 +336,34 @@ class Journal(FlushListener):
         self._active_size = SEGMENT_HEADER_BYTES
         return file
 
-    def _write(self, file: AppendFile, payload: bytes, checksum: int = NOT_SUMMED) -> None:
-        if checksum == NOT_SUMMED or len(payload) < SUMMED_BYTES_MIN:
+    def _write(
+        self, file: AppendFile, octets: bytes, checksum: int = NOT_SUMMED, start: int = 0
+    ) -> None:
+        size = len(octets) - start
+        if size <= JOINED_BYTES_MAX and start:
+            octets = octets[start:]
+            start = 0
+        if checksum == NOT_SUMMED or size < SUMMED_BYTES_MIN:
+            payload = octets[start:] if start else octets
             header = batch_header(payload, self._end, self.durable_position, self._seed)
         else:
             header = summed_batch_header(
-                len(payload), checksum, self._end, self.durable_position, self._seed
+                size, checksum, self._end, self.durable_position, self._seed
             )
         try:
-            if len(payload) <= JOINED_BYTES_MAX:
-                file.append(header + payload)
+            if size <= JOINED_BYTES_MAX:
+                file.append(header + octets)
             else:
                 file.append(header)
-                file.append(payload)
+                if start:
+                    file.append_from(octets, start)
+                else:
+                    file.append(octets)
         except DiskError as error:
             # Part of a batch may be in the file now; recovery cuts it off.
             self._failure = str(error)
             raise
         self._noted = self.durable_position
         self._blocks[self._active].batch_at(self._active_size)
-        size = BATCH_HEADER_BYTES + len(payload)
-        self._end += size
-        self._active_size += size
+        self._end += BATCH_HEADER_BYTES + size
+        self._active_size += BATCH_HEADER_BYTES + size

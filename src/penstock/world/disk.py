@@ -47,6 +47,10 @@ class AppendFile(ABC):
     def append(self, data: bytes) -> int:
         """Returns the position after the data. Not durable before a flush covers it."""
 
+    def append_from(self, data: bytes, start: int) -> int:
+        """The same for what follows a place in much data, which a disk need not copy."""
+        return self.append(data[start:])
+
     def append_pieces(self, pieces: list[bytes]) -> int:
         """The same for much data, in pieces that follow one another. A disk may return before its
         page cache has them. Even so they can be read and appended to at once, and a flush that is

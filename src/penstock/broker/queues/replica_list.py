@@ -35,6 +35,10 @@ _GONE_OCTETS: Final = b"\xff\xff"
 # Numbers of a progression that are made at once; as many as a run has at most.
 _BLOCK_COUNT: Final = 256
 _NUMBER_BITS: Final = 64
+_NUMBER_BYTES: Final = 8
+_BLOCK_BYTES: Final = _BLOCK_COUNT * _NUMBER_BYTES
+# Fewer numbers cost less one by one.
+_BLOCK_COUNT_MIN: Final = 48
 # Two numbers with a place of 64 bits for each of a block: in every place 1, and in each place its index.
 _ONES: Final = sum([1 << place * _NUMBER_BITS for place in range(_BLOCK_COUNT)])
 _INDICES: Final = sum([place << place * _NUMBER_BITS for place in range(_BLOCK_COUNT)])
@@ -300,17 +304,21 @@ class ReplicaList(ReadyList):
 
 
 def progression(first: int, count: int, step: int) -> "array[int]":
-    """`count` numbers from the first on, each `step` more than the one before. All are below 2**64, so
-    one multiplication makes a whole block of them: no place overflows into the next.
+    """`count` numbers from the first on, each `step` more than the one before. Positions and locations
+    are below 2**63, and so are those that a block has beyond them. So one multiplication makes a whole
+    block: no place overflows into the next.
     """
+    if count < _BLOCK_COUNT_MIN:
+        return array("Q", range(first, first + count * step, step))
     found: array[int] = array("Q")
     while count > 0:
-        part = min(count, _BLOCK_COUNT)
-        mask = (1 << part * _NUMBER_BITS) - 1
-        numbers = first * (_ONES & mask) + step * (_INDICES & mask)
-        found.frombytes(numbers.to_bytes(part * _NUMBER_BITS // 8, "little"))
-        first += part * step
-        count -= part
+        # All of a block are made, since cutting off costs less than making fewer.
+        numbers = (first * _ONES + step * _INDICES).to_bytes(_BLOCK_BYTES, "little")
+        if count < _BLOCK_COUNT:
+            numbers = numbers[: count * _NUMBER_BYTES]
+        found.frombytes(numbers)
+        first += _BLOCK_COUNT * step
+        count -= _BLOCK_COUNT
     if sys.byteorder == "big":
         found.byteswap()
     return found

@@ -18,7 +18,6 @@ Invariant: every flush is answered. Any error on the thread is reported as a fai
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import queue
 import threading
@@ -29,177 +28,17 @@ from pathlib import Path
 from typing import Final
 
 from penstock.server.descriptors import OUT_OF_DESCRIPTORS, SpareDescriptor
-from penstock.server.world.late_write import LateWrite
+from penstock.server.world.machine_file import FileOwner, MachineFile, SystemCalls, why
 from penstock.world.clock import Clock
-from penstock.world.disk import AppendFile, Disk, DiskError, DiskFull, FlushListener
+from penstock.world.disk import AppendFile, Disk, DiskError, FlushListener
 
-# Less than this is written at once: passing it to the thread costs more than the write.
-LATE_BYTES_MIN: Final = 1 << 20
-# Buffers in one call, which is what the kernel takes at most (IOV_MAX).
-PIECES_MAX: Final = 1024
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 # The default for tools that read one data directory.
 FILES_MAX: Final = 256
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def why(name: str, error: OSError) -> DiskError:
-    text = f"{name}: {error.strerror or error}"
-    return DiskFull(text) if error.errno in _NO_ROOM else DiskError(text)
-
-
-class SystemCalls:
-    """Every call that can fail on a full or a failing disk. Held by a disk; tests of such disks
-    pass their own.
-    """
-
-    def write(self, descriptor: int, data: memoryview | bytes) -> int:
-        return os.write(descriptor, data)
-
-    def write_pieces(self, descriptor: int, pieces: list[memoryview | bytes]) -> int:
-        return os.writev(descriptor, pieces)
-
-    def flush_file(self, descriptor: int) -> None:
-        # This includes the size: fdatasync omits only metadata that reading the data does not need.
-        os.fdatasync(descriptor)
-
-    def flush_folder(self, descriptor: int) -> None:
-        os.fsync(descriptor)
-
-
-class MachineFile(AppendFile):
-    """Held by the disk and by the code that opened it."""
-
-    def __init__(self, disk: MachineDisk, name: str, descriptor: int) -> None:
-        self._disk = disk
-        self.name = name
-        self._size = os.fstat(descriptor).st_size
-        self._write = disk.calls.write
-        # -1 while the disk has closed its descriptor.
-        self.descriptor = descriptor
-        # Whether something was written for which no flush was requested yet. A disk error is
-        # reported on the descriptor that was written to, so that one is kept until then.
-        self.is_dirty = False
-        # What the thread has not written yet, in order. A failed write stays, so that nothing is
-        # written after it.
-        self._late: deque[LateWrite] = deque()
-        # Why the thread could not write; set before a later flush is begun.
-        self.late_failure = ""
-
-    def size(self) -> int:
-        return self._size
-
-    def append(self, data: bytes) -> int:
-        if self._late:
-            return self._append_late([data])
-        self.is_dirty = True
-        try:
-            written = self._write(self.opened(), data)
-            self._size += written
-            if written != len(data):
-                self._append_rest(memoryview(data)[written:])
-        except OSError as error:
-            raise why(self.name, error) from error
-        return self._size
-
-    def append_pieces(self, pieces: list[bytes]) -> int:
-        if sum(map(len, pieces)) < LATE_BYTES_MIN:
-            return self.append(b"".join(pieces))
-        return self._append_late(pieces)
-
-    def _append_late(self, pieces: list[bytes]) -> int:
-        """The page cache takes a hundred megabytes in no less than tens of milliseconds, and more
-        when the kernel makes writers wait for the disk.
-        """
-        self.is_dirty = True
-        late = LateWrite(self._size, pieces)
-        descriptor = self.opened()
-        self._late.append(late)
-        self._size = late.end
-        self._disk.write_late(partial(self.write_late, descriptor, late))
-        return self._size
-
-    def _append_rest(self, data: memoryview) -> None:
-        """A write may be short: by a signal, or because the rest has no room, which the next write
-        then says.
-        """
-        while data:
-            written = self._write(self.descriptor, data)
-            self._size += written
-            data = data[written:]
-
-    def read(self, position: int, size: int) -> bytes:
-        # A copy, because the thread may remove the first one.
-        late = list(self._late)
-        if late and position + size > late[0].start:
-            found = [self._read_written(position, max(late[0].start - position, 0))]
-            for part in late:
-                begin = max(position, part.start)
-                found.append(part.read(begin, position + size - begin))
-            return b"".join(found)
-        return self._read_written(position, size)
-
-    def _read_written(self, position: int, size: int) -> bytes:
-        try:
-            data = os.pread(self.opened(), size, position)
-            # A read may be short, too: one call reads at most 2 GiB.
-            while len(data) < min(size, self._size - position):
-                more = os.pread(self.descriptor, size - len(data), position + len(data))
-                if not more:
-                    break
-                data += more
-        except OSError as error:
-            raise why(self.name, error) from error
-        return data
-
-    def truncate(self, size: int) -> None:
-        assert not self._late, "only recovery cuts, and nothing was appended before"
-        self.is_dirty = True
-        try:
-            os.ftruncate(self.opened(), size)
-        except OSError as error:
-            raise why(self.name, error) from error
-        self._size = size
-
-    def has_late_data(self) -> bool:
-        return bool(self._late)
-
-    def close(self) -> None:
-        self._disk.close_file(self.name, self)
-
-    def opened(self) -> int:
-        if self.descriptor < 0:
-            self._disk.open_again(self)
-        return self.descriptor
-
-    # On the thread.
-
-    def write_late(self, descriptor: int, late: LateWrite) -> None:
-        if self.late_failure:
-            return
-        try:
-            self._write_all(descriptor, late.pieces)
-        except OSError as error:
-            self.late_failure = str(why(self.name, error))
-        except Exception as error:
-            self.late_failure = f"{self.name}: writing failed: {error!r}"
-        else:
-            self._late.popleft()
-
-    def _write_all(self, descriptor: int, pieces: list[bytes]) -> None:
-        for begin in range(0, len(pieces), PIECES_MAX):
-            rest: list[memoryview | bytes] = [*pieces[begin : begin + PIECES_MAX]]
-            while rest:
-                written = self._disk.calls.write_pieces(descriptor, rest)
-                # It may be short, as any write.
-                while rest and written >= len(rest[0]):
-                    written -= len(rest.pop(0))
-                if written:
-                    rest[0] = memoryview(rest[0])[written:]
-
-
-class MachineDisk(Disk):
+class MachineDisk(Disk, FileOwner):
     """Held by the server. `close` it, or its thread stays."""
 
     def __init__(
