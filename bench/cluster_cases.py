@@ -7,18 +7,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench.failover import FAILOVER, run_failover
-from bench.replicated import (
-    FAILURES,
-    PENSTOCK,
-    RABBITMQ,
-    REPLICATED,
-    SINGLE,
-    ReplicatedOptions,
-    ReplicatedRun,
-)
+from bench.replicated import FAILURES, ReplicatedOptions, ReplicatedRun
+from bench.replicated_modes import MODES
+from bench.replicated_results import PENSTOCK, RABBITMQ, SINGLE
 from bench.results import Results
 
-CLUSTER_CASES: Final = (REPLICATED, FAILOVER)
+CLUSTER_CASES: Final = (*MODES, FAILOVER)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,10 +34,11 @@ def run_clusters(
     results: Results,
     console: Console,
 ) -> None:
-    if REPLICATED in cases:
+    modes = tuple(case for case in cases if case in MODES)
+    if modes:
         kinds = replicated_kinds(brokers)
         amounts = ReplicatedOptions(
-            options.sizes, options.pairs, options.rounds, options.seconds, kinds
+            options.sizes, options.pairs, options.rounds, options.seconds, kinds, modes
         )
         run = ReplicatedRun(amounts, console, results.failures, results.versions)
         results.replicated = run.results

@@ -5,7 +5,7 @@ import statistics
 from rich.table import Table
 
 from bench.failover import Failover
-from bench.replicated import ReplicatedResults
+from bench.replicated_results import ReplicatedResults
 from bench.verdicts import verdict_text
 
 

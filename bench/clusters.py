@@ -37,6 +37,8 @@ NAMES: Final = ("a", "b", "c")
 WHOLE_SECONDS_MAX: Final = 180.0
 POLL_SECONDS: Final = 0.05
 STATUS_SECONDS_MAX: Final = 2.0
+REPLACE_SECONDS_MAX: Final = 30.0
+REPLACE_RETRY_SECONDS: Final = 0.2
 
 
 @dataclasses.dataclass(slots=True)
@@ -89,8 +91,6 @@ class RunningCluster(abc.ABC):
 
     name: str
     version = "unknown"
-    # The type of queue that this cluster replicates; "" for its default.
-    queue_type = ""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"penstock-bench-{self.name}-"))
@@ -178,6 +178,28 @@ class PenstockCluster(RunningCluster):
         """Start a server that was killed, with what was left on its disk."""
         self._launch(server)
         self._wait_ready(server)
+
+    def lose_data(self, server: ClusterServer) -> None:
+        """Kill a server and start it with an empty data directory, as after a lost disk. Returns once
+        the cluster has accepted it.
+        """
+        server.kill()
+        shutil.rmtree(self.data(server))
+        self.format(server)
+        self.restart(server)
+        root = self.root()
+        command = [*penstock_command(), "cluster", "replace", server.name]
+        command += ["--server", f"http://{HOST}:{root.http_port}"]
+        deadline = time.monotonic() + REPLACE_SECONDS_MAX
+        while (
+            done := subprocess.run(command, capture_output=True, text=True, check=False)
+        ).returncode:
+            # The root has to hear of the new directory first.
+            if time.monotonic() > deadline:
+                raise BrokerUnavailableError(
+                    f"penstock cluster replace failed: {done.stderr[-2000:]}"
+                )
+            time.sleep(REPLACE_RETRY_SECONDS)
 
     def status(self, server: ClusterServer) -> dict[str, Any]:
         """Empty while the server does not answer."""

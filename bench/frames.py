@@ -50,6 +50,7 @@ CONFIRM_SELECT_OK = (85, 11)
 PROPERTY_CONTENT_TYPE = 0x8000
 PROPERTY_HEADERS = 0x2000
 PROPERTY_DELIVERY_MODE = 0x1000
+PROPERTY_PRIORITY = 0x0800
 PROPERTY_MESSAGE_ID = 0x0080
 PROPERTY_TIMESTAMP = 0x0040
 
@@ -95,9 +96,11 @@ def publish_method(exchange: str, routing_key: str) -> bytes:
     return method(1, BASIC_PUBLISH, arguments)
 
 
-def content(body: bytes, *, persistent: bool) -> bytes:
-    header = struct.pack(">HHQH", 60, 0, len(body), PROPERTY_DELIVERY_MODE)
+def content(body: bytes, *, persistent: bool, priority: int | None = None) -> bytes:
+    flags = PROPERTY_DELIVERY_MODE | (0 if priority is None else PROPERTY_PRIORITY)
+    header = struct.pack(">HHQH", 60, 0, len(body), flags)
     header += b"\x02" if persistent else b"\x01"
+    header += b"" if priority is None else bytes([priority])
     return frame(FRAME_HEADER, 1, header) + frame(FRAME_BODY, 1, body)
 
 

@@ -25,9 +25,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import shutil
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -37,7 +35,6 @@ from typing import Any, Final, Self
 
 from bench import frames
 from bench.backlog import LongQueue, ignore
-from bench.brokers import penstock_command
 from bench.clusters import ClusterServer, PenstockCluster
 from bench.confirms import ConfirmLedger
 from bench.cpu import tree_peak_resident_bytes, tree_resident_bytes
@@ -46,7 +43,8 @@ from bench.goals import Verdict, at_least, at_most
 from bench.loader import WARM_UP_SECONDS, Load, LoadFailedError, between
 from bench.machine import load_average, machine_facts
 from bench.plan import LoadPlan, acknowledged, spread
-from bench.replicated import Measurable, SingleServer, readings
+from bench.replicated import SingleServer
+from bench.replicated_loads import Measurable, readings
 from bench.running import HOST
 from bench.session import Session
 
@@ -70,8 +68,6 @@ COST_RATIOS_DIFFER_MAX: Final = 0.15
 # Rates are measured for this long before a backup is lost, and the queues of `queues` in windows as long.
 WINDOW_SECONDS: Final = 4.0
 PAUSE_SECONDS: Final = 0.01
-REPLACE_SECONDS_MAX: Final = 30.0
-REPLACE_RETRY_SECONDS: Final = 0.2
 QUEUE_COUNTS: Final = (1, 10_000)
 QUEUE_ROUNDS: Final = 3
 BODY_BYTES: Final = 100
@@ -160,8 +156,7 @@ class LargeBackups:
         backup = self._backup()
         with Publishing(self._cluster.root()) as publishing:
             before = publishing.rate_over(WINDOW_SECONDS)
-            backup.kill()
-            lose_data(self._cluster, backup)
+            self._cluster.lose_data(backup)
             publishing.begin_window()
             seconds = self._until_whole()
             during, longest = publishing.window()
@@ -189,22 +184,6 @@ class LargeBackups:
 
     def _fetched(self, server: ClusterServer) -> float:
         return float(self._cluster.status(server).get("fetched_bytes", 0))
-
-
-def lose_data(cluster: PenstockCluster, server: ClusterServer) -> None:
-    """Start it with an empty data directory in place of the old one, as after a lost disk."""
-    shutil.rmtree(cluster.data(server))
-    cluster.format(server)
-    cluster.restart(server)
-    root = cluster.root()
-    command = [*penstock_command(), "cluster", "replace", server.name]
-    command += ["--server", f"http://{HOST}:{root.http_port}"]
-    deadline = time.monotonic() + REPLACE_SECONDS_MAX
-    while (done := subprocess.run(command, capture_output=True, text=True, check=False)).returncode:
-        # The root has to hear of the new directory first.
-        if time.monotonic() > deadline:
-            raise LoadFailedError(f"penstock cluster replace failed: {done.stderr[-2000:]}")
-        time.sleep(REPLACE_RETRY_SECONDS)
 
 
 class Publishing:

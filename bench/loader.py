@@ -79,7 +79,10 @@ class Load:
 
     def _declare(self) -> None:
         self._admin.declare_queues(
-            self._plan.queues, durable=self._plan.durable, queue_type=self._plan.queue_type
+            self._plan.queues,
+            durable=self._plan.durable,
+            queue_type=self._plan.queue_type,
+            priorities_max=self._plan.priorities_max,
         )
         for exchange, kind in self._plan.exchanges.items():
             self._admin.declare_exchange(exchange, kind)

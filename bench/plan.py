@@ -69,6 +69,10 @@ class LoadPlan:
     automatic_acks: bool = True
     durable: bool = False
     queue_type: str = ""
+    priorities: int = 0
+    """How many priorities the messages have in turn; 0 for none."""
+    priorities_max: int = 0
+    """How many the queues are declared with; 0 for none."""
     in_flight_max: int = IN_FLIGHT_MAX
     burst_max: int = 1_000_000
     rate: float = 0.0
@@ -130,6 +134,11 @@ def acknowledged(plan: LoadPlan, *, durable: bool = False, queue_type: str = "")
     return dataclasses.replace(
         plan, confirms=True, automatic_acks=False, durable=durable, queue_type=queue_type
     )
+
+
+def prioritized(plan: LoadPlan, priorities: int, priorities_max: int) -> LoadPlan:
+    """The same load with priorities, and queues that heed them unless their number is 0."""
+    return dataclasses.replace(plan, priorities=priorities, priorities_max=priorities_max)
 
 
 def encrypted(plan: LoadPlan, port: int, authority: str) -> LoadPlan:

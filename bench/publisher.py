@@ -56,10 +56,15 @@ def messages_per_chunk(plan: LoadPlan, message_bytes: int) -> int:
 
 def build_chunks(plan: LoadPlan, lane: PublisherLane) -> list[Chunk]:
     """The chunks to send in turn, covering every routing key."""
-    content = frames.content(plan.filler, persistent=plan.durable)
+    priorities = range(plan.priorities) if plan.priorities else [None]
+    contents = [
+        frames.content(plan.filler, persistent=plan.durable, priority=priority)
+        for priority in priorities
+    ]
     messages = [
         frames.publish_method(lane.exchange, routing_key) + content
         for routing_key in lane.routing_keys
+        for content in contents
     ]
     count = messages_per_chunk(plan, len(messages[0]))
     turns = -(-len(messages) // count)

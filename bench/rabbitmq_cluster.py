@@ -28,12 +28,11 @@ BOOT_SECONDS_MAX: Final = READY_SECONDS_MAX * 3
 
 
 class RabbitMQCluster(RunningCluster):
-    """Debian's package, three times. The quorum queue's leader is at the first node, because clients
-    declare it there, and clients stay there: no message takes a further step to its leader.
+    """Debian's package, three times. The leader of a quorum queue or of a stream is at the first node,
+    because clients declare it there, and clients stay there: no message takes a further step.
     """
 
     name = "rabbitmq-cluster"
-    queue_type = "quorum"
 
     def __init__(self, programs: Path = PROGRAMS) -> None:
         if not (programs / SERVER).exists():

@@ -13,7 +13,7 @@ from bench.footprint import IdleSample, Startup
 from bench.goals import Ratios, Verdict, judge
 from bench.latency import LatencySample
 from bench.loader import Sample
-from bench.replicated import ReplicatedResults
+from bench.replicated_results import ReplicatedResults
 from bench.spark import SparkSample
 from bench.spark import as_json as spark_json
 

@@ -121,10 +121,22 @@ class Session:
         self.socket.sendall(b"".join(frames.method(1, method, arguments) for arguments in silent))
         self.call(method, last, answer)
 
-    def declare_queues(self, queues: Sequence[str], *, durable: bool, queue_type: str = "") -> None:
+    def declare_queues(
+        self,
+        queues: Sequence[str],
+        *,
+        durable: bool,
+        queue_type: str = "",
+        priorities_max: int = 0,
+    ) -> None:
         heads = [b"\0\0" + frames.short_string(queue) for queue in queues]
         bits = DURABLE_BIT if durable else 0
-        arguments = frames.field_table({"x-queue-type": queue_type} if queue_type else {})
+        said: dict[str, int | str] = {}
+        if queue_type:
+            said["x-queue-type"] = queue_type
+        if priorities_max:
+            said["x-max-priority"] = priorities_max
+        arguments = frames.field_table(said)
         silent = [head + bytes([bits | DECLARE_NO_WAIT_BIT]) + arguments for head in heads[:-1]]
         last = heads[-1] + bytes([bits]) + arguments
         self.send_all(frames.QUEUE_DECLARE, silent, last, frames.QUEUE_DECLARE_OK)

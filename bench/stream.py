@@ -4,7 +4,6 @@ All in this process, as with long queues: the two sides never run at the same ti
 """
 
 import dataclasses
-import functools
 import select
 import struct
 import tempfile
@@ -75,7 +74,10 @@ def measure_append(
     try:
         for index in range(len(plan.publishers)):
             lanes.append(PublishingLane(plan, index, board))
-        take = functools.partial(reading, board, broker_pid)
+
+        def take() -> Sample:
+            return reading(board, tree_cpu_seconds(broker_pid), tree_written_bytes(broker_pid))
+
         before, after = append(lanes, board, take, [warm_up, warm_up + seconds])
         return between(before, after)
     finally:
@@ -83,16 +85,17 @@ def measure_append(
             lane.session.close()
 
 
-def reading(board: Board, broker_pid: int) -> Sample:
+def reading(board: Board, cpu_seconds: float, written_bytes: int) -> Sample:
+    """All counts of this moment, with what the caller has read of the broker's processes."""
     confirmed = sum(board.confirmed)
     return Sample(
         time.perf_counter(),
         sum(board.published),
         confirmed,
         confirmed,
-        tree_cpu_seconds(broker_pid),
+        cpu_seconds,
         time.process_time(),
-        tree_written_bytes(broker_pid),
+        written_bytes,
     )
 
 

@@ -87,6 +87,8 @@ class FakeBroker:
         self.lock = threading.Lock()
         self.published = 0
         self.queues: set[str] = set()
+        # Arguments of every queue.declare.
+        self.declared: list[bytes] = []
         # By exchange: the queue and the key of each binding.
         self.bindings: dict[str, list[tuple[str, str]]] = {}
         # Messages of queues that nobody consumes yet.
@@ -232,6 +234,7 @@ class Peer:
                 self.verbs[method](payload[4:])
 
     def declare(self, arguments: bytes) -> None:
+        self.broker.declared.append(arguments)
         (queue,) = strings(arguments, 2, 1)
         self.broker.queues.add(queue)
         if not arguments[3 + len(queue)] & 0x10:

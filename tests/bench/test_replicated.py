@@ -15,23 +15,24 @@ from bench.clusters import ClusterServer
 from bench.disk_limit import DiskLimit, measure_disk
 from bench.loader import Sample
 from bench.rabbitmq_cluster import RabbitMQCluster
-from bench.replicated import (
+from bench.replicated import ReplicatedOptions, ReplicatedRun
+from bench.replicated_loads import EpochChangedError, ReplicatedLoad, measure_cluster
+from bench.replicated_modes import CATCHING_UP, PRIORITIES, PRIORITY, REPLICATED, STREAM
+from bench.replicated_results import (
     BACKUPS,
     PENSTOCK,
     RABBITMQ,
     ROOT,
     SINGLE,
-    EpochChangedError,
     Replicated,
-    ReplicatedOptions,
     ReplicatedResults,
-    ReplicatedRun,
     ReplicatedSample,
-    measure_cluster,
 )
 from bench.results import Results
 from bench.running import BrokerUnavailableError
 from tests.bench.fake_broker import FakeBroker
+
+LOAD = ReplicatedLoad(REPLICATED, 100, 1)
 
 
 class FakeCluster:
@@ -39,7 +40,6 @@ class FakeCluster:
 
     name = PENSTOCK
     version = "0 fake"
-    queue_type = ""
 
     def __init__(self, port: int, epochs: list[int]) -> None:
         self.servers = [ClusterServer(name, Path(), port, pid=os.getpid()) for name in "abc"]
@@ -63,7 +63,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 def test_the_cost_of_each_server_is_kept_with_the_roots_first(broker: FakeBroker) -> None:
-    taken = measure_cluster(FakeCluster(broker.port, [1]), 100, 1, "r", seconds=0.3)
+    taken = measure_cluster(FakeCluster(broker.port, [1]), LOAD, "r", seconds=0.3)
     assert list(taken.microseconds) == [ROOT, *BACKUPS]
     assert taken.sample.delivered > 0
     assert sum(taken.microseconds.values()) == pytest.approx(taken.sample.broker_microseconds)
@@ -71,7 +71,7 @@ def test_the_cost_of_each_server_is_kept_with_the_roots_first(broker: FakeBroker
 
 def test_a_window_in_which_the_epoch_changes_is_no_sample(broker: FakeBroker) -> None:
     with pytest.raises(EpochChangedError):
-        measure_cluster(FakeCluster(broker.port, [1, 2]), 100, 1, "r", seconds=0.1)
+        measure_cluster(FakeCluster(broker.port, [1, 2]), LOAD, "r", seconds=0.1)
 
 
 def test_a_round_in_which_the_epoch_changes_is_repeated_and_counted(broker: FakeBroker) -> None:
@@ -114,11 +114,13 @@ def quiet() -> Console:
     return Console(file=io.StringIO())
 
 
-def measured(broker: str, rate: int, costs: list[float], size: int = 100) -> Replicated:
+def measured(
+    broker: str, rate: int, costs: list[float], size: int = 100, mode: str = REPLICATED
+) -> Replicated:
     sample = Sample(1.0, rate, rate, rate, sum(costs) * rate / 1e6, 0.1, 1000 * rate)
     roles = (ROOT, *BACKUPS)[: len(costs)]
     taken = ReplicatedSample(sample, dict(zip(roles, costs, strict=True)))
-    return Replicated(broker, size, 1, [taken] * 3)
+    return Replicated(broker, size, 1, [taken] * 3, mode=mode)
 
 
 def found(*rows: Replicated, disk_bytes_per_second: float = 1e12) -> ReplicatedResults:
@@ -165,6 +167,43 @@ def test_a_rate_at_the_limit_of_the_disk_is_enough() -> None:
     # A message has a thousand bytes on the disk.
     assert mets(found(*rows, disk_bytes_per_second=450e6))[1] is True
     assert mets(found(*rows, disk_bytes_per_second=550e6))[1] is False
+
+
+def test_streams_and_backups_that_catch_up_have_goals_of_their_own() -> None:
+    streams = found(
+        measured(PENSTOCK, 500_000, [1.5, 0.7, 0.6], mode=STREAM),
+        measured(RABBITMQ, 100_000, [10.0, 8.0, 8.0], mode=STREAM),
+        measured(SINGLE, 900_000, [1.0], mode=STREAM),
+        # Those of another case are not compared.
+        measured(RABBITMQ, 900_000, [0.1, 0.1, 0.1]),
+    )
+    assert mets(streams) == [True, True, True, True]
+    catching_up = found(
+        measured(PENSTOCK, 590_000, [9.0, 9.0, 9.0], mode=CATCHING_UP),
+        measured(RABBITMQ, 100_000, [10.0, 8.0, 8.0], mode=CATCHING_UP),
+    )
+    assert mets(catching_up) == [False]
+
+
+def test_a_case_is_measured_where_it_has_a_goal() -> None:
+    options = ReplicatedOptions(
+        [100, 1000], [1], 1, 0.1, (PENSTOCK, SINGLE), (PRIORITY, CATCHING_UP)
+    )
+    run = ReplicatedRun(options, quiet(), [], {}, {})
+    assert [(each.name, each.broker) for each in run.results.measured] == [
+        ("replicated-priority/100/1", PENSTOCK),
+        ("replicated-priority/100/1", SINGLE),
+        ("replicated-priority/1000/1", PENSTOCK),
+        ("replicated-priority/1000/1", SINGLE),
+        ("replicated-catching-up/100/1", PENSTOCK),
+    ]
+
+
+@pytest.mark.parametrize("mode", [PRIORITY, STREAM])
+def test_queues_are_declared_as_the_case_needs_them(broker: FakeBroker, mode: str) -> None:
+    measure_cluster(FakeCluster(broker.port, [1]), ReplicatedLoad(mode, 100, 1), "r", seconds=0.1)
+    said = {PRIORITY: b"x-max-priorityI" + PRIORITIES.to_bytes(4, "big"), STREAM: b"stream"}
+    assert any(said[mode] in declared for declared in broker.declared)
 
 
 def test_only_the_cluster_of_penstock_is_judged() -> None:

@@ -39,7 +39,7 @@ def test_appends_count_when_they_are_confirmed_and_none_is_left_unconfirmed(
     with FakeBroker() as broker:
         plan = streamed(HOST, broker.port, "s", 2, 100)
         lanes = [PublishingLane(plan, index, board) for index in range(2)]
-        take = functools.partial(reading, board, os.getpid())
+        take = functools.partial(reading, board, 0.0, 0)
         # A clock that goes by confirms.
         before, after = append(lanes, board, take, [0, 3000], lambda: sum(board.confirmed))
         for lane in lanes:
