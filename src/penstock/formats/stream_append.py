@@ -11,6 +11,7 @@ segment hold (`stream_index`), but for how much of the stream was durable, which
 from struct import Struct
 from typing import Final
 
+from penstock.formats.entry_columns import payloads_end
 from penstock.formats.octets import read_u32, read_u64
 from penstock.formats.replication_id import offset_of_id
 from penstock.formats.stream_index import ENTRY_SIZE, IndexEntry
@@ -50,11 +51,5 @@ def is_whole_append(data: bytes, at: int, size: int) -> bool:
         return False
     if read_u64(data, at + 16) > offset_of_id(read_u64(data, at + 8)):
         return False
-    position = IndexEntry(data, entries_at).position
-    end = position + payloads_size
-    for place in range(entries_at, entries_at + count * ENTRY_SIZE, ENTRY_SIZE):
-        entry = IndexEntry(data, place)
-        if entry.position != position:
-            return False
-        position = entry.end()
-    return position == end
+    entries = data[entries_at : entries_at + count * ENTRY_SIZE]
+    return payloads_end(entries) == IndexEntry(entries, 0).position + payloads_size

@@ -1,7 +1,8 @@
 """Composing the messages of a stream: entries of the index and payloads of the log, not written yet.
 
 Most messages repeat the one before them in all but the body, so what address and header make of an
-entry is kept with its checksum, and a repeat costs one checksum over its body and twelve octets.
+entry is kept with its checksum, and a repeat costs one checksum over its body. The entries of a run of
+repeats are made together when it ends (`formats/entry_columns`).
 
 Invariant: composed messages have the offsets from `end_offset` on, and are all in one segment.
 """
@@ -9,6 +10,7 @@ Invariant: composed messages have the offsets from `end_offset` on, and are all 
 import zlib
 from typing import Final
 
+from penstock.formats.entry_columns import COLUMN_COUNT_MIN, repeated_entries
 from penstock.formats.stream_index import (
     ENTRY_SIZE,
     FIXED,
@@ -66,9 +68,13 @@ class StreamComposer:
         # It never decreases, whatever the wall clock does.
         self.last_timestamp: int = timestamp
 
-        # What was composed since the last write.
+        # What was composed since the last write: entries of the runs that have ended.
         self._payloads: list[bytes] = []
         self._entries: list[bytes] = []
+        # Of the run that has not: the checksums, the place of the first payload, and its size.
+        self._checksums: list[int] = []
+        self._run_position: int = position
+        self._run_size: int = 0
         self._position: int = position
         # Of the log without what was composed.
         self.log_size: int = position
@@ -87,16 +93,17 @@ class StreamComposer:
 
     def must_roll(self) -> bool:
         """Whether the next message begins a segment; asked before `add`."""
-        if self._entries:
+        if self.composed_count:
             return False
         entries = 1 + self.end_offset - self.segment_first
         return self.log_size + ENTRY_SIZE * entries >= self.segment_bytes_max
 
     def begin_segment(self) -> None:
         """What comes next is the first message of another segment."""
-        assert not self._entries, "what is composed belongs to the segment before"
+        assert not self.composed_count, "what is composed belongs to the segment before"
         self.segment_first = self.end_offset
         self._position = ENTRY_SIZE
+        self._run_position = ENTRY_SIZE
         self.log_size = ENTRY_SIZE
 
     def add(self, address: bytes, header: bytes, body: bytes, flags: int, timestamp: int) -> int:
@@ -105,7 +112,7 @@ class StreamComposer:
         """
         timestamp = max(timestamp, self.last_timestamp)
         self.last_timestamp = timestamp
-        if not self._entries:
+        if not self.composed_count:
             flags |= STARTS_BATCH
             self._composed_timestamp = timestamp
         if (
@@ -117,14 +124,10 @@ class StreamComposer:
         ):
             self._begin_repeats(address, header, len(body), flags, timestamp)
         offset = self.end_offset + self.composed_count
-        unsynced = min(offset - self.durable_offset, UNSYNCED_MAX)
-        self._entries.append(self._fixed)
-        self._entries.append(
-            VARIED.pack(self._position, zlib.crc32(body, self._opening_crc), unsynced)
-        )
+        self._checksums.append(zlib.crc32(body, self._opening_crc))
         self._payloads.append(self._opening)
         self._payloads.append(body)
-        self._position += len(self._opening) + len(body)
+        self._position += self._run_size
         self.composed_count += 1
         return offset
 
@@ -143,27 +146,19 @@ class StreamComposer:
         if self._flags != flags or self._fixed_timestamp != timestamp:
             self._begin_repeats(address, header, size - opening_size, flags, timestamp)
         assert len(payloads) == size * count, "payloads of one size"
-        fixed = self._fixed
         opening_crc = self._opening_crc
-        entries = self._entries
-        position = self._position
-        unsynced = offset - self.durable_offset
-        at = size
-        for _ in range(count - 1):
-            unsynced += 1
-            crc = zlib.crc32(payloads[at + opening_size : at + size], opening_crc)
-            entries.append(fixed)
-            entries.append(VARIED.pack(position, crc, min(unsynced, UNSYNCED_MAX)))
-            position += size
-            at += size
+        checksums = self._checksums
+        for at in range(size, count * size, size):
+            checksums.append(zlib.crc32(payloads[at + opening_size : at + size], opening_crc))
         self._payloads.append(payloads[size:])
-        self._position = position
+        self._position += size * (count - 1)
         self.composed_count += count - 1
         return offset
 
     def _begin_repeats(
         self, address: bytes, header: bytes, body_size: int, flags: int, timestamp: int
     ) -> None:
+        self._end_run()
         exchange_size = address[0]
         key_size = address[1 + exchange_size]
         assert len(address) == 2 + exchange_size + key_size, "two names with their lengths"
@@ -176,6 +171,28 @@ class StreamComposer:
         self._body_size = body_size
         self._flags = flags
         self._fixed_timestamp = timestamp
+        self._run_size = len(self._opening) + body_size
+
+    def _end_run(self) -> None:
+        """The entries of the messages that repeat one another."""
+        checksums = self._checksums
+        count = len(checksums)
+        position = self._run_position
+        self._run_position = self._position
+        if not count:
+            return
+        self._checksums = []
+        unsynced = self.end_offset + self.composed_count - count - self.durable_offset
+        if count >= COLUMN_COUNT_MIN:
+            self._entries.append(
+                repeated_entries(self._fixed, position, self._run_size, checksums, unsynced)
+            )
+            return
+        for checksum in checksums:
+            self._entries.append(self._fixed)
+            self._entries.append(VARIED.pack(position, checksum, min(unsynced, UNSYNCED_MAX)))
+            position += self._run_size
+            unsynced += 1
 
     def is_full_batch(self) -> bool:
         """Whether what is composed should be written now rather than at the end of the tick."""
@@ -183,6 +200,7 @@ class StreamComposer:
 
     def take(self) -> ComposedMessages:
         """What was composed; the next message follows it."""
+        self._end_run()
         taken = ComposedMessages(
             self.segment_first,
             self.end_offset,

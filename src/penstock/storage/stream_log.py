@@ -13,13 +13,8 @@ Invariants
 
 from typing import Final
 
-from penstock.formats.stream_index import (
-    ENTRY_SIZE,
-    STARTS_BATCH,
-    UNSYNCED_AT,
-    UNSYNCED_MAX,
-    IndexEntry,
-)
+from penstock.formats.entry_columns import with_unsynced
+from penstock.formats.stream_index import ENTRY_SIZE, STARTS_BATCH, IndexEntry
 from penstock.storage.errors import Damaged
 from penstock.storage.publisher_notes import entries_crc
 from penstock.storage.stream_composer import StreamComposer
@@ -100,7 +95,7 @@ class StreamLog(StreamComposer):
 
     def write(self) -> None:
         """Append what was composed. Not durable before a flush covers `dirty_files`."""
-        if not self._entries:
+        if not self.composed_count:
             return
         taken = self.take()
         self._active.append(
@@ -122,10 +117,11 @@ class StreamLog(StreamComposer):
         first = IndexEntry(entries, 0).timestamp
         last = IndexEntry(entries, len(entries) - ENTRY_SIZE).timestamp
         unsynced = self.end_offset - self.durable_offset
-        self._active.append(payloads, _with_unsynced(entries, unsynced), first, last)
+        self._active.append(payloads, with_unsynced(entries, unsynced), first, last)
         self.end_offset += count
         self.log_size += len(payloads)
         self._position = self.log_size
+        self._run_position = self.log_size
         self.last_timestamp = max(self.last_timestamp, last)
 
     def entries_crc(self, begin: int) -> int:
@@ -264,16 +260,3 @@ class StreamLog(StreamComposer):
         self.segments.insert(0, segment)
         self.sealed_bytes += segment.size()
         self.first_offset = segment.first_offset
-
-
-def _with_unsynced(entries: bytes, unsynced: int) -> bytes:
-    """The entries with how many messages before each are not known to be durable, where the first
-    one has so many. The checksum does not cover it.
-    """
-    count = len(entries) // ENTRY_SIZE
-    numbers = [min(unsynced + place, UNSYNCED_MAX) for place in range(count)]
-    octets = b"".join([number.to_bytes(4, "little") for number in numbers])
-    changed = bytearray(entries)
-    for place in range(4):
-        changed[UNSYNCED_AT + place :: ENTRY_SIZE] = octets[place::4]
-    return bytes(changed)
