@@ -38,6 +38,52 @@ def test_runs_end_where_the_queue_or_the_size_changes() -> None:
     assert [run.count for run in read_operation(octets).runs] == [3, 2, 2, 4]
 
 
+def changed(octets: bytes, place: int, values: dict[int, int]) -> bytes:
+    """The operation with other octets in one of its records, by their distance from its position's end."""
+    found = bytearray(octets)
+    at = behind_position(octets, place)
+    for ours, value in values.items():
+        assert found[at + ours] != value
+        found[at + ours] = value
+    return bytes(found)
+
+
+def behind_position(octets: bytes, place: int) -> int:
+    return read_operation(octets).places()[place] + records.SINGLE_HEAD_SIZE + 8
+
+
+def counts(octets: bytes) -> list[int]:
+    return [run.count for run in read_operation(octets).runs]
+
+
+def test_records_with_other_headers_of_the_same_size_are_in_one_run() -> None:
+    octets = operation_of(("q", numbered(6)))
+    record = records.MessageRecord(octets, read_operation(octets).places()[0])
+    # Behind it come when it expires, exchange and key, sizes, and the header.
+    key_end = 8 + len(record.address()) - 1
+    header_end = key_end + 8 + len(record.header())
+    assert counts(changed(octets, 3, {header_end: 77})) == [6]
+    assert counts(changed(octets, 3, {key_end: 77})) == [6]
+
+
+def test_a_record_that_expires_is_not_in_a_run_with_others() -> None:
+    octets = operation_of(("q", numbered(6)))
+    assert counts(changed(octets, 3, {7: 1})) == [3, 1, 2]
+
+
+def test_a_record_whose_parts_have_other_sizes_is_not_in_a_run_with_others() -> None:
+    octets = operation_of(("q", numbered(6)))
+    address = records.MessageRecord(octets, read_operation(octets).places()[0]).address()
+    at = behind_position(octets, 3)
+    header_size, body_size = 8 + len(address) + 3, 8 + len(address) + 7
+    # One octet of the header counts for the body now.
+    values = {
+        header_size: octets[at + header_size] - 1,
+        body_size: octets[at + body_size] + 1,
+    }
+    assert counts(changed(octets, 3, values)) == [3, 1, 2]
+
+
 def test_the_places_are_those_of_every_record() -> None:
     octets = operation_of(("q", numbered(300)), ("r", numbered(5, 7)), ("q", numbered(3)))
     operation = read_operation(octets)

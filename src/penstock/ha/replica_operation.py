@@ -16,6 +16,9 @@ from penstock.formats.stream_append import is_whole_append
 _LAST_OCTET: Final = records.SINGLE_HEAD_SIZE + 7
 _TAIL_START: Final = records.SINGLE_HEAD_SIZE + 8
 _LAST_OCTET_MAX: Final = 0xFF
+# Behind the position: when it expires, exchange, key, the sizes of header and body.
+_EXCHANGE_AT: Final = _TAIL_START + 8
+_SIZES_SIZE: Final = 8
 
 
 class BadOperation(Exception):
@@ -23,8 +26,8 @@ class BadOperation(Exception):
 
 
 class MessageRun:
-    """Message records beside one another that are equal but for their bodies, and whose positions
-    follow one another. Most operations consist of a few. A record that stands alone is one, too.
+    """Message records beside one another whose parts have the same sizes, and whose positions in one
+    queue follow one another. Most operations consist of a few. A record that stands alone is one, too.
     """
 
     def __init__(self, at: int, size: int, count: int = 1) -> None:
@@ -116,7 +119,8 @@ def read_operation(octets: bytes, start: int = 0) -> ReplicaOperation:
 
 def _extend(run: MessageRun, octets: bytes) -> int:
     """Count the records behind the first one of a run that belong to it; returns the octets of all.
-    Their parts lie where those of the first lie, so that these need not be looked at again.
+    Their parts lie where those of the first lie, so that these need not be looked at again. Most are
+    equal but for their bodies; others have another header, or key, of the same size.
     """
     at = run.at
     size = run.size
@@ -133,18 +137,50 @@ def _extend(run: MessageRun, octets: bytes) -> int:
     # Up to the body, and with it the sizes of header and body.
     tail_end = size - record.body_size
     tail = octets[at + _TAIL_START : at + tail_end]
+    shape: RecordShape | None = None
     # The other octets of a position are part of the head, so a run ends before they change.
     while (
         last < _LAST_OCTET_MAX
         and following + size <= end
         and octets[following + _LAST_OCTET] == last + 1
         and octets[following : following + _LAST_OCTET] == head
-        and octets[following + _TAIL_START : following + tail_end] == tail
     ):
+        if octets[following + _TAIL_START : following + tail_end] != tail:
+            if shape is None:
+                shape = RecordShape(octets, at)
+            if not shape.fits(octets, following):
+                break
         last += 1
         run.count += 1
         following += size
     return following - at
+
+
+class RecordShape:
+    """What a backup looks at in a message record of one queue, behind the position: when it expires,
+    and the sizes of its parts.
+    """
+
+    def __init__(self, octets: bytes, at: int) -> None:
+        """`at` is where the record begins; it is whole."""
+        key_at = _EXCHANGE_AT + 1 + octets[at + _EXCHANGE_AT]
+        sizes_at = key_at + 1 + octets[at + key_at]
+        self._exchange_size: int = octets[at + _EXCHANGE_AT]
+        self._key_size: int = octets[at + key_at]
+        self._key_at: int = key_at
+        self._sizes_at: int = sizes_at
+        self._expires: bytes = octets[at + _TAIL_START : at + _EXCHANGE_AT]
+        self._sizes: bytes = octets[at + sizes_at : at + sizes_at + _SIZES_SIZE]
+
+    def fits(self, octets: bytes, at: int) -> bool:
+        """Whether a record of the same size has it, too."""
+        sizes_at = at + self._sizes_at
+        return (
+            octets[at + _EXCHANGE_AT] == self._exchange_size
+            and octets[at + self._key_at] == self._key_size
+            and octets[sizes_at : sizes_at + _SIZES_SIZE] == self._sizes
+            and octets[at + _TAIL_START : at + _EXCHANGE_AT] == self._expires
+        )
 
 
 def whole_record(octets: bytes, at: int) -> int:
