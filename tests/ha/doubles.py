@@ -1,6 +1,7 @@
 """Doubles of what a primary and a backup talk to."""
 
 from penstock.formats.peer_limits import BadPeerMessage
+from penstock.ha import messages
 from penstock.ha.backup_line import BackupLine
 from penstock.ha.id_ranges import IdRanges, IdSets
 from penstock.ha.primary import InSyncSet, PrimaryListener
@@ -44,6 +45,11 @@ class RecordingLine(BackupLine):
 
     def kinds(self) -> list[int]:
         return [kind for kind, _ in self.sent]
+
+    def piece_octets(self) -> int:
+        """Of the records in all pieces."""
+        sizes = [len(octets) for kind, octets in self.sent if kind == messages.PIECE]
+        return sum(sizes) - len(sizes) * messages.PIECE_HEAD_SIZE
 
 
 class FixedSet(InSyncSet):

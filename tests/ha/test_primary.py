@@ -159,6 +159,30 @@ def test_a_join_is_answered_with_ids_and_values_then_operations_then_pieces() ->
     assert stage.primary.acked_k("b") == 2
 
 
+def test_pieces_have_a_rate_while_clients_publish_and_none_when_they_stop() -> None:
+    limits = HaLimits()
+    limits.piece_bytes = 1
+    limits.unacknowledged_bytes = 1 << 30
+    limits.piece_bytes_per_ms = 25
+    limits.piece_burst_bytes = 250
+    stage = Stage(limits=limits)
+    for position in range(1, 1_001):
+        stage.state.enqueue(9, position, b"0123456789")
+    line = stage.join("b")
+    stage.write(11)
+    stage.primary.pump(200)
+    # A piece may exceed what is allowed.
+    assert line.piece_octets() == pytest.approx(250, abs=50)
+    for now in range(201, 241):
+        stage.write(now)
+        stage.primary.pump(now)
+    assert line.piece_octets() == pytest.approx(250 + 40 * 25, abs=100)
+    assert line.kinds().count(messages.OP) == 40
+    stage.primary.pump(300)
+    # One has the message of the operation that came before the answer.
+    assert line.kinds().count(messages.PIECE) == 1_001
+
+
 def test_pieces_wait_for_acknowledgements_and_operations_do_not() -> None:
     limits = HaLimits()
     limits.piece_bytes = 1

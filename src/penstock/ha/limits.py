@@ -8,6 +8,9 @@ PIECE_BYTES_MAX: Final = 256 * 1024
 # Octets of pieces that a backup may have outstanding, W of protocol section 11. Four pieces fill a
 # link of one gigabit with a round trip of 8 ms. At the limit the primary sends operations only.
 PIECES_UNACKNOWLEDGED_BYTES_MAX: Final = 4 * PIECE_BYTES_MAX
+# Octets of pieces per millisecond, to all backups together, while clients publish: 32 MB/s, a fifth of
+# what one core can do. At the limit the pieces wait, the operations do not.
+PIECE_BYTES_PER_MS_MAX: Final = 32 * 1024
 # What a line may have unsent before the primary hands it more. A single operation may be larger: it
 # is handed over whole and leaves as the line drains. At the limit the rest waits with the primary.
 LINE_UNSENT_BYTES_MAX: Final = 1024 * 1024
@@ -38,6 +41,8 @@ class HaLimits:
     def __init__(self) -> None:
         self.piece_bytes: int = PIECE_BYTES_MAX
         self.unacknowledged_bytes: int = PIECES_UNACKNOWLEDGED_BYTES_MAX
+        self.piece_bytes_per_ms: int = PIECE_BYTES_PER_MS_MAX
+        self.piece_burst_bytes: int = PIECES_UNACKNOWLEDGED_BYTES_MAX
         self.unsent_bytes: int = LINE_UNSENT_BYTES_MAX
         self.kept_bytes: int = OPERATIONS_KEPT_BYTES_MAX
         self.ranges_per_message: int = RANGES_PER_MESSAGE_MAX

@@ -21,6 +21,7 @@ from penstock.ha import messages
 from penstock.ha.backup_line import BackupLine
 from penstock.ha.kept_operations import KeptOperations
 from penstock.ha.limits import DEFAULT_LIMITS, HaLimits
+from penstock.ha.piece_pace import PiecePace
 from penstock.ha.queue_guard import NOT_WRITTEN, QueueGuard, WaitingTick
 from penstock.ha.remote_backup import BackupState, RemoteBackup
 from penstock.ha.replicated_state import ReplicatedState
@@ -82,6 +83,9 @@ class Primary(OperationLog):
         self._limits: HaLimits = limits
         self._began_at: int = now
         self._kept: KeptOperations = KeptOperations(limits.kept_bytes)
+        self._pace: PiecePace = PiecePace(limits.piece_bytes_per_ms, limits.piece_burst_bytes)
+        # The last operation at the end of the tick before.
+        self._paced_k: int = 0
         self._backups: dict[str, RemoteBackup] = {}
         self.committed_k: int = -1
         # Ticks whose position has not been announced: k of the last operation up to it, position.
@@ -187,12 +191,17 @@ class Primary(OperationLog):
         store has written and never in the middle of one, and when a line has drained.
         """
         self._stamp(now)
+        if self._paced_k < self._kept.last_k:
+            self._paced_k = self._kept.last_k
+            self._pace.operation_made(now)
         self._state.begin_reading()
         for backup in self._backups.values():
             if backup.line is not None:
                 if backup.is_to_be_answered():
                     backup.answer(self.epoch, self._state, self._kept, self._limits)
                 backup.pump(self.epoch, self._state, self._kept, self._limits)
+                if backup.has_pieces():
+                    backup.send_pieces(self.epoch, self._state, self._limits, self._pace, now)
 
     def in_sync_set_changed(self, now: int) -> None:
         """Others are awaited from now on."""

@@ -14,6 +14,7 @@ from penstock.ha.backup_line import BackupLine
 from penstock.ha.id_ranges import IdSets
 from penstock.ha.kept_operations import KeptOperations
 from penstock.ha.limits import RANGES_MAX, HaLimits
+from penstock.ha.piece_pace import PiecePace
 from penstock.ha.queue_guard import NOT_GUARDED
 from penstock.ha.queue_snapshot import QueueSnapshot, SnapshotsReader, encode_in_parts
 from penstock.ha.replicated_state import ReplicatedState
@@ -186,7 +187,7 @@ class RemoteBackup:
     def pump(
         self, epoch: int, state: ReplicatedState, kept: KeptOperations, limits: HaLimits
     ) -> None:
-        """Send as much as the line takes: the answer, then operations, then pieces."""
+        """Send as much as the line takes: the answer, then operations."""
         line = self.line
         if line is None or not self.is_answered:
             return
@@ -203,17 +204,30 @@ class RemoteBackup:
                 return
             line.send(messages.OP, kept.message(self.sent_k + 1))
             self.sent_k += 1
-        while self._subscriptions:
+
+    def has_pieces(self) -> bool:
+        """Whether it lacks messages, and everything that goes before them was sent."""
+        return bool(self._subscriptions) and self._answered == len(self._answer)
+
+    def send_pieces(
+        self, epoch: int, state: ReplicatedState, limits: HaLimits, pace: PiecePace, now: int
+    ) -> None:
+        """As many as the line takes, the backup has room for, and clients allow."""
+        line = self.line
+        while line is not None and self._subscriptions:
             outstanding = self._piece_bytes_sent - self._piece_bytes_acked
-            if outstanding >= limits.unacknowledged_bytes:
+            if (
+                outstanding >= limits.unacknowledged_bytes
+                or line.unsent_bytes() >= limits.unsent_bytes
+                or pace.allowance(now) <= 0
+            ):
                 return
-            if line.unsent_bytes() >= limits.unsent_bytes:
-                return
-            self._send_piece(line, epoch, state, limits.piece_bytes)
+            pace.sent(self._send_piece(line, epoch, state, limits.piece_bytes))
 
     def _send_piece(
         self, line: BackupLine, epoch: int, state: ReplicatedState, octets_max: int
-    ) -> None:
+    ) -> int:
+        """Returns its octets; nothing is sent if all that was looked up is gone."""
         subscription = self._subscriptions[-1]
         records = subscription.read(state, octets_max)
         if subscription.has_ended:
@@ -221,6 +235,7 @@ class RemoteBackup:
         if records:
             self._piece_bytes_sent += len(records)
             line.send(messages.PIECE, [messages.encode_piece_head(epoch), records])
+        return len(records)
 
     def needs(self, first_k: int) -> bool:
         """Whether it has to be sent an operation before this one."""
