@@ -221,6 +221,54 @@ def test_only_the_root_changes_anything_and_the_others_have_it_too(
     cluster.while_root_stays(check)
 
 
+def publish_to(queue: str) -> tuple[str, str, dict[str, object]]:
+    body: dict[str, object] = {"properties": {}, "routing_key": queue, "payload": "x"}
+    body["payload_encoding"] = "string"
+    return "POST", "/api/exchanges/%2F/amq.default/publish", body
+
+
+# Every way over HTTP to change what a queue or a stream holds.
+CHANGES_OF_MESSAGES: list[tuple[str, str, object]] = [
+    publish_to("held"),
+    publish_to("passing"),
+    publish_to("flow"),
+    (
+        "POST",
+        "/api/queues/%2F/held/get",
+        {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"},
+    ),
+    ("POST", "/api/queues/%2F/held/move", {"destination": "passing"}),
+    ("DELETE", "/api/queues/%2F/held/contents", None),
+    ("GET", "/api/aliveness-test/%2F", None),
+    ("POST", "/api/leases/%2F/held", {"owner": "o", "count": 1}),
+    ("PUT", "/api/streams/%2F/flow/cursors/c", {"offset": 0}),
+    ("DELETE", "/api/streams/%2F/flow/cursors/c", None),
+    ("DELETE", "/api/sinks/%2F/s", None),
+]
+
+
+def test_a_backup_changes_no_message_whoever_asks_over_http(shared: ClusterProcesses) -> None:
+    cluster = shared
+
+    def check(root: MemberProcess) -> None:
+        declared = {"held": {}, "flow": {"arguments": {"x-queue-type": "stream"}}}
+        for name, more in declared.items():
+            asked(root, "PUT", f"/api/queues/%2F/{name}", {"durable": True, **more})
+        asked(root, "PUT", "/api/queues/%2F/passing", {"durable": False})
+        assert asked(root, *publish_to("held"))[0] == 200
+        for other in others(cluster):
+            eventually("has it", lambda: asked(other, "GET", "/api/queues/%2F/passing")[0] == 200)  # noqa: B023
+            for method, path, body in CHANGES_OF_MESSAGES:
+                code, text = asked(other, method, path, body)
+                assert (code, "root" in text) == (503, True), (method, path, text)
+        assert asked(root, *publish_to("flow"))[0] == 200
+        cluster.await_in_sync("abc")
+        assert asked(root, "DELETE", "/api/queues/%2F/held/contents")[0] == 204
+        assert asked(root, "DELETE", "/api/queues/%2F/flow")[0] == 204
+
+    cluster.while_root_stays(check)
+
+
 def test_the_first_root_imports_the_definitions_file_once(tmp_path: Path) -> None:
     file = tmp_path / "definitions.json"
     queue = {"vhost": "/", "durable": True, "auto_delete": False, "arguments": {}}

@@ -70,8 +70,20 @@ class BrokerLine:
         self, command: Callable[[Node, int], T], seconds: float = ANSWER_SECONDS
     ) -> T:
         """As `ask`, answered when what the tick wrote would survive a power loss. Whoever has more
-        to do than others waits for more `seconds`.
+        to do than others waits for more `seconds`. In a cluster only the active root changes
+        anything: raises `NotRoot` elsewhere, before the command is called.
         """
+
+        def change(node: Node, now: int) -> T:
+            node.container.admission.check_root(now)
+            return command(node, now)
+
+        return await self.change_here(change, seconds)
+
+    async def change_here(
+        self, command: Callable[[Node, int], T], seconds: float = ANSWER_SECONDS
+    ) -> T:
+        """The same for what concerns this server alone, whatever its role: its connections."""
         answer: Future[T] = Future()
 
         def run() -> None:

@@ -73,6 +73,13 @@ async def changed(line: BrokerLine, call: ApiRequest, change: Callable[[ChangeTu
     return await line.change_safely(lambda node, now: change(ChangeTurn(node, now, actor, caller)))
 
 
+async def changed_here(line: BrokerLine, call: ApiRequest, change: Callable[[ChangeTurn], T]) -> T:
+    """The same for what concerns this server alone, whatever its role in a cluster."""
+    actor = actor_of(call)
+    caller = call.caller
+    return await line.change_here(lambda node, now: change(ChangeTurn(node, now, actor, caller)))
+
+
 def actor_of(call: ApiRequest) -> Actor:
     return Actor(call.caller.name, peer_of(call.request)[0], port_of(call.request), HTTP)
 

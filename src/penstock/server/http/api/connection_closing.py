@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.topology import CloseConnection
-from penstock.server.http.api.changes import changed
+from penstock.server.http.api.changes import changed_here
 from penstock.server.http.api.operation import ADMINISTRATOR, NO_CONTENT, Operation
 from penstock.server.http.problems import Problem
 
@@ -60,7 +60,7 @@ class ConnectionClosing:
                     return
             raise Problem(404, f"no connection '{name[:200]}'")
 
-        await changed(self._line, call, close)
+        await changed_here(self._line, call, close)
         return NO_CONTENT
 
     async def close_of_user(self, call: ApiRequest) -> object:
@@ -73,7 +73,7 @@ class ConnectionClosing:
                 if connection.protocol.user_name() == user:
                     turn.apply(CloseConnection(connection.number, reason))
 
-        await changed(self._line, call, close)
+        await changed_here(self._line, call, close)
         return NO_CONTENT
 
 
