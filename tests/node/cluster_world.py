@@ -19,7 +19,7 @@ from penstock.simulation.dice import Dice
 from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.entropy import SeededEntropy
 from penstock.simulation.history import History
-from penstock.simulation.host import DelayedLoginChecker
+from penstock.simulation.host import DelayedLoginChecker, HostClock
 from penstock.simulation.network import Network
 from penstock.simulation.plans import StoragePlan
 from penstock.wire.amqp091.limits import Limits
@@ -58,7 +58,7 @@ class ClusterHost(DurableHost):
             self.clock.wall(),
             self.disk,
             None,
-            ClusterPlan(settings, HostDialler(self, self.world.network)),
+            ClusterPlan(settings, HostDialler(self, self.world.network), HostClock(self)),
         )
 
     @property

@@ -17,6 +17,7 @@ from penstock.server.joining import (
 )
 from penstock.server.server_configuration import ServerConfiguration
 from penstock.server.tls_settings import DialTls
+from penstock.server.world.clock import MachineClock
 
 PLAIN = MemberFiles("b", "127.0.0.1:5673", b"k" * 16)
 SECURE = MemberFiles("b", "amqps://127.0.0.1:5700", b"k" * 16)
@@ -67,7 +68,7 @@ def test_an_amqps_address_needs_a_certificate() -> None:
 
 def test_members_with_other_times_or_another_level_have_another_digest() -> None:
     def digest(cluster: ClusterConfiguration) -> str:
-        return cluster_plan(PLAIN, cluster, MemberDialler(), None).settings.digest
+        return cluster_plan(PLAIN, cluster, MemberDialler(), None, MachineClock()).settings.digest
 
     usual = digest(ClusterConfiguration())
     assert digest(ClusterConfiguration(plain_text=True)) == usual

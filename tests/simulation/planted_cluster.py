@@ -4,9 +4,12 @@ from penstock.broker.queues.queue import Queue
 from penstock.formats.replication_id import first_id
 from penstock.ha.primary import InSyncSet
 from penstock.node.cluster_member import ClusterMember
+from penstock.node.joining import ClusterPlan
 from penstock.simulation.cluster_host import ClusterHost
+from penstock.simulation.dialler import HostDialler
 from penstock.simulation.durable_host import stored_of
 from penstock.simulation.endpoint import Endpoint
+from penstock.simulation.host import HostClock
 from penstock.world.network import Transport
 from tests.simulation.planted import FlagForgettingTransport
 
@@ -111,3 +114,22 @@ class HastyFilesHost(ClusterHost):
             streams = stored_of(self.node).store.streams
             assert streams is not None, "a member has replicated streams"
             streams.committed(self.node.durability.written)
+
+
+class TickClock(HostClock):
+    """Does not notice that the process stood still since the tick began."""
+
+    def __init__(self, host: ClusterHost) -> None:
+        super().__init__(host)
+        self._of = host
+
+    def now(self) -> int:
+        return self._of.tick_began
+
+
+class SleepwalkingHost(ClusterHost):
+    """Looks at its lease when a tick begins, and not when it writes."""
+
+    def cluster_plan(self) -> ClusterPlan | None:
+        settings = self.world.settings(self.name)
+        return ClusterPlan(settings, HostDialler(self, self.world.network), TickClock(self))

@@ -142,6 +142,7 @@ PLANTED = [
     (planted_cluster.ForgettingFlagHost, "cluster", 0, r"without the flag"),
     (planted_cluster.HastyGuardHost, "cluster", 0, r"\(R16\)"),
     (planted_cluster.CancellingGuardHost, "cluster", 23, r"\(P1\)"),
+    (planted_cluster.SleepwalkingHost, "cluster", 1, r"\(R14\)"),
     (planted_cluster.EpochlessHost, "cluster", 0, r"gave a position of epoch"),
     (planted_cluster.ForgetfulBackupHost, "cluster", 2, r"\(P5\)"),
     (planted_cluster.ShortStreamHost, "cluster-streams", 0, r"is in no stream"),

@@ -24,6 +24,8 @@ from penstock.cluster.surroundings import BackupProgress, ElectionListener, Peer
 from penstock.cluster.timing import Timing
 from penstock.world.entropy import Entropy
 
+# Later than any time.
+NO_LIMIT: Final = 1 << 61
 JOINING: Final = "joining"
 CATCHUP: Final = "catchup"
 READY: Final = "ready"
@@ -117,6 +119,14 @@ class Standing(PromisesListener):
     def lease_until(self, now: int) -> int:
         """When the lease of this root ends; in the past elsewhere."""
         return NEVER if self.root is None else self.root.lease_until(now)
+
+    def sends_until(self, now: int) -> int:
+        """Until when this server may send what depends on its lease. A root that is not active yet has
+        none, and serves nobody.
+        """
+        if self.root is None or not self.root.is_active or not self._rules.lease:
+            return NO_LIMIT
+        return self.root.lease_until(now)
 
     def may_serve(self, now: int) -> bool:
         """Whether clients may be served at this moment (R14)."""

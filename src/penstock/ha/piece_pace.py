@@ -10,7 +10,7 @@ from typing import Final
 # An operation stands for clients that will go on: as long as a publisher that waits for its confirm
 # needs to publish again.
 BUSY_MS: Final = 50
-UNLIMITED: Final = 1 << 62
+UNLIMITED: Final = 1 << 61
 
 
 class PiecePace:

@@ -6,7 +6,9 @@ is committed.
 Invariant: an error while one connection is answered or written to is that connection's alone.
 """
 
+from penstock.cluster.standing import NO_LIMIT
 from penstock.dialects.container import Container, Durability, EndOfTickAnswer
+from penstock.node.cluster_member import ClusterMember
 from penstock.node.node_owner import NodeOwner
 from penstock.wire.outgoing import Outgoing
 
@@ -18,6 +20,8 @@ class Answers:
         self._container: Container = container
         self._durability: Durability = container.durability
         self._node: NodeOwner = node
+        # Set by the node of a member of a cluster.
+        self.member: ClusterMember | None = None
         # Connections whose output waits for the journal.
         self._held_output: list[Outgoing] = []
         # Publishers whose answers wait for it; a dictionary for its order.
@@ -47,7 +51,13 @@ class Answers:
         pending = flush_list[:]
         flush_list.clear()
         durable = self._durability.durable
-        for outgoing in pending:
+        member = self.member
+        until = NO_LIMIT if member is None else member.sends_until()
+        for index, outgoing in enumerate(pending):
+            if member is not None and member.is_later_than(until):
+                # The next tick steps down, before it writes what is left.
+                flush_list.extend(pending[index:])
+                return
             if outgoing.durable_at > durable:
                 outgoing.is_waiting = True
                 self._held_output.append(outgoing)

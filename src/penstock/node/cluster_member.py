@@ -20,6 +20,7 @@ from penstock.cluster.election import Election
 from penstock.cluster.links import PeerLinks
 from penstock.cluster.links_listener import PeerLine
 from penstock.cluster.peer_identity import PeerIdentity
+from penstock.cluster.standing import NO_LIMIT
 from penstock.formats.peer_limits import FIRST_CONTROL_KIND
 from penstock.ha.backup import Backup
 from penstock.ha.backup_line import BackupLine
@@ -30,6 +31,7 @@ from penstock.node.cluster_settings import ClusterSettings
 from penstock.node.cluster_status import ClusterStatus, MemberStatus
 from penstock.node.in_sync_history import InSyncChange, InSyncHistory
 from penstock.node.node_owner import NodeOwner
+from penstock.world.clock import Clock
 from penstock.world.disk import DiskError
 
 # An election asks for five ticks per heartbeat interval.
@@ -105,8 +107,10 @@ class ClusterMember:
         owner: NodeOwner,
         guarded: GuardedQueues,
         streams: ReplicatedStreams,
+        clock: Clock,
     ) -> None:
         """`attach` completes it, because the others know it."""
+        self._clock: Clock = clock
         self.settings: ClusterSettings = settings
         self.name: str = settings.name
         self.owner: NodeOwner = owner
@@ -209,10 +213,19 @@ class ClusterMember:
         has ended stops.
         """
         if self.primary is not None and now > self._election.lease_until(now):
-            # R14, checked before anything is written.
             self._election.tick(now)
         self.guarded.committed(durable, now)
         self._streams.committed(self._committed_position(durable))
+
+    def sends_until(self) -> int:
+        """Until when what a tick has prepared may leave (R14, R16)."""
+        return self._election.sends_until(self._clock.now())
+
+    def is_later_than(self, until: int) -> bool:
+        """Asked directly before each write: the process may have stood still since the tick began,
+        and another server may be the root by now.
+        """
+        return until != NO_LIMIT and self._clock.now() > until
 
     def is_committing(self) -> bool:
         """Whether this server is the root, and an operation of it is not committed yet."""

@@ -37,6 +37,7 @@ from penstock.node.member_adapters import (
 )
 from penstock.node.node_owner import NodeOwner
 from penstock.node.stored import StoredState
+from penstock.world.clock import Clock
 from penstock.world.disk import Disk
 from penstock.world.entropy import Entropy
 from penstock.world.network import Dialler
@@ -57,6 +58,8 @@ class ClusterPlan:
 
     settings: ClusterSettings
     dialler: Dialler
+    # Read directly before anything is written to clients, and for nothing else (R14).
+    clock: Clock
     listener: ActiveRootListener | None = None
 
 
@@ -95,7 +98,7 @@ def join_cluster(
     promises = open_promises(disk)
     assert stored.replica is not None, "the store of a member"
     replica = StoredReplica(stored.replica, now)
-    member = ClusterMember(settings, owner, prepared.guarded, prepared.streams)
+    member = ClusterMember(settings, owner, prepared.guarded, prepared.streams, plan.clock)
     ha = HaBroker(
         settings.name, replica, MemberStores(member), entropy, settings.ha_rules, settings.limits
     )

@@ -137,6 +137,7 @@ class Node(NodeOwner):
         container.store_name = stored.store_id.hex()
         if cluster is not None and prepared is not None:
             self.member = join_cluster(cluster, prepared, self, container, stored, disk, now)
+            self._answers.member = self.member
 
     # Connections.
 

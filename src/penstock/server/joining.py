@@ -17,6 +17,7 @@ from penstock.node.joining import ActiveRootListener, ClusterPlan
 from penstock.server.dialler import SocketDialler
 from penstock.server.listening import LOCALHOST, LOOPBACK_ADDRESSES
 from penstock.server.server_configuration import ServerConfiguration
+from penstock.world.clock import Clock
 from penstock.world.network import DialAddress, Dialler, DialListener
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def cluster_plan(
     cluster: ClusterConfiguration,
     dialler: MemberDialler,
     listener: ActiveRootListener | None,
+    clock: Clock,
 ) -> ClusterPlan:
     """What the node of a member is told."""
     timing = replace(
@@ -160,4 +162,4 @@ def cluster_plan(
         timing,
         LinkSettings(allows_plain=cluster.plain_text),
     )
-    return ClusterPlan(settings, dialler, listener)
+    return ClusterPlan(settings, dialler, clock, listener)

@@ -80,7 +80,7 @@ async def start(configuration: ServerConfiguration, writes_events: bool = False)
             dialler = MemberDialler()
             if configuration.definitions is not None:
                 first = FirstDefinitions(configuration.definitions, configuration.stores_scram_keys)
-            plan = cluster_plan(member, configuration.cluster, dialler, first)
+            plan = cluster_plan(member, configuration.cluster, dialler, first, clock)
         sources = SourceDialler()
         node = _make_node(configuration, clock, entropy, logins, storage, events, plan, sources)
         if first is not None:

@@ -176,7 +176,7 @@ class ClusterFaults:
             IN_SYNC: host.lose_power_in_sync,
             PROPOSING: host.lose_power_proposing,
             PAUSE: lambda: host.pause(dice.between(1, PAUSE_US_MAX)),
-            PAUSE_ROOT: lambda: host.pause(dice.between(1, PAUSE_US_MAX)),
+            PAUSE_ROOT: lambda: pause_root(host, dice.between(1, PAUSE_US_MAX)),
             HANG: lambda: host.disk.hang(dice.between(1, HANG_US_MAX)),
         }
         breaks[kind]()
@@ -311,3 +311,11 @@ class ClusterFaults:
 
 def address_of(name: str) -> str:
     return f"{name}:5672"
+
+
+def pause_root(host: ClusterHost, microseconds: int) -> None:
+    """Between two ticks, or in the middle of one."""
+    if microseconds % 2:
+        host.pause(microseconds)
+    else:
+        host.pause_in_tick(microseconds)

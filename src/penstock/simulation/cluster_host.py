@@ -24,6 +24,7 @@ from penstock.simulation.disk import SimulatedDisk, SimulatedFlush
 from penstock.simulation.durable_host import DurableHost
 from penstock.simulation.endpoint import Endpoint
 from penstock.simulation.history import History
+from penstock.simulation.host import HostClock
 from penstock.simulation.lease_transport import Lease, LeaseTransport
 from penstock.simulation.network import Network
 from penstock.simulation.plans import StoragePlan
@@ -144,10 +145,17 @@ class ClusterHost(DurableHost, Lease):
         )
 
     def cluster_plan(self) -> ClusterPlan | None:
-        return ClusterPlan(self.world.settings(self.name), HostDialler(self, self.world.network))
+        settings = self.world.settings(self.name)
+        return ClusterPlan(settings, HostDialler(self, self.world.network), HostClock(self))
+
+    def tick_time(self) -> int:
+        """As in the server: the process may stand still between the beginning of a tick and its end."""
+        return self.tick_began
 
     def start(self) -> None:
         self._paused_until = 0
+        self._pause_in_tick_us = 0
+        self._is_paused_in_tick = False
         self._arrived = []
         self._fired = []
         if not self._is_formatted:
@@ -196,14 +204,29 @@ class ClusterHost(DurableHost, Lease):
             self._paused_until = self.clock.microseconds + microseconds
             self.clock.after(microseconds, partial(self._resume, self.life))
 
+    def pause_in_tick(self, microseconds: int) -> None:
+        """The same, but in the middle of a tick that has something for clients."""
+        if self.is_up and not self.is_paused:
+            self._pause_in_tick_us = microseconds
+
+    def schedule_flush(self) -> None:
+        super().schedule_flush()
+        has_answers = self.node.state.touched or self.node.container.answer_list
+        if self._pause_in_tick_us and has_answers:
+            microseconds, self._pause_in_tick_us = self._pause_in_tick_us, 0
+            self._is_paused_in_tick = True
+            self.pause(microseconds)
+
     def _resume(self, life: int) -> None:
         if life != self.life or not self.is_up:
             return
         self.history.add(f"{self.name} goes on")
         arrived, fired = self._arrived, self._fired
         self._arrived, self._fired = [], []
-        # An event loop looks at its sockets or at its timers first.
-        actions = arrived + fired if self._pause_dice.chance(0.5) else fired + arrived
+        # An event loop looks at its sockets or at its timers first, unless it is in a tick.
+        is_first = self._is_paused_in_tick or not self._pause_dice.chance(0.5)
+        self._is_paused_in_tick = False
+        actions = fired + arrived if is_first else arrived + fired
         for action in actions:
             self._if_alive(life, action)
 

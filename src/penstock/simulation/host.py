@@ -26,6 +26,7 @@ from penstock.simulation.network import Listener
 from penstock.simulation.plans import StoragePlan
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.limits import Limits as Amqp10Limits
+from penstock.world.clock import Clock
 from penstock.world.disk import Disk
 from penstock.world.network import Transport
 
@@ -93,6 +94,19 @@ class HostedConnection(StreamUser):
             self._host.schedule_flush()
 
 
+class HostClock(Clock):
+    """The machine's clocks, for the few who read them by themselves. Held by its node."""
+
+    def __init__(self, host: "Host") -> None:
+        self._host = host
+
+    def now(self) -> int:
+        return self._host.now()
+
+    def wall(self) -> int:
+        return self._host.clock.wall()
+
+
 class HostWatcher:
     """An observer: a ledger that must know what a restart may lose and what not."""
 
@@ -131,6 +145,7 @@ class Host(Listener):
         self.node = self.make_node()
         self.is_up = True
         self._flush_scheduled = False
+        self.tick_began = 0
         self._timer: Event | None = None
         self._timer_due = NEVER
         self.later(SWEEP_US, self._sweep)
@@ -233,12 +248,13 @@ class Host(Listener):
     def schedule_flush(self) -> None:
         if not self._flush_scheduled:
             self._flush_scheduled = True
+            self.tick_began = self.now()
             is_busy = self._dice.chance(BUSY_CHANCE)
             self.later(self._dice.between(1, TICK_US_MAX) if is_busy else 0, self._flush)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        self.node.flush(self.now())
+        self.node.flush(self.tick_time())
         if self.node.storage_failure:
             self.storage_failed(self.node.storage_failure)
             return
@@ -248,6 +264,10 @@ class Host(Listener):
         due = self.node.timers.next_due()
         if due != self._timer_due:
             self._arm(due)
+
+    def tick_time(self) -> int:
+        """What a tick takes for the present time."""
+        return self.now()
 
     def tick_ended(self) -> None:
         self.watcher.tick_ended(self)
