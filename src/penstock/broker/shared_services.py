@@ -9,6 +9,7 @@ from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
 from penstock.broker.move_table import MoveGate
 from penstock.broker.queues.ages import TimeInQueue
+from penstock.broker.queues.death_budget import DeathBudget
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.plain_queues import PlainQueueMaker
 from penstock.broker.queues.queue_journal import ReadyLists
@@ -103,6 +104,7 @@ class SharedServices:
         self.touched: list[MessageQueue] = []
         # What was dropped and is not freed yet.
         self.discarded: Discarded = Discarded()
+        self.death_budget: DeathBudget = DeathBudget()
         # Where definitions that must outlive the process are recorded.
         self.definitions: DefinitionLog = DefinitionLog()
         # The maker of ready lists that can outgrow memory; None without a disk.

@@ -81,7 +81,7 @@ class VirtualHost(QueueOwner):
     """One name space of exchanges and queues. Held by `BrokerState`; dialects send it commands."""
 
     def __init__(self, name: str, shared: SharedServices) -> None:
-        super().__init__(name, shared.timers, shared.touched, shared.discarded)
+        super().__init__(name, shared.timers, shared.touched, shared.discarded, shared.death_budget)
         self.shared: SharedServices = shared
         self.routing: RoutingTable = RoutingTable(name, shared)
         self.effective: EffectivePolicies = EffectivePolicies(name)

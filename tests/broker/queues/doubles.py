@@ -5,6 +5,7 @@ from penstock.broker.consumer import UNLIMITED, Consumer
 from penstock.broker.discarded import Discarded
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NO_EXPIRATION, Address, Message, Properties
+from penstock.broker.queues.death_budget import DEATHS_MAX, DeathBudget
 from penstock.broker.queues.message_queue import DeathReason, MessageQueue, QueueOwner
 from penstock.broker.queues.queue import Queue
 from penstock.broker.timers import Timers
@@ -18,8 +19,8 @@ class StubProperties(Properties):
 class RecordingOwner(QueueOwner):
     """Held by the test; says which messages died and why."""
 
-    def __init__(self) -> None:
-        super().__init__("/", Timers(), [], Discarded())
+    def __init__(self, deaths_max: int = DEATHS_MAX) -> None:
+        super().__init__("/", Timers(), [], Discarded(), DeathBudget(deaths_max))
         self.deaths: list[tuple[bytes, str]] = []
         self.unused: list[str] = []
 
@@ -69,9 +70,12 @@ class RecordingConsumer(Consumer):
 
 
 def make_queue(
-    arguments: dict[str, object] | None = None, *, auto_delete: bool = False
+    arguments: dict[str, object] | None = None,
+    *,
+    auto_delete: bool = False,
+    deaths_max: int = DEATHS_MAX,
 ) -> tuple[Queue, RecordingOwner]:
-    owner = RecordingOwner()
+    owner = RecordingOwner(deaths_max)
     given = arguments or {}
     queue = Queue(owner, "q", False, -1, auto_delete, settings_of(given, {}), given, 0)
     return queue, owner

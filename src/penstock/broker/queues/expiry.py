@@ -51,6 +51,10 @@ class MessageExpiry(Timer):
         else:
             self._timers.schedule(self, head.expires_at)
 
+    def go_on(self, now: int) -> None:
+        """The head is dead, and its turn comes with a later tick."""
+        self._timers.schedule(self, now + 1)
+
     def fire(self, now: int) -> None:
         self._queue.expire_messages(now)
 

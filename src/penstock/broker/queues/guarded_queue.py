@@ -154,7 +154,7 @@ class GuardedQueue(Queue):
         self.ready_bytes += octets
         self.ready.extend(entries)
         if not self._unlimited:
-            self._make_room(now)
+            self._make_room(now, len(entries))
         if self.consumers.count:
             self.touch()
         elif self._may_expire:

@@ -26,6 +26,7 @@ from penstock.broker.message import Message
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.ages import TimeInQueue
 from penstock.broker.queues.consumers import Consumers
+from penstock.broker.queues.death_budget import DeathBudget
 from penstock.broker.queues.following import Following
 from penstock.broker.queues.priority import PriorityReadyList
 from penstock.broker.queues.queue_journal import JournalledMessages, QueueJournal
@@ -53,7 +54,12 @@ class QueueOwner:
     """The virtual host as its queues see it. `VirtualHost` is the one real owner."""
 
     def __init__(
-        self, name: str, timers: Timers, touched: "list[MessageQueue]", discarded: Discarded
+        self,
+        name: str,
+        timers: Timers,
+        touched: "list[MessageQueue]",
+        discarded: Discarded,
+        death_budget: DeathBudget,
     ) -> None:
         self.name: str = name
         self.timers: Timers = timers
@@ -62,6 +68,8 @@ class QueueOwner:
         self.touched: list[MessageQueue] = touched
         # What was dropped and is not freed yet; shared as well.
         self.discarded: Discarded = discarded
+        # How many messages may die in a tick; shared as well.
+        self.death_budget: DeathBudget = death_budget
 
     def decides(self) -> bool:
         """Whether time and limits apply; not on a backup, which does what its root decides."""

@@ -68,19 +68,6 @@ class Queue(FollowingQueue):
         """Of all bodies that count against the queue's length."""
         return self.ready_bytes
 
-    @property
-    def keeps_messages(self) -> bool:
-        return False
-
-    def held_bytes(self, message_bytes: int) -> int:
-        count = self.ready.count
-        if count == 0:
-            return 0
-        in_memory = self.ready.in_memory_count()
-        # Those that were paged out are taken to be of the same size.
-        octets = self.ready_bytes * in_memory // count
-        return in_memory * message_bytes + octets
-
     def apply_settings(self, settings: QueueArguments, now: int) -> None:
         self.settings = settings
         self._message_ttl_ms = settings.message_ttl_ms
@@ -184,13 +171,14 @@ class Queue(FollowingQueue):
             self.dispatch(now)
         return not self._length_limit.has_no_room(self.ready_count, self.held_octets(), octets)
 
-    def _make_room(self, now: int) -> None:
+    def _make_room(self, now: int, arrived: int = 1) -> None:
         # What a consumer can take now does not count against the limit.
         if self.consumers.count:
             self.dispatch(now)
-        self._drop_excess(now)
+        # More than have come, so that a queue that is far above its limit gets shorter.
+        self._drop_excess(now, 2 * arrived)
 
-    def _drop_excess(self, now: int) -> None:
+    def _drop_excess(self, now: int, free_count: int = 0) -> None:
         """Where publishes are refused instead, messages that were requeued or restored stay."""
         limit = self._length_limit
         while (
@@ -199,6 +187,11 @@ class Queue(FollowingQueue):
             and self.ready.count
             and limit.is_exceeded(self.ready.count, self.ready_bytes)
         ):
+            free_count -= 1
+            octets = self.ready_bytes // self.ready.count
+            if free_count < 0 and not self.vhost.death_budget.takes(octets, now):
+                self.touch()
+                return
             # As in RabbitMQ the head goes, which in a priority queue is the highest priority.
             entry = self.ready.pop_first()
             self.ready_bytes -= len(entry.message.body)
@@ -227,14 +220,17 @@ class Queue(FollowingQueue):
             if now >= self.sample_due:
                 self.sample(ready.first(), now)
             if expires:
-                if not self._expire_head(now, False):
-                    self._deliver(ready.pop_first(), consumer)
+                if self._expire_head(now, False):
+                    break
+                self._deliver(ready.pop_first(), consumer)
             elif ready.count > 1 and consumers.alone():
                 self._deliver_many(ready, consumer)
             else:
                 self._deliver(ready.pop_first(), consumer)
         if expires:
             self._expire_head(now, True)
+        if not self._unlimited:
+            self._drop_excess(now)
 
     def _deliver_many(self, ready: ReadyList, consumer: Consumer) -> None:
         """A batch for a consumer that shares the queue with nobody."""
@@ -280,7 +276,8 @@ class Queue(FollowingQueue):
             observer.delivered(entry)
 
     def _dispatch_selectively(self, now: int) -> None:
-        self._expire_head(now, False)
+        if self._expire_head(now, False):
+            return
         consumers = list(self.consumers.registered)
         begin_choosing(self.consumers)
         progress = True
@@ -300,8 +297,7 @@ class Queue(FollowingQueue):
     def get(self, now: int, holder: int = BROKER_ITSELF) -> QueueEntry | None:
         self.check_used_here()
         self.used(now)
-        self._expire_head(now, False)
-        if self.ready.count == 0:
+        if self._expire_head(now, False):
             return None
         entry = self.ready.pop_first()
         if now >= self.sample_due:
@@ -384,7 +380,7 @@ class Queue(FollowingQueue):
         for entry in exhausted:
             self._die(entry, DeathReason.DELIVERY_LIMIT, now)
         if not self._unlimited:
-            self._make_room(now)
+            self._make_room(now, len(entries))
         if self._may_expire:
             self._expire_head(now, False)
         self.touch()
@@ -403,7 +399,7 @@ class Queue(FollowingQueue):
             self.vhost.dead_letter(self, entry, reason, now)
 
     def _expire_head(self, now: int, with_due: bool) -> bool:
-        """Drop dead entries from the head; returns True when nothing is left.
+        """Drop dead entries from the head; returns True when nothing may be delivered now.
 
         `with_due` also drops what is due in this very millisecond: a message with a time to live
         of zero may be delivered in the tick in which it arrived, and not later.
@@ -412,9 +408,14 @@ class Queue(FollowingQueue):
             return self.ready.count == 0
         limit = now + 1 if with_due else now
         entry = self.ready.first()
+        budget = self.vhost.death_budget
         while entry is not None and 0 < entry.expires_at < limit:
+            octets = len(entry.message.body)
+            if not budget.takes(octets, now):
+                self._message_expiry.go_on(now)
+                return True
             self.ready.pop_first()
-            self.ready_bytes -= len(entry.message.body)
+            self.ready_bytes -= octets
             self._die(entry, DeathReason.EXPIRED, now)
             entry = self.ready.first()
         self._message_expiry.watch(entry)

@@ -32,6 +32,19 @@ class ReadableQueue(MessageQueue):
     def replace_list(self, ready: ReadyList) -> None:
         self.ready = ready
 
+    @property
+    def keeps_messages(self) -> bool:
+        return False
+
+    def held_bytes(self, message_bytes: int) -> int:
+        count = self.ready.count
+        if count == 0:
+            return 0
+        in_memory = self.ready.in_memory_count()
+        # Those that were paged out are taken to be of the same size.
+        octets = self.ready_bytes * in_memory // count
+        return in_memory * message_bytes + octets
+
     def browse(self, limit: int) -> list[QueueEntry]:
         return walked(self.ready, limit)
 

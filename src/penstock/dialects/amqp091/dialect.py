@@ -5,6 +5,7 @@ from typing import Final
 from penstock.broker.arguments import settings_of
 from penstock.broker.discarded import Discarded
 from penstock.broker.message import NOBODY, Address, Message
+from penstock.broker.queues.death_budget import DeathBudget
 from penstock.broker.queues.message_queue import QueueOwner
 from penstock.broker.queues.queue import Queue
 from penstock.dialects.amqp091.properties import (
@@ -41,7 +42,7 @@ class Dialect091:
         self.no_properties: MessageProperties = no_properties()
         self.reply_consumers: ReplyConsumers = ReplyConsumers()
         # Takes the place of a queue for direct replies, which have none.
-        owner = QueueOwner("", container.state.timers, [], Discarded())
+        owner = QueueOwner("", container.state.timers, [], Discarded(), DeathBudget())
         self.reply_queue: Queue = Queue(
             owner, PSEUDO_QUEUE, False, -1, False, settings_of({}, {}), {}, 0
         )
