@@ -30,6 +30,14 @@ COMMIT_STEP_COUNT: Final = 256
 # work is not stopped because of one with much.
 SHARES: Final = 10
 
+# Octets of input that a tick takes. It writes them as one batch, in a cluster as one operation, which
+# all servers must take; what has begun is completed, so this and one largest transaction must be less
+# than `OPERATION_BYTES_MAX`. At the limit connections keep their input for the next tick.
+TICK_OCTETS_MAX: Final = 64 * 1024 * 1024
+
+# A body from here on counts when it is complete: most of it came with reads of earlier ticks.
+LARGE_BODY_OCTETS: Final = 256 * 1024
+
 # What things cost, measured on the compiled build. A change of the topology, with its record.
 TOPOLOGY_UNITS: Final = 20
 # Consume, cancel, get, qos: a lookup and an answer.
@@ -83,11 +91,17 @@ class Turns:
 
     def __init__(self) -> None:
         self.units_max: int = TURN_UNITS_MAX
+        self.octets_max: int = TICK_OCTETS_MAX
         self.commit_step_count: int = COMMIT_STEP_COUNT
         self.spent: int = 0
+        # Of the input that this tick has taken; not of what is kept of it.
+        self.octets: int = 0
         # Counts up, for connections to know what they have spent in this one.
         self.tick: int = 0
         self.waiting: list[ConnectionTurn] = []
+
+    def is_full(self) -> bool:
+        return self.octets >= self.octets_max
 
     def limit(self, units_max: int, commit_step_count: int) -> None:
         self.units_max = units_max
@@ -108,6 +122,8 @@ class ConnectionTurn(RoutingMeter):
         self.is_over: bool = False
         self._tick: int = -1
         self._spent: int = 0
+        # What servers of a cluster tell one another never waits for what clients say.
+        self.is_exempt: bool = False
         # What must be done before more input is handled.
         self.work: PendingWork | None = None
 
@@ -122,6 +138,23 @@ class ConnectionTurn(RoutingMeter):
         self._spent += units
         turns.spent += units
         if turns.spent >= turns.units_max and self._spent >= turns.units_max // SHARES:
+            self.end()
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Input goes to the wire, which keeps it if this tick has taken enough."""
+        heard = self._heard
+        if self._turns.is_full() and not self.is_exempt:
+            self.end()
+        before = heard.buffered() + len(data)
+        heard.receive(data, now)
+        self.took(before - heard.buffered())
+
+    def took(self, octets: int) -> None:
+        """So much was handled; the rest of the input waits if that is enough for a tick."""
+        if self.is_exempt:
+            return
+        self._turns.octets += octets
+        if self._turns.is_full():
             self.end()
 
     def end(self) -> None:

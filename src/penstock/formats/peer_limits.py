@@ -2,9 +2,9 @@
 
 from typing import Final
 
-# One operation is everything durable that one tick brought. A tick may complete several messages of
-# the largest size (128 MiB by default); four of them fit, as on one connection. A transaction that
-# would become larger is refused with 406.
+# One operation is everything durable that one tick brought. A tick stops taking input at 64 MiB
+# (`dialects/turn.py`), and completes what it has begun: one message of the largest size (128 MiB by
+# default), or one transaction, which is refused with 406 if it has more than half of this.
 OPERATION_BYTES_MAX: Final = 512 * 1024 * 1024
 # A message of the stream: an operation with what precedes it. Above it the link is closed.
 STREAM_BYTES_MAX: Final = OPERATION_BYTES_MAX + 64 * 1024

@@ -273,6 +273,7 @@ class Node(NodeOwner):
         except Exception as defect:  # another name: compiled, a name has one type in a function
             self.break_down(f"an earlier tick could not be stored: {defect}")
             raise
+        self.container.turns.octets = 0
         if self.ledger is not None:
             self._write_ledger(self.ledger, now)
         if self._has_disk_failed():
@@ -299,7 +300,7 @@ class Node(NodeOwner):
         waiting = turns.waiting
         turns.waiting = []
         for index, turn in enumerate(waiting):
-            if turns.spent >= turns.units_max:
+            if turns.spent >= turns.units_max or turns.is_full():
                 # These are first in the next tick, before those that have had a turn in this one.
                 turns.waiting[0:0] = waiting[index:]
                 break

@@ -8,3 +8,11 @@ class PausableInput:
     """
 
     must_stop: bool = False
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Any part of what the peer sends."""
+        raise NotImplementedError
+
+    def buffered(self) -> int:
+        """Octets that are kept between two calls."""
+        raise NotImplementedError

@@ -138,6 +138,7 @@ class Commit(PendingWork):
         runs.make()
 
     def finish(self, now: int) -> None:
+        self.channel.turn.took(self._octets)
         channel = self.channel
         answer = TxCommitAnswer(channel)
         if self._can_publish_runs():

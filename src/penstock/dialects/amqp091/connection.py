@@ -32,7 +32,7 @@ from penstock.dialects.noting import Noting
 from penstock.dialects.peer import Peer
 from penstock.dialects.peers import PeerSession
 from penstock.dialects.protocol_connection import ProtocolConnection
-from penstock.dialects.turn import ConnectionTurn, PendingWork
+from penstock.dialects.turn import LARGE_BODY_OCTETS, ConnectionTurn, PendingWork
 from penstock.dialects.unsettled_part import UnsettledPart
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp091.connection import Connection as WireConnection
@@ -120,7 +120,7 @@ class Connection(ConnectionListener, ProtocolConnection):
                 return
             data = b""
         released_count = self.wire.released_count
-        self.wire.receive(data, now)
+        self.turn.receive(data, now)
         if self._is_finishing:
             self._finish_one(released_count)
         elif self.container.alarm and self.wire.assembling():
@@ -289,8 +289,9 @@ class Connection(ConnectionListener, ProtocolConnection):
             if self._session is not None:
                 self._session.content_received(method, body, self._now)
             return
-        if not self._publishes:
-            self._publishes = True
+        self._publishes = True
+        if len(body) >= LARGE_BODY_OCTETS:
+            self.turn.took(len(body))
         try:
             publish(found, method, header, body, self._now)
         except Refusal as refusal:
@@ -328,10 +329,9 @@ class Connection(ConnectionListener, ProtocolConnection):
         principal = self.login.principal
         assert principal is not None, "the wire opens no channel before connection.open"
         self.login.open_channel()
-        hears_cancels = login.client_capability(self.client_properties, "consumer_cancel_notify")
-        channel = Channel(
-            number, self.number, self.wire, self._dialect, principal, hears_cancels, self.turn
-        )
+        hears = login.client_capability(self.client_properties, "consumer_cancel_notify")
+        wire = self.wire
+        channel = Channel(number, self.number, wire, self._dialect, principal, hears, self.turn)
         channel.connection_name = login.connection_name(self.client_properties)
         self._channels[number] = channel
         self.container.channels_opened += 1
@@ -423,9 +423,8 @@ class Connection(ConnectionListener, ProtocolConnection):
 
     def login_postponed(self, now: int) -> None:
         self._now = now
-        login.deny(
-            self.wire, self.client_properties, login.postponement(self.login.postponed_reason)
-        )
+        postponement = login.postponement(self.login.postponed_reason)
+        login.deny(self.wire, self.client_properties, postponement)
 
     def login_expired(self, now: int) -> None:
         self._now = now
@@ -436,6 +435,7 @@ class Connection(ConnectionListener, ProtocolConnection):
         if self.login.is_peer and peers is not None:
             self.wire.send_method(0, ConnectionOpenOk())
             self._session = peers.opened(self.wire, self._peer, self._now)
+            self.turn.is_exempt = True
             return
         self._wanted_vhost = vhost
         admission = self.container.admission

@@ -108,7 +108,7 @@ class Connection(ConnectionListener, ProtocolConnection):
     def received(self, data: bytes, now: int) -> None:
         self._context.now = now
         released_count = self.wire.assembler.released_count
-        self.wire.receive(data, now)
+        self._context.turn.receive(data, now)
         if self._is_finishing:
             self._finish_one(released_count)
         elif self.container.alarm:

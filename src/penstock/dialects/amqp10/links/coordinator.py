@@ -110,6 +110,7 @@ class CoordinatorLink(RequestListener):
             return
         context = self._context
         context.turn.charge(transaction.work_count() // ENQUEUED_PER_UNIT)
+        context.turn.took(transaction.octets())
         context.transactions.forget(transaction)
         if self._is_half_posted(discharge.txn_id):
             transaction.rollback(context.now)

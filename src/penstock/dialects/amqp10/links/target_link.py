@@ -34,6 +34,7 @@ from penstock.dialects.amqp10.transactions.posting import Posting
 from penstock.dialects.amqp10.transactions.transaction import Transaction
 from penstock.dialects.container import Container
 from penstock.dialects.principal import Principal
+from penstock.dialects.turn import LARGE_BODY_OCTETS
 from penstock.formats.octets import Malformed
 from penstock.wire.amqp10.conditions_generated import (
     DECODE_ERROR,
@@ -96,6 +97,8 @@ class TargetLink(DeliveryListener):
     ) -> None:
         target = self._target
         properties = self._properties
+        if len(payload) >= LARGE_BODY_OCTETS:
+            self._context.turn.took(len(payload))
         if (
             not self._is_plain
             or target is None

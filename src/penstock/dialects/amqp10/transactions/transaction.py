@@ -135,6 +135,9 @@ class Transaction(Timer):
     def work_count(self) -> int:
         return len(self._works)
 
+    def octets(self) -> int:
+        return sum([work.octets for work in self._works])
+
     def says(self, dispositions: DispositionRuns) -> None:
         self._dispositions[dispositions] = None
 
