@@ -263,6 +263,17 @@ def test_an_active_root_is_known_while_it_is_heard() -> None:
     assert not server.election.knows_active_root(server.now)
 
 
+def test_clients_are_not_sent_for_long_to_a_root_whose_link_has_ended() -> None:
+    server = OneServer("b", record_of(1, 1), connected="ac")
+    server.hear("a", ROOT, 1, record_of(1, 1), is_active=True)
+    server.wait(TIMING.heartbeat_ms * 2, ticks=False)
+    assert server.election.knows_active_root(server.now)
+    server.lines.near = ["c"]
+    assert not server.election.knows_active_root(server.now), "it was killed"
+    server.hear("a", ROOT, 1, record_of(1, 1), is_active=True)
+    assert server.election.knows_active_root(server.now), "it is heard over its own link"
+
+
 def test_every_server_computes_the_root_that_it_expects() -> None:
     server = OneServer("c", record_of(1, 1, in_sync="bc"), connected="ab")
     assert server.election.expected_root(server.now) == "b"

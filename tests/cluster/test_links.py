@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.broker.events import EventKind
-from penstock.cluster.links import LinkSettings
+from penstock.cluster.links import FRAME_BYTES_MAX, LinkSettings
 from penstock.cluster.peer_identity import CLOCKS_APART_MS_MAX
 from penstock.dialects.encryption import Encryption
 from penstock.dialects.peer import Peer
@@ -260,8 +260,8 @@ def test_a_link_on_which_too_much_waits_is_closed_and_dialled_again() -> None:
         server.knows("a", "b")
     world.run()
     line = a.heard.lines["b"]
-    line.send(STREAM, [bytes(4_000_000)])
-    assert line.unsent_bytes() >= 4_000_000, "above the limit, and sent as the link drains"
+    line.send(STREAM, [bytes(FRAME_BYTES_MAX * 3)])
+    assert line.unsent_bytes() >= FRAME_BYTES_MAX * 3, "above the limit, and sent as the link drains"
     line.send(STREAM, [bytes(900_000)])
     world.run(0.01)
     assert a.heard.named("backup_line_lost") == []

@@ -141,7 +141,11 @@ class Standing(PromisesListener):
     def knows_active_root(self, now: int) -> bool:
         if self.root is not None:
             return self.may_serve(now)
-        is_heard = now - self._heard < self.timing.elect_ms
+        # A root whose link has ended is most likely dead: clients should not be sent to it. It may
+        # also be heard over its own link while ours is dialled anew.
+        is_linked = self.root_name in self._lines.connected()
+        patience = self.timing.elect_ms if is_linked else self.timing.heartbeat_ms * 2
+        is_heard = now - self._heard < patience
         return self.root_name != "" and self.root_is_active and is_heard
 
     def expected_root(self, now: int) -> str:
