@@ -51,7 +51,7 @@ Usage: ./penstock test [PYTEST ARGUMENTS]...
 
 Runs ruff, mypy, pytest on the pure and on the compiled build, and the Spark tests.
 Every stage runs even when an earlier one failed; the exit code is 1 when any stage failed.
-Without arguments the whole suite runs (about 20 minutes on two cores). Arguments are passed
+Without arguments the whole suite runs (about 25 minutes on two cores). Arguments are passed
 to pytest, and the Spark stage is then skipped:
 
   ./penstock test tests/broker -k expires
