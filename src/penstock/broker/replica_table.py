@@ -33,6 +33,11 @@ class ReplicaTable:
                 f"{what} cannot be a replica: this server is a member of a cluster, which has "
                 "replicas of its own. Replicate to a server that is not a member"
             )
+        # A start reads back what was allowed when it was set.
+        if self._shared.decides and not self._shared.keeps_replicas:
+            raise PreconditionFailed(
+                f"{what} cannot be a replica: a server without a data directory cannot keep replicas"
+            )
         if queue is not None:
             check_following(what, following, queue.following)
 

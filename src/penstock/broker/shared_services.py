@@ -122,6 +122,8 @@ class SharedServices:
         self.decides: bool = True
         # Decides how much of what is declared other servers have.
         self.replication: ReplicationTest = ON_ITS_OWN
+        # Whether queues may begin to follow others elsewhere; not without a data directory.
+        self.keeps_replicas: bool = False
         # Queues that follow others elsewhere, each with the name of its virtual host.
         self.replicas: dict[MessageQueue, str] = {}
         # The makers of queues by type.

@@ -2,9 +2,11 @@
 
 import pytest
 
+from penstock.broker.definitions.exporting import export
 from penstock.broker.errors import AccessRefused, PreconditionFailed
 from penstock.broker.topology import DeclareQueue, DeleteQueue, PurgeQueue
 from penstock.ha.standalone.queue_replica import ReplicaState
+from tests.broker.definitions.definition_examples import apply as apply_definitions
 from tests.broker.store.doubles import message
 from tests.ha.standalone.replica_world import KnownOut, ReplicaWorld
 
@@ -241,6 +243,26 @@ def test_a_source_that_was_declared_again_is_left_alone() -> None:
     world.run(5)
     assert "is not the queue that this replica has followed" in refusal(world)
     assert world.target.bodies() == [b"one", b"two"]
+
+
+def test_a_server_that_gets_the_definitions_of_another_follows_the_same_source() -> None:
+    """The ids that it has are none, whatever the parameter says of the source."""
+    world = following(b"one", b"two")
+    exported = export(world.target.node.state)
+    world.target.apply(DeleteQueue("q"))
+    state = world.target.node.state
+    apply_definitions(state, exported)
+    world.settle()
+    assert world.target.bodies() == [b"one", b"two"]
+    world.source.put(b"three")
+    world.settle()
+    before = world.target.replica().fetched_count
+    # Of a replica that exists, definitions change nothing.
+    apply_definitions(state, exported)
+    world.source.put(b"four")
+    world.settle()
+    assert world.target.bodies() == [b"one", b"two", b"three", b"four"]
+    assert world.target.replica().fetched_count == before + 1
 
 
 def test_a_wrong_password_is_told() -> None:

@@ -6,8 +6,9 @@ broker cannot do is left out with a warning; keys it does not know are ignored, 
 release of RabbitMQ adds some.
 
 The commands come in an order that always applies: virtual hosts, users, permissions, policies,
-exchanges, queues, bindings, and limits last, because a virtual host may hold more queues than a
-limit that was set later. `rehearsal` checks them against a broker's state, `importing` applies them.
+exchanges, which queues are replicas, queues, bindings, and limits last, because a virtual host may
+hold more queues than a limit that was set later. `rehearsal` checks them against a broker's state,
+`importing` applies them.
 """
 
 from dataclasses import dataclass
@@ -24,12 +25,14 @@ from penstock.broker.definitions.operator_rows import (
 from penstock.broker.definitions.rows import Row, rows_of
 from penstock.broker.definitions.users import user_command
 from penstock.broker.names import SERVER_NAMED_PREFIX
+from penstock.broker.queues.following import REPLICA_COMPONENT
 from penstock.broker.topology import (
     BindExchange,
     BindQueue,
     BrokerCommand,
     DeclareExchange,
     DeclareQueue,
+    SetParameter,
     SetPermissions,
     SetTopicPermissions,
     VhostCommand,
@@ -118,9 +121,12 @@ def parse(definitions: object, vhost: str | None, passwords: NewPasswords) -> De
         _read_global_parameters(definitions, found)
     _read_policies(definitions, vhost, found)
     _read_exchanges(definitions, vhost, found)
+    parameters = _read_parameters(definitions, vhost, found)
+    # A queue that exists without its parameter is not a replica, and cannot become one.
+    found.steps.extend([step for step in parameters if replica_made_by(step.command)])
     _read_queues(definitions, vhost, found)
     _read_bindings(definitions, vhost, found)
-    _read_parameters(definitions, vhost, found)
+    found.steps.extend([step for step in parameters if not replica_made_by(step.command)])
     return found
 
 
@@ -271,9 +277,21 @@ def _read_bindings(definitions: dict[str, object], vhost: str | None, found: Def
         found.steps.append(VhostStep(row.path, place, command))
 
 
-def _read_parameters(definitions: dict[str, object], vhost: str | None, found: Definitions) -> None:
+def _read_parameters(
+    definitions: dict[str, object], vhost: str | None, found: Definitions
+) -> list[VhostStep]:
+    """They are not yet in `found`."""
+    steps: list[VhostStep] = []
     for row in rows_of(definitions, "parameters", found.mistakes):
         place = _vhost_of(row, vhost)
         command = parameter_command(row)
         if not row.faulty:
-            found.steps.append(VhostStep(row.path, place, command))
+            steps.append(VhostStep(row.path, place, command))
+    return steps
+
+
+def replica_made_by(command: VhostCommand) -> str:
+    """The name of the queue; empty for a command that does not say what a queue follows."""
+    if isinstance(command, SetParameter) and command.component == REPLICA_COMPONENT:
+        return command.name
+    return ""

@@ -19,8 +19,10 @@ from penstock.broker.definitions.parsing import (
     Identity,
     Step,
     VhostStep,
+    replica_made_by,
 )
 from penstock.broker.errors import NotFound, Refusal
+from penstock.broker.queues.following import REPLICA_COMPONENT
 from penstock.broker.state import VHOSTS_MAX, BrokerState
 from penstock.broker.topology import (
     NO_CONNECTION,
@@ -30,6 +32,7 @@ from penstock.broker.topology import (
     DeclareExchange,
     DeclareQueue,
     PutUser,
+    SetParameter,
     SetPermissions,
     SetTopicPermissions,
     SetUserLimits,
@@ -96,6 +99,7 @@ class _TrialState:
         self._copy: BrokerState = BrokerState(_NoDice())
         if state.shared.is_replicated:
             self._copy.shared.replication = state.shared.replication
+        self._copy.shared.keeps_replicas = state.shared.keeps_replicas
         self._limits: dict[str, SetVhostLimits] = {}
 
     def rehearse(self, step: Step, now: int) -> None:
@@ -165,7 +169,7 @@ class _TrialState:
             if not exists:
                 raise
             self._warnings.append(f"{step.path}: already exists and is not changed: {refusal.text}")
-        return None if exists else step
+        return None if exists or self._is_replica_already(step) else step
 
     def _exists(self, step: VhostStep) -> bool:
         """Whether the real state has the exchange or queue that is declared."""
@@ -176,6 +180,14 @@ class _TrialState:
         if isinstance(command, DeclareExchange):
             return command.name in vhost.exchanges
         return isinstance(command, DeclareQueue) and command.name in vhost.queues
+
+    def _is_replica_already(self, step: VhostStep) -> bool:
+        """It follows what the step says, or the trial would have refused. What it knows of its source
+        is newer than the definitions.
+        """
+        name = replica_made_by(step.command)
+        vhost = self._state.vhosts.get(step.vhost)
+        return name != "" and vhost is not None and name in vhost.queues
 
     # Bringing into the trial state what the real state has.
 
@@ -192,6 +204,9 @@ class _TrialState:
 
     def _place_ends(self, step: VhostStep, now: int) -> None:
         command = step.command
+        replica = replica_made_by(command)
+        if replica:
+            self._place_queue(step.vhost, replica, now)
         if isinstance(command, BindQueue):
             self._place_queue(step.vhost, command.queue, now)
             self._place_exchange(step.vhost, command.exchange, now)
@@ -209,6 +224,8 @@ class _TrialState:
         if real is None or copy is None or name in copy.queues or name not in real.queues:
             return
         queue = real.queues[name]
+        if queue.following is not None:
+            copy.apply(SetParameter(REPLICA_COMPONENT, name, queue.following.value()), now)
         copy.apply(
             DeclareQueue(
                 name,

@@ -17,6 +17,7 @@ class QueueReplicas:
         self._decoder: MessageDecoder = decoder
         self._dialler: ReplicaDialler = dialler
         self._replicas: dict[MessageQueue, QueueReplica] = {}
+        container.state.shared.keeps_replicas = True
 
     def listed(self) -> list[QueueReplica]:
         return list(self._replicas.values())

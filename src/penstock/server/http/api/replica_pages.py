@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.errors import NotFound, PreconditionFailed, Refusal
+from penstock.broker.errors import NotFound, Refusal
 from penstock.broker.names import described, without_line_breaks
 from penstock.broker.queues.following import QUEUE, REPLICA_COMPONENT, URI
 from penstock.broker.topology import ClearParameter, DeclareQueue, QueueDeclared, SetParameter
@@ -117,8 +117,6 @@ class ReplicaPages:
             raise Problem(400, str(error)) from None
 
         def put(turn: ChangeTurn) -> Created:
-            if turn.node.replicas is None and turn.node.member is None:
-                raise PreconditionFailed("a server without a data directory cannot keep replicas")
             known = turn.node.state.vhost(vhost).queues.get(name)
             if known is not None and known.following is not None:
                 value: Row = {**known.following.value(), URI: uri, QUEUE: source}
