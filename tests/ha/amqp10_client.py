@@ -1,6 +1,8 @@
-"""A client of a simulated cluster that speaks AMQP 1.0 and says only what its test says."""
+"""A client of simulated servers that speaks AMQP 1.0 and says only what its test says."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.simulation.amqp10_line import Amqp10Line, LineUser
 from penstock.simulation.amqp10_message import Received
@@ -28,9 +30,24 @@ from penstock.wire.amqp10.receiving import DeliveryListener, ReceivingLink
 from penstock.wire.amqp10.sending import SendingLink, SentDelivery, SettlementListener
 from penstock.wire.amqp10.session import Session
 from penstock.wire.amqp10.values import Composite
-from tests.seeds.cluster_doubles import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.simulation.clock import VirtualClock
+    from penstock.simulation.network import Network
+    from tests.seeds.cluster_doubles import Cluster
 
 CREDIT = 100
+
+
+class ServedWorld(Protocol):
+    """Simulated servers, and the time in which a client waits for them."""
+
+    clock: VirtualClock
+    network: Network
+
+    def until(self, is_so: Callable[[], bool]) -> None: ...
 
 
 class SentBody(SentDelivery):
@@ -58,6 +75,7 @@ class Taken(DeliveryListener):
 
     def __init__(self) -> None:
         self.received: list[Received] = []
+        self.payloads: list[bytes] = []
         self.ids: list[int] = []
 
     def delivery_received(
@@ -72,6 +90,7 @@ class Taken(DeliveryListener):
     ) -> None:
         link.session.taken(1)
         self.received.append(Received(payload))
+        self.payloads.append(payload)
         self.ids.append(delivery_id)
 
     def sender_settled(
@@ -87,20 +106,20 @@ class Taken(DeliveryListener):
 class Amqp10Client(LineUser):
     """One connection with one session. Container ids are names: whoever comes back has the same."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
-        self._cluster = cluster
+    def __init__(self, world: ServedWorld, name: str, server: str) -> None:
+        self._world = world
         self._name = name
         self._line: Amqp10Line | None = None
         self._session: Session | None = None
         self._attached: dict[Link, Attach] = {}
         self.is_over = False
-        cluster.network.dial(cluster.elected().name, name, self._answered)
-        cluster.until(lambda: self._session is not None)
+        world.network.dial(server, name, self._answered)
+        world.until(lambda: self._session is not None)
 
     def _answered(self, endpoint: Endpoint | None) -> None:
         assert endpoint is not None
         limits = Limits(idle_ms=1000)
-        self._line = Amqp10Line(self, endpoint, self._cluster.clock, self._name, limits)
+        self._line = Amqp10Line(self, endpoint, self._world.clock, self._name, limits)
         self._line.start()
 
     @property
@@ -137,7 +156,7 @@ class Amqp10Client(LineUser):
 
     def _answer(self, link: Link) -> Attach:
         self.line.flush()
-        self._cluster.until(lambda: link in self._attached)
+        self._world.until(lambda: link in self._attached)
         answer = self._attached[link]
         assert answer.source is not None and answer.target is not None
         return answer
@@ -146,7 +165,7 @@ class Amqp10Client(LineUser):
         attach = Attach(source=Source(), target=target)
         link = self.line.wire.attach_sender(self.session, name, Outcomes(), attach)
         self._answer(link)
-        self._cluster.until(lambda: link.capacity() > 0)
+        self._world.until(lambda: link.capacity() > 0)
         return link
 
     def receiver(self, name: str, source: Source) -> tuple[Taken, Attach]:
@@ -159,8 +178,11 @@ class Amqp10Client(LineUser):
         return taken, self._answer(link)
 
     def send(self, link: SendingLink, body: bytes, **properties: object) -> SentBody:
+        return self.send_payload(link, head_of(properties) + Data(body).encode(), body)
+
+    def send_payload(self, link: SendingLink, payload: bytes, body: bytes = b"") -> SentBody:
         sent = SentBody(body)
-        link.send(sent, head_of(properties), Data(body).encode())
+        link.send(sent, payload, b"")
         self.line.flush()
         return sent
 
@@ -178,7 +200,7 @@ class Amqp10Client(LineUser):
 
     def declare(self, coordinator: SendingLink) -> bytes:
         sent = self.ask(coordinator, Declare())
-        self._cluster.until(lambda: sent.outcome is not None)
+        self._world.until(lambda: sent.outcome is not None)
         assert isinstance(sent.outcome, Declared)
         return sent.outcome.txn_id
 
@@ -194,6 +216,10 @@ class Amqp10Client(LineUser):
         state = TransactionalState(txn_id, Accepted())
         self.session.settle(delivery_id, delivery_id, state)
         self.line.flush()
+
+
+def client_of_root(cluster: Cluster, name: str) -> Amqp10Client:
+    return Amqp10Client(cluster, name, cluster.elected().name)
 
 
 def head_of(properties: dict[str, object]) -> bytes:

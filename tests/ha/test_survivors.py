@@ -33,7 +33,7 @@ from penstock.wire.amqp10.performatives_generated import (
     Target,
 )
 from tests.broker.store.doubles import message
-from tests.ha.amqp10_client import Amqp10Client
+from tests.ha.amqp10_client import client_of_root
 from tests.seeds.cluster_doubles import Cluster, SimulatedClient
 from tests.seeds.watched_host import WatchedHost
 
@@ -120,7 +120,7 @@ def test_a_transaction_of_the_coordinator_is_committed_as_a_whole_or_not_at_all(
 ) -> None:
     cluster = Cluster()
     with_queues(cluster, "p", "q", "old").confirmed_publish("old", b"old")
-    client = Amqp10Client(cluster, "transactor")
+    client = client_of_root(cluster, "transactor")
     coordinator = client.sender("coordinator", Coordinator())
     taken, _ = client.receiver("old", Source("/queues/old"))
     cluster.until(lambda: taken.bodies == [b"old"])
@@ -266,23 +266,23 @@ def test_messages_beyond_a_limit_and_rejected_ones_are_dead_lettered_once(moment
 
 def test_a_durable_subscription_and_its_selector_outlive_the_root() -> None:
     cluster = Cluster()
-    subscriber = Amqp10Client(cluster, "subscriber")
+    subscriber = client_of_root(cluster, "subscriber")
     selector: dict[str, object] = {"selector": described_selector("colour = 'red'")}
     source = Source("/exchanges/amq.fanout", durable=1, expiry_policy="never", filter_=selector)
     subscriber.receiver("news", source)
-    publisher = Amqp10Client(cluster, "publisher")
+    publisher = client_of_root(cluster, "publisher")
     link = publisher.sender("news", Target("/exchanges/amq.fanout"))
     publisher.send(link, b"blue", colour="blue")
     sent = publisher.send(link, b"red", colour="red")
     cluster.until(lambda: isinstance(sent.outcome, Accepted))
     killed(cluster)
     # While nobody is attached, it goes on.
-    publisher = Amqp10Client(cluster, "publisher")
+    publisher = client_of_root(cluster, "publisher")
     link = publisher.sender("news", Target("/exchanges/amq.fanout"))
     publisher.send(link, b"green", colour="green")
     sent = publisher.send(link, b"red again", colour="red")
     cluster.until(lambda: isinstance(sent.outcome, Accepted))
-    subscriber = Amqp10Client(cluster, "subscriber")
+    subscriber = client_of_root(cluster, "subscriber")
     taken, answer = subscriber.receiver("news", source)
     assert isinstance(answer.source, Source) and answer.source.filter_
     cluster.until(lambda: len(taken.bodies) == 2)
@@ -295,13 +295,13 @@ def test_links_that_a_root_kept_for_later_are_forgotten_with_it() -> None:
     cluster = Cluster()
     with_queues(cluster, "q").confirmed_publish("q", b"one")
     source = Source("/queues/q", expiry_policy="connection-close", timeout=60)
-    client = Amqp10Client(cluster, "reader")
+    client = client_of_root(cluster, "reader")
     taken, _ = client.receiver("kept", source)
     cluster.until(lambda: taken.bodies == [b"one"])
     assert taken.received[0].header.first_acquirer
     killed(cluster)
     cluster.until(lambda: client.is_over)
-    client = Amqp10Client(cluster, "reader")
+    client = client_of_root(cluster, "reader")
     taken, answer = client.receiver("kept", source)
     assert not answer.unsettled
     cluster.until(lambda: taken.bodies == [b"one"])
@@ -323,7 +323,7 @@ def test_the_delivery_count_of_a_classic_queue_continues() -> None:
         client.call(m.BasicQos())
         cluster.settle()
     killed(cluster)
-    taken, _ = Amqp10Client(cluster, "reader").receiver("r", Source("/queues/q"))
+    taken, _ = client_of_root(cluster, "reader").receiver("r", Source("/queues/q"))
     cluster.until(lambda: taken.bodies == [b"one"])
     assert taken.received[0].header.delivery_count == 2
 

@@ -25,6 +25,8 @@ from tests.broker.store.doubles import SMALL, message
 from tests.simulation.doubles import dice_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.broker.entry import QueueEntry
     from penstock.broker.queues.message_queue import MessageQueue
     from penstock.broker.topology import VhostCommand
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from penstock.simulation.host import Host
 
 SECOND = 1_000_000
+# Of simulated time: more than a connection and a SYNC of a few messages need.
+PATIENCE_US = 30 * SECOND
 
 
 class SimulatedReplicaDialler(ReplicaDialler):
@@ -161,6 +165,13 @@ class ReplicaWorld:
 
     def run(self, seconds: float) -> None:
         self.clock.run(int(seconds * SECOND))
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Fails when it does not come about."""
+        end = self.clock.microseconds + PATIENCE_US
+        while not is_so():
+            assert self.clock.microseconds < end
+            self.run(0.01)
 
     def settle(self, seconds: float = 30.0) -> None:
         """Until the replica has what the source has; fails when it never does."""
