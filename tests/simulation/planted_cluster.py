@@ -1,5 +1,6 @@
 """Servers of a cluster, each with a defect that whole runs must find."""
 
+from penstock.broker.queues.paged_list import PagedReadyList
 from penstock.broker.queues.queue import Queue
 from penstock.formats.replication_id import first_id
 from penstock.ha.primary import InSyncSet
@@ -10,6 +11,7 @@ from penstock.simulation.dialler import HostDialler
 from penstock.simulation.durable_host import stored_of
 from penstock.simulation.endpoint import Endpoint
 from penstock.simulation.host import HostClock
+from penstock.simulation.watched_duties import WatchedDuties
 from penstock.world.network import Transport
 from tests.simulation.planted import FlagForgettingTransport
 
@@ -133,3 +135,33 @@ class SleepwalkingHost(ClusterHost):
     def cluster_plan(self) -> ClusterPlan | None:
         settings = self.world.settings(self.name)
         return ClusterPlan(settings, HostDialler(self, self.world.network), TickClock(self))
+
+
+class ForgettingDuties(WatchedDuties):
+    """Those of a new root that forgets how often messages came back, if it has to drop others at once."""
+
+    def __init__(self, host: ClusterHost) -> None:
+        assert host.member.duties is not None, "attached"
+        super().__init__(host.member.duties, host)
+        self._node = host.node
+
+    def begin(self, epoch: int, now: int) -> None:
+        before = self._held_count()
+        super().begin(epoch, now)
+        if self._held_count() < before:
+            for queue in self._node.state.queues():
+                ready = queue.journal_list()
+                if isinstance(ready, PagedReadyList):
+                    ready.restore_counts([(position, 0) for position in ready.journalled()[0]])
+
+    def _held_count(self) -> int:
+        replica = stored_of(self._node).replica
+        assert replica is not None, "a member has a replica"
+        held = replica.held_messages().everything()
+        return sum([len(positions) for positions, _ in held.values()])
+
+
+class ForgetfulHeirHost(ClusterHost):
+    def start(self) -> None:
+        super().start()
+        self.member.duties = ForgettingDuties(self)

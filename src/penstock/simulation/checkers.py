@@ -3,10 +3,12 @@
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.guarded_queue import GuardedQueue
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.state import DEFAULT_VHOST
+from penstock.broker.streams.opening import streams_of
 from penstock.broker.timers import NEVER
+from penstock.ha.replica_reading import RecordReader
 from penstock.node.node import Node
 from penstock.simulation.copies import Fate, name_in
 from penstock.simulation.ledger import Ledger
@@ -153,8 +155,25 @@ def entries_of(queue: MessageQueue) -> list[QueueEntry]:
     """Everything that it holds and that is not out with consumers; at the root of a cluster also what
     waits for its commit.
     """
-    waiting = queue.waiting_entries() if isinstance(queue, GuardedQueue) else []
-    return [*queue.browse(BROWSE_MAX), *waiting]
+    return [*queue.browse(BROWSE_MAX), *queue.waiting_entries()]
+
+
+def bodies_of(node: Node, queue: MessageQueue) -> list[bytes]:
+    """The same of any server: a backup has no messages in memory. Of a stream all that the server has,
+    even if readers do not see it yet.
+    """
+    for stream in streams_of([queue]):
+        return [entry.message.body for entry in [*entries_of(stream), *stream.files.waiting()]]
+    ready = queue.journal_list()
+    if isinstance(ready, ReplicaList):
+        return replica_bodies(node, ready)
+    return [entry.message.body for entry in entries_of(queue)]
+
+
+def replica_bodies(node: Node, replica: ReplicaList) -> list[bytes]:
+    assert node.stored is not None, "a backup has a disk"
+    reader = RecordReader(node.stored.journal)
+    return [reader.record(location).body() for location in replica.journalled()[1]]
 
 
 def not_drained(ledger: Ledger, node: Node) -> list[str]:

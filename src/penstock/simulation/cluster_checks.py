@@ -9,8 +9,8 @@ from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.cluster_ledger import ClusterLedger, held_by
 from penstock.simulation.recovery_ledger import definitions_of
 
-# Every look compares messages, and so many looks make one that compares definitions.
-DEFINITIONS_EVERY: Final = 4
+# Every look compares messages, and so many looks make one that compares everything else.
+EVERYTHING_EVERY: Final = 4
 
 
 def stored_of(host: ClusterHost) -> StoredState:
@@ -47,12 +47,16 @@ class ClusterChecks:
         if not top.is_majority(names):
             return
         self._looks += 1
-        if self._looks % DEFINITIONS_EVERY == 0:
+        is_close = self._looks % EVERYTHING_EVERY == 0
+        if is_close:
             self._look_at_definitions(up)
         for host in up:
             is_in_sync = host.name in top.in_sync and counts(judge, host)
             if is_in_sync and not host.is_in_tick():
-                for complaint in self._ledger.wrong_in(held_by(host.node)):
+                complaints = self._ledger.wrong_in(held_by(host.node))
+                if is_close:
+                    complaints += self._ledger.broken_in(host.node)
+                for complaint in complaints:
                     self._ledger.violated(f"{host.name} of {top.in_sync}: {complaint} (I2)")
 
     def _look_at_definitions(self, up: list[ClusterHost]) -> None:

@@ -28,6 +28,7 @@ from penstock.simulation.host import HostClock
 from penstock.simulation.lease_transport import Lease, LeaseTransport
 from penstock.simulation.network import Network
 from penstock.simulation.plans import StoragePlan
+from penstock.simulation.watched_duties import HeirWatcher, WatchedDuties
 from penstock.wire.amqp091.limits import Limits
 from penstock.world.network import Transport
 
@@ -84,7 +85,14 @@ class ClusterDisk(SimulatedDisk):
             self.when_answered()
 
 
-class ClusterHost(DurableHost, Lease):
+class ElectionWatcher:
+    """An observer: a ledger that knows what a new root must have."""
+
+    def elected(self, host: "ClusterHost", epoch: int) -> None:
+        """Its state is still that of a backup."""
+
+
+class ClusterHost(DurableHost, Lease, HeirWatcher):
     """Held by the run."""
 
     disk: ClusterDisk
@@ -106,6 +114,7 @@ class ClusterHost(DurableHost, Lease):
         self._crash_conditions: list[Callable[[], bool]] = []
         # It stays down from now on.
         self.is_dead = False
+        self.election_watcher = ElectionWatcher()
         super().__init__(name, world.clock, dice, world.history, world.limits, world.storage)
 
     @property
@@ -162,6 +171,11 @@ class ClusterHost(DurableHost, Lease):
             self._is_formatted = True
             format_promises(self.disk, self.store_id, self.world.record(self.name))
         super().start()
+        assert self.member.duties is not None, "attached before anything happens"
+        self.member.duties = WatchedDuties(self.member.duties, self)
+
+    def inherits(self, epoch: int) -> None:
+        self.election_watcher.elected(self, epoch)
 
     def may_serve(self) -> bool:
         return self.is_up and not self.is_paused and self.member.may_serve(self.now())

@@ -1,9 +1,10 @@
 """The record of a run of a cluster: one for all servers, because any of them may be the root.
 
 The clients' side is what programs report. The broker's side comes from observers on the queues of
-whoever is the root. When another server becomes the root, what it holds is compared with both: every
-message that was confirmed and not dequeued is there (P1), none whose dequeue was completed (P2), and a
-transaction is there completely or not at all.
+whoever is the root. When another server is elected, what it holds is compared with both, before it
+decides anything: every message that was confirmed and not dequeued is there (P1), none whose dequeue was
+completed (P2), a transaction is there completely or not at all, and every other promise is kept. So is it
+after its first tick, in which it decides what backups do not, and when what it inherited is committed.
 """
 
 from collections import deque
@@ -16,7 +17,7 @@ from penstock.broker.state import DEFAULT_VHOST
 from penstock.formats.replication_id import epoch_of
 from penstock.ha.replica_reading import RecordReader
 from penstock.node.node import Node
-from penstock.simulation.cluster_host import ClusterHost
+from penstock.simulation.cluster_host import ClusterHost, ElectionWatcher
 from penstock.simulation.copies import Copy, Fate, name_in
 from penstock.simulation.definition_history import DefinitionHistory
 from penstock.simulation.durable_host import stored_of
@@ -123,9 +124,22 @@ class ClusterLedger(Ledger):
 
     # The broker's side.
 
+    def elected(self, host: ClusterHost, epoch: int) -> None:
+        """A server has won an election, and its state is that of a backup. Whatever was promised is in
+        it (R5, I2), even if this server is never active.
+        """
+        if epoch < self.top_epoch:
+            return
+        held = held_by(host.node)
+        complaints = self.wrong_in(held) + self._torn_in(held)
+        complaints += self.definitions.wrong_in(host.node, stored_of(host.node).store.syn)
+        complaints += self.broken_in(host.node)
+        for complaint in complaints:
+            self.violated(f"{host.name}, elected for epoch {epoch}: {complaint}")
+
     def became_root(self, host: ClusterHost, epoch: int, inherited_at: tuple[int, int]) -> None:
-        """A server is the root of an epoch; nothing has happened in it yet. `inherited_at` is where
-        it was before.
+        """A server is the root of an epoch, and has decided what a root decides at once. `inherited_at`
+        is where it was before.
         """
         self.history.add(f"{host.name} is the root of epoch {epoch}")
         known = self.root_of.setdefault(epoch, host.name)
@@ -136,13 +150,15 @@ class ClusterLedger(Ledger):
         self.top_epoch = epoch
         self.life = epoch
         held = held_by(host.node)
-        for complaint in self.wrong_in(held):
-            self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
         self._inherited = held
-        primary = host.member.primary
-        has_decided = primary is not None and primary.last_k > 0
-        for complaint in self.definitions.wrong_in(host.node, inherited_at, has_decided):
+        complaints = self.wrong_in(held) + self._torn_in(held)
+        complaints += self.definitions.wrong_in_new_root(host.node, inherited_at)
+        for complaint in complaints:
             self.violated(f"root {host.name} of epoch {epoch}: {complaint}")
+
+    def _torn_in(self, held: set[Held]) -> list[str]:
+        """Transactions of which a server has a part."""
+        complaints: list[str] = []
         for copies in self.transactions:
             there = {
                 (queue, copy.name) in held
@@ -152,8 +168,8 @@ class ClusterLedger(Ledger):
                 for queue in copy.queues
             }
             if len(there) > 1:
-                names = [copy.name for copy in copies]
-                self.violated(f"root {host.name} of epoch {epoch} has half of {names}")
+                complaints.append(f"it has half of {[copy.name for copy in copies]}")
+        return complaints
 
     def became_active(self, host: ClusterHost) -> None:
         """What the newest root has inherited is committed: a dequeue that it does not know was
@@ -162,9 +178,8 @@ class ClusterLedger(Ledger):
         if self.active_epoch == self.top_epoch:
             return
         self.active_epoch = self.top_epoch
-        for keeper in self.promise_keepers:
-            for complaint in keeper.broken(host.node):
-                self.violated(f"root {host.name} of epoch {self.top_epoch}: {complaint}")
+        for complaint in self.broken_in(host.node):
+            self.violated(f"root {host.name} of epoch {self.top_epoch}: {complaint}")
         undone = {
             held
             for held in (self.gone - self.completed) & self._inherited
@@ -179,6 +194,10 @@ class ClusterLedger(Ledger):
     def dequeued(self, held: Held, epoch: int) -> None:
         self.gone.add(held)
         self._gone_in[held] = max(epoch, self._gone_in.get(held, 0))
+
+    def broken_in(self, node: Node) -> list[str]:
+        """Promises beside those of queues: of streams, leases, sinks, moves and administrators."""
+        return [complaint for keeper in self.promise_keepers for complaint in keeper.broken(node)]
 
     def wrong_in(self, held: set[Held]) -> list[str]:
         """What a server must have and has not, or has and must not have (I5)."""
@@ -286,7 +305,7 @@ class RootWatch(QueueObserver):
             self.dequeued_now.append(self._key(entry))
 
 
-class MemberWatcher(HostWatcher):
+class MemberWatcher(HostWatcher, ElectionWatcher):
     """Follows one server from role to role. Held by its host."""
 
     def __init__(self, ledger: ClusterLedger, hosts: list[ClusterHost]) -> None:
@@ -300,6 +319,11 @@ class MemberWatcher(HostWatcher):
         # Journal positions, with what was dequeued in their ticks.
         self._dequeued: deque[tuple[int, list[Held]]] = deque()
         self._sightings = RoleSightings(ledger.history)
+
+    def elected(self, host: ClusterHost, epoch: int) -> None:
+        self._ledger.elected(host, epoch)
+        # It may have applied operations in this tick.
+        self._syn = stored_of(host.node).store.syn
 
     def tick_ended(self, host: Host) -> None:
         assert isinstance(host, ClusterHost), "a server of a cluster"

@@ -102,7 +102,7 @@ class ClusterRun:
         )
         for name in names:
             host = (make_host or ClusterHost)(name, world, dice.fork(name))
-            host.watcher = MemberWatcher(self.ledger, self.hosts)
+            host.watcher = host.election_watcher = MemberWatcher(self.ledger, self.hosts)
             self.hosts.append(host)
             self._network.listen(name, host)
         self._checks = ClusterChecks(self.ledger, self.hosts)
@@ -173,6 +173,8 @@ class ClusterRun:
         """A root is elected, everything is declared, and the clients come."""
         if not self._run(SERVES_SECONDS_MAX, lambda: self.root() is not None):
             self.ledger.violated("no root was elected at the start")
+            return False
+        if self.violations():
             return False
         root = self.root()
         assert root is not None, "just seen"
@@ -246,6 +248,8 @@ class ClusterRun:
         if not self._run(SERVES_SECONDS_MAX, lambda: self.root() is not None):
             self.ledger.violated("no root serves after all servers have lost power (P6)")
             self._describe()
+            return
+        if self.violations():
             return
         root = self.root()
         assert root is not None, "just seen"

@@ -8,7 +8,7 @@ from penstock.broker.leases.leases import NEVER_EXPIRES, LeaseFacts, facts_of, n
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.node.node import Node
 from penstock.simulation.book import Book
-from penstock.simulation.checkers import entries_of, queues_of
+from penstock.simulation.checkers import bodies_of, entries_of, queues_of
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.copies import Fate, name_in
 from penstock.simulation.ledger import Ledger
@@ -44,7 +44,7 @@ class LeaseBook(Book):
 
     def taken(self, lease: MessageQueue, facts: LeaseFacts) -> KnownLease:
         """The broker has granted this lease, now or before."""
-        names = names_in(lease)
+        names = names_of(lease)
         key = (facts.owner, facts.number)
         known = self.leases.get(key)
         if known is not None and known.is_safe and not self.may_be_over(known):
@@ -85,7 +85,8 @@ class LeaseBook(Book):
         complaints: list[str] = []
         places: dict[bytes, str] = {}
         for queue in [queues_of(node)[LEASED], *leases_in(node)]:
-            for name, body in bodies_in(queue):
+            for body in bodies_of(node, queue):
+                name = name_in(body)
                 if not self.knows(name, body):
                     complaints.append(
                         f"{queue.name} holds a message that was never published: {name!r}"
@@ -105,7 +106,7 @@ class LeaseBook(Book):
         found: dict[tuple[str, int], list[bytes]] = {}
         for queue in leases_in(node):
             owner = facts_of(queue, False).owner
-            found[owner, number_of(queue)] = names_in(queue)
+            found[owner, number_of(queue)] = names_in(bodies_of(node, queue))
         for key, known in self.leases.items():
             if known.is_safe and not self.may_be_over(known) and found.get(key) != known.names:
                 complaints.append(f"lease {key} held {known.names}, and now {found.get(key)}")
@@ -122,11 +123,10 @@ def leases_in(node: Node) -> list[MessageQueue]:
     return [queue for queue in queues_of(node).values() if LEASE_OF in queue.arguments]
 
 
-def bodies_in(queue: MessageQueue) -> list[tuple[bytes, bytes]]:
-    """Names and bodies, in order."""
-    bodies = [entry.message.body for entry in entries_of(queue)]
-    return [(name_in(body), body) for body in bodies]
+def names_of(queue: MessageQueue) -> list[bytes]:
+    """Of the root, in order."""
+    return names_in([entry.message.body for entry in entries_of(queue)])
 
 
-def names_in(queue: MessageQueue) -> list[bytes]:
-    return [name for name, _ in bodies_in(queue)]
+def names_in(bodies: list[bytes]) -> list[bytes]:
+    return [name_in(body) for body in bodies]

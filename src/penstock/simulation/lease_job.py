@@ -20,7 +20,7 @@ from penstock.simulation.checkers import entries_of
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.job import Job
-from penstock.simulation.lease_book import KnownLease, LeaseBook, names_in
+from penstock.simulation.lease_book import KnownLease, LeaseBook, names_of
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.scenarios import LEASED
 from penstock.simulation.workplace import Workplace
@@ -119,7 +119,7 @@ class LeaseJob(Job):
         ended: list[int] = []
         for lease in leases_of(vhost, LEASED, self.name):
             if number_of(lease) <= last:
-                names += names_in(lease)
+                names += names_of(lease)
                 ended.append(number_of(lease))
                 self._book.ends(self.name, number_of(lease))
         self._book.settling.update(names)
@@ -142,7 +142,7 @@ class LeaseJob(Job):
         if not numbers:
             return
         number = self.dice.choose(numbers)
-        names = names_in(find_lease(vhost, LEASED, self.name, number))
+        names = names_of(find_lease(vhost, LEASED, self.name, number))
         self._book.ends(self.name, number)
         origin = vhost.queue(LEASED)
         was_empty = origin.message_count == 0

@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.node.node import Node
 from penstock.simulation.book import Book
-from penstock.simulation.checkers import entries_of, queues_of
+from penstock.simulation.checkers import bodies_of, queues_of
 from penstock.simulation.copies import Fate, name_in
 from penstock.simulation.scenarios import BARGE, QUAY, SILO
 
@@ -21,8 +21,7 @@ class QueueMoveBook(Book):
         complaints: list[str] = []
         found: dict[bytes, str] = {}
         for place in PLACES:
-            for entry in entries_of(queues_of(node)[place]):
-                body = entry.message.body
+            for body in bodies_of(node, queues_of(node)[place]):
                 name = name_in(body)
                 if not self.knows(name, body):
                     complaints.append(f"{place} holds a message that was never published: {name!r}")

@@ -9,7 +9,7 @@ from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.state import DEFAULT_VHOST
 from penstock.formats.stage_block import BlockRows
 from penstock.node.node import Node
-from penstock.simulation.checkers import entries_of, queues_of
+from penstock.simulation.checkers import bodies_of, queues_of
 from penstock.simulation.copies import body_of, name_in
 from penstock.simulation.ledger import Ledger, PromiseKeeper
 from penstock.simulation.scenarios import (
@@ -96,7 +96,7 @@ class SinkBook(PromiseKeeper):
             place = PARTITIONED_STREAM if queue.startswith(PARTITIONED_STREAM) else queue
             names = arrived.setdefault(place, set(self._gone) if place == NARROW else set())
             last: dict[str, tuple[int, int, int]] = {}
-            for body in bodies_of(queues_of(node)[queue]):
+            for body in bodies_of(node, queues_of(node)[queue]):
                 copy = self.copies.get(name_in(body))
                 if copy is None or copy.body != body or place not in copy.places:
                     complaints.append(f"{queue} holds {body[:40]!r}, which was not sent there")
@@ -150,7 +150,7 @@ def stages_in(node: Node) -> list[MessageQueue]:
 
 def staged_in(node: Node) -> set[bytes]:
     """What is staged, or taken out of a stage by a step that is not over."""
-    blocks = [block for queue in stages_in(node) for block in bodies_of(queue)]
+    blocks = [block for queue in stages_in(node) for block in bodies_of(node, queue)]
     for sink in node.state.vhost(DEFAULT_VHOST).sinks.values():
         blocks += [taken.entry.message.body for taken in sink.taken]
     return {name_in(body) for block in blocks for body in bodies_in(block)}
@@ -158,7 +158,3 @@ def staged_in(node: Node) -> set[bytes]:
 
 def bodies_in(block: bytes) -> list[bytes]:
     return [body for run in BlockRows(block).runs() for body in run.bodies(0)]
-
-
-def bodies_of(queue: MessageQueue) -> list[bytes]:
-    return [entry.message.body for entry in entries_of(queue)]
