@@ -1,8 +1,9 @@
 """Fixtures of the behaviour suite: which broker, and one view of it per test.
 
 `PENSTOCK_BEHAVIOUR_URL` names a running broker, usually RabbitMQ, whose behaviour is the truth;
-`PENSTOCK_BEHAVIOUR_MANAGEMENT_URL` its management interface. Without them the suite drives a
-Penstock in this process.
+`PENSTOCK_BEHAVIOUR_MANAGEMENT_URL` its management interface. With
+`PENSTOCK_BEHAVIOUR_BROKER=penstock` that broker is a Penstock, for example the root of a cluster.
+Without them the suite drives a Penstock in this process.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.behaviour.target import (
 
 URL = os.environ.get("PENSTOCK_BEHAVIOUR_URL", "")
 MANAGEMENT_URL = os.environ.get("PENSTOCK_BEHAVIOUR_MANAGEMENT_URL", "")
+IS_RABBITMQ = bool(URL) and os.environ.get("PENSTOCK_BEHAVIOUR_BROKER", "") != "penstock"
 
 MARKERS = (
     "differs(reason, twin): RabbitMQ does this; Penstock on purpose what the penstock_only twin says",
@@ -40,9 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for name, skipped in (
-            ("differs", not URL),
-            ("rabbitmq_310", not URL),
-            ("penstock_only", bool(URL)),
+            ("differs", not IS_RABBITMQ),
+            ("rabbitmq_310", not IS_RABBITMQ),
+            ("penstock_only", IS_RABBITMQ),
         ):
             marker = item.get_closest_marker(name)
             if marker is not None and name == "differs":
@@ -74,14 +76,16 @@ def target() -> Iterator[Target]:
     host, port = parts.hostname or "127.0.0.1", parts.port or 5672
     vhost = urllib.parse.unquote(parts.path[1:]) or "/"
     if not MANAGEMENT_URL:
-        yield Target(host, port, vhost, None, user=user, password=password, is_rabbitmq=True)
+        yield Target(host, port, vhost, None, user=user, password=password, is_rabbitmq=IS_RABBITMQ)
         return
     # What tests leave behind goes with a vhost of this session's own.
     administration = ManagementAdministration(MANAGEMENT_URL, user, password)
     vhost = f"behaviour-{uuid.uuid4().hex[:8]}"
     administration.add_vhost(vhost)
     administration.set_permissions(user, vhost, ".*", ".*", ".*")
-    yield Target(host, port, vhost, administration, user=user, password=password, is_rabbitmq=True)
+    yield Target(
+        host, port, vhost, administration, user=user, password=password, is_rabbitmq=IS_RABBITMQ
+    )
     administration.delete_vhost(vhost)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.behaviour.conftest import MANAGEMENT_URL, URL
+from tests.behaviour.conftest import IS_RABBITMQ, MANAGEMENT_URL, URL
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -86,7 +86,7 @@ def user(api: Api) -> Iterator[str]:
     api.ask("DELETE", f"users/{name}")
 
 
-def refused(is_rabbitmq: bool = bool(URL)) -> int:
+def refused(is_rabbitmq: bool = IS_RABBITMQ) -> int:
     return 401 if is_rabbitmq else 403
 
 
