@@ -79,9 +79,13 @@ class QueueWatcher:
     def forget(self, queue: MessageQueue) -> None:
         raise NotImplementedError
 
-    def inherit(self, wall: int) -> None:
-        """This server is the root of its cluster from now on: what the queues hold was published at
-        another one.
+    def is_member(self, cluster: str, server: str, members: list[str]) -> None:
+        """This server is a member of a cluster."""
+        raise NotImplementedError
+
+    def inherit(self, epoch: int, before: int, wall: int) -> None:
+        """This server is the root of its cluster from now on. What the queues hold was published at
+        another one, last at the root of the epoch `before`.
         """
         raise NotImplementedError
 

@@ -259,14 +259,15 @@ class VirtualHost(QueueOwner):
         queue = self.maker.make_queue(self, command, owner, now)
         self.queues[command.name] = queue
         self.shared.totals.declared()
-        if self.watcher is not None:
-            self.watcher.watch(queue)
         if command.exclusive:
             self._exclusive.setdefault(owner, {})[command.name] = queue
         self.routing.changed()
         if self._is_recorded(queue):
             recorded = self.maker.recorded_queue(command, queue)
             self.definitions.vhost_changed(self.name, recorded)
+        if self.watcher is not None:
+            # It has its journal number now, if it gets one.
+            self.watcher.watch(queue)
         self.replica_table.look(queue, now)
         if self.shared.decides:
             queue.begin(now)

@@ -122,6 +122,8 @@ def described(found: "Audit", failures: dict[str, int], seconds: float) -> dict[
         "restarts": found.restarts,
         "torn_files": found.torn_files,
         "truncated": found.truncated,
+        "roots": found.roots,
+        "cannot_be_known": found.doubts,
         "events": found.events,
         "records": found.records,
         "blocks": found.blocks,
@@ -157,6 +159,10 @@ def cells(verdict: "QueueVerdict", with_server: bool) -> list[str]:
         dropped = f"{dropped}, {verdict.gone_with_process:,} not durable".strip(", ")
     if verdict.leased:
         dropped = f"{dropped}, {verdict.leased:,} moved to leases".strip(", ")
+    if verdict.uncommitted_gone:
+        dropped = f"{dropped}, {verdict.uncommitted_gone:,} not committed".strip(", ")
+    if verdict.unknown:
+        dropped = f"{dropped}, {verdict.unknown:,} not known".strip(", ")
     return [
         f"{name} (stream)" if verdict.is_stream else name,
         f"{verdict.enqueued:,}" if verdict.has_broker else "",
@@ -207,12 +213,17 @@ def show(found: "Audit", failures: dict[str, int], seconds: float) -> None:
     for server, count in found.restarts.items():
         if count:
             console.print(f"{server} was restarted {count} times.")
+    for label, roots in found.roots.items():
+        told = ", ".join(f"{server} (epoch {epoch})" for epoch, server in roots)
+        console.print(f"{label}: the root was {told}.", highlight=False)
     for server in found.truncated:
         console.print(
             f"{server}: the oldest ledger files were deleted, so earlier messages are not audited."
         )
     for path in found.torn_files:
         console.print(f"{path} ends in the middle of a record; all complete records were read.")
+    for doubt in found.doubts:
+        console.print(doubt, style="yellow", highlight=False)
     console.print(
         f"{found.events:,} events in {found.records:,} records, {found.dirty_blocks:,} of "
         f"{found.blocks:,} blocks examined, {seconds:.1f} s, {found.events / seconds:,.0f} "
@@ -221,6 +232,8 @@ def show(found: "Audit", failures: dict[str, int], seconds: float) -> None:
     if failures:
         told = ", ".join(f"{count:,} {name}" for name, count in failures.items())
         console.print(f"Found: {told}.", style="bold red")
+    elif found.doubts:
+        console.print("No message was lost, as far as these ledgers tell.", style="bold yellow")
     else:
         console.print("No message was lost.", style="bold green")
 
@@ -235,6 +248,7 @@ _HAPPENED: Final = {
     "still_queued": "still in a queue",
     "leased": "moved to leases",
     "gone_with_process": "not durable, dropped at a restart",
+    "uncommitted_gone": "not committed when a root failed",
 }
 _WRONG: Final = {
     "lost": "lost",

@@ -30,6 +30,14 @@ HAS_SEQUENCES the records after this one give their sequences, fifteen each, as 
 first in 16 bits. The client names the session `vhost NUL session NUL publisher`, and TAGGED says
 that from the tag in `sequence` and, for its high bits, `count` on its messages are those from
 `first` on.
+
+In a cluster only the root writes about messages. A name record with IS_MEMBER says whose ledger it
+is, `cluster NUL server NUL members`, the last separated by commas. ROOT begins the *term* of a root:
+`first` is its epoch, `count` the epoch of the root whose state it has inherited. Its queues are
+named after that, and the name of a replicated one has the queue's number in `first`, which together
+with the positions identifies a message at every server. COMMITTED ends what a tick of a root writes:
+the records before it are in the journal up to the position in `first`, of which as many octets as
+`count` and, for the high bits, `sequence` say are not committed yet.
 """
 
 from array import array
@@ -65,7 +73,7 @@ _LOW: Final = 0xFFFFFFFF
 # Events of the broker.
 NAME: Final = 1
 STARTED: Final = 2  # the broker has started; what queues held then follows as RESTORED
-RESTORED: Final = 3  # also what a new root of a cluster has inherited, after a name of its queue
+RESTORED: Final = 3  # also what a new root of a cluster has inherited
 ENQUEUED: Final = 4  # detail: IS_PERSISTENT, HAS_SEQUENCES
 DELIVERED: Final = 5
 REQUEUED: Final = 6
@@ -75,6 +83,8 @@ DROPPED: Final = 9  # detail: why
 ROUTED: Final = 10  # name is a route's; count messages since its last such record
 SEQUENCES: Final = 11  # detail: how many of the fifteen are used
 LEASED: Final = 12  # moved out of the queue into a lease
+ROOT: Final = 13  # detail: CONTINUES
+COMMITTED: Final = 14
 
 # Events of clients.
 PUBLISHED: Final = 33
@@ -89,10 +99,14 @@ IS_STREAM: Final = 1
 IS_DURABLE: Final = 2
 IS_PUBLISHER: Final = 4  # `first` are the high bits of its sequences
 IS_SESSION: Final = 8  # in clients' ledgers
+IS_MEMBER: Final = 16
 
 # Details of ENQUEUED, added up.
 IS_PERSISTENT: Final = 1
 HAS_SEQUENCES: Final = 2
+
+# Detail of ROOT: the term began in an earlier file.
+CONTINUES: Final = 1
 
 # Details of DROPPED.
 REASONS: Final = ("expired", "maxlen", "rejected", "delivery_limit", "purged")
@@ -130,6 +144,10 @@ def broker_name(vhost: str, queue: str) -> bytes:
 
 def client_name(vhost: str, queue: str, publisher: str) -> bytes:
     return f"{vhost}\0{queue}\0{publisher}".encode(errors="surrogateescape")
+
+
+def member_name(cluster: str, server: str, members: list[str]) -> bytes:
+    return f"{cluster}\0{server}\0{','.join(members)}".encode()
 
 
 def session_name(connection: str, channel: int) -> str:

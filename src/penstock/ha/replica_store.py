@@ -318,6 +318,7 @@ class ReplicaStore:
         assert not self.is_root, "one becomes the root once per epoch"
         store = self._store
         state = self._state
+        before = store.syn[0]
         is_new = not state.vhosts and not state.users.listed()
         base = store.journal.append(records.root_record(epoch))
         self._queues.discard_staged()
@@ -341,6 +342,9 @@ class ReplicaStore:
         IdSetter(store).begin(epoch)
         state.log_definitions(StoredDefinitions(store, True))
         state.decides = True
+        if state.shared.watcher is not None:
+            # Before anything of it expires or is deleted.
+            state.shared.watcher.inherit(epoch, before, now + state.wall.offset_ms)
         if is_new:
             # No root has written anything yet, or what the first one wrote did not reach this server.
             put_defaults(state, now)

@@ -274,6 +274,10 @@ class ClusterMember:
     def cluster_id(self) -> str:
         return self._election.record.cluster_id.hex()
 
+    @property
+    def member_names(self) -> list[str]:
+        return [member.name for member in self._election.record.members]
+
     def root_address(self, now: int) -> str:
         """Of the active root, if that is another server; else empty."""
         election = self._election

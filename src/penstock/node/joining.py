@@ -7,6 +7,7 @@ from mypy_extensions import mypyc_attr
 
 from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.broker.ledger.ledger import Ledger
 from penstock.broker.queues.guarded_queue import GuardedQueueMaker
 from penstock.broker.queues.guarded_queues import GuardedQueues
 from penstock.broker.replication_level import ReplicationLevel, ReplicationTest
@@ -133,6 +134,13 @@ def join_cluster(
     return member
 
 
+def begin_ledger(state: BrokerState, disk: Disk, wall: int, member: ClusterMember | None) -> Ledger:
+    ledger = Ledger(state, disk, wall)
+    if member is not None:
+        ledger.is_member(member.cluster_id, member.name, member.member_names)
+    return ledger
+
+
 def _identity(settings: ClusterSettings, promises: Promises) -> PeerIdentity:
     own = promises.record.find(settings.name)
     address = "" if own is None else own.address
@@ -166,12 +174,12 @@ class StoredDuties(RootDuties):
 
     def begin(self, epoch: int, now: int) -> None:
         member = self._member
+        watcher = self._container.state.shared.watcher
+        if watcher is not None:
+            watcher.is_member(member.cluster_id, member.name, member.member_names)
         self._stored.store.operations = self._ha.promote(
             epoch, MemberInSyncSet(member), MemberPrimaryListener(member), now
         )
-        watcher = self._container.state.shared.watcher
-        if watcher is not None:
-            watcher.inherit(now + self._container.state.wall.offset_ms)
         # The log of definitions is a new one and counts from zero: its first changes are seen as such.
         self._container.durability.definition_count = -1
 

@@ -38,7 +38,7 @@ from penstock.node.configuration import NodeConfiguration, prepare
 from penstock.node.connection_places import ConnectionPlaces
 from penstock.node.failures import FailureListener
 from penstock.node.held import held_bytes
-from penstock.node.joining import ClusterPlan, join_cluster, prepare_state
+from penstock.node.joining import ClusterPlan, begin_ledger, join_cluster, prepare_state
 from penstock.node.move_gate import NodeMoveGate
 from penstock.node.node_owner import NodeOwner
 from penstock.node.stored import StoredState
@@ -108,7 +108,7 @@ class Node(NodeOwner):
                 self.replicas = QueueReplicas(self.container, decoder, dialler)
         self.ledger: Ledger | None = None
         if disk is not None and configuration.ledger:
-            self.ledger = Ledger(self.state, disk, wall)
+            self.ledger = begin_ledger(self.state, disk, wall, self.member)
         self._alarms: Alarms = Alarms(self.container)
         self.alarms: dict[str, str] = self._alarms.reasons
         self._unfinished: UnfinishedMessages = UnfinishedMessages()
@@ -283,6 +283,8 @@ class Node(NodeOwner):
 
     def _write_ledger(self, ledger: Ledger, now: int) -> None:
         try:
+            if self.member is not None:
+                ledger.committed(self.durability.written, self.durability.durable)
             ledger.end_of_tick(now + self.state.wall.offset_ms)
         except Exception as error:
             self.failed("writing the ledger", error)

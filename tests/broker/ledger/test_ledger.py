@@ -162,27 +162,6 @@ def test_after_a_restart_it_says_what_was_there() -> None:
     assert read(second.files()[-1]) == [("q", records.RESTORED, 0, 4, 7)]
 
 
-def test_a_new_root_says_what_its_queues_have_inherited_and_names_them_anew() -> None:
-    book = Book(Broker(limits=ROOMY))
-    book.broker.declare("q")
-    book.broker.put("q", *[b"x"] * 10)
-    book.tick()
-    written = len(book.files()[-1])
-    book.ledger.inherit(WALL)
-    book.tick()
-    book.broker.take("q", 1)
-    book.tick()
-    added = records.head(records.BROKER_MAGIC) + book.files()[-1][written:]
-    assert [run[:2] + run[3:] for run in read(added)] == [
-        ("q", records.RESTORED, 1, 10),
-        ("q", records.DELIVERED, 1, 1),
-        ("q", records.ACKNOWLEDGED, 1, 1),
-    ]
-    # The audit takes a name with the time of the start for one of a queue that was restored then.
-    [time] = struct.unpack_from("<Q", added, records.RECORD_SIZE)
-    assert time > WALL
-
-
 def test_after_a_restart_it_says_what_was_in_a_priority_queue() -> None:
     first = Book(Broker(limits=ROOMY))
     first.broker.declare("q", arguments={"x-max-priority": 3})

@@ -10,7 +10,6 @@ import pyarrow as pa
 from penstock.formats import ledger_records as form
 from penstock.formats.replication_id import EPOCH_MAX, first_id
 from penstock.spark.jobs import kinds as k
-from penstock.spark.jobs.audit import circumstances
 from penstock.spark.jobs.audit_steps import (
     EXPLAINED_ROW,
     PickBlocks,
@@ -18,6 +17,7 @@ from penstock.spark.jobs.audit_steps import (
     SweepBlocks,
 )
 from penstock.spark.jobs.chosen_blocks import ChosenBlocks, chosen_blocks
+from penstock.spark.jobs.circumstances import circumstances
 from penstock.spark.jobs.digests import digest
 from penstock.spark.jobs.findings import Finding
 from penstock.spark.jobs.ledger_catalog import Catalog, Role, build_catalog, find_places

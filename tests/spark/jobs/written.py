@@ -20,14 +20,37 @@ class Book:
         self._magic = magic
         self.time = time
 
-    def name(self, vhost: str, queue: str, publisher: str = "", flags: int = 0) -> int:
+    def name(
+        self, vhost: str, queue: str, publisher: str = "", flags: int = 0, number: int = 0
+    ) -> int:
+        """`number` is that of a replicated queue of a cluster."""
         if self._magic == form.CLIENT_MAGIC:
             text = form.client_name(vhost, queue, publisher)
         else:
             text = form.broker_name(vhost, queue)
-        self._pieces.append(form.name_record(self.time, self._names, text, flags))
+        self._pieces.append(form.name_record(self.time, self._names, text, flags, number))
         self._names += 1
         return self._names - 1
+
+    def member(self, server: str, members: str = "a,b,c", cluster: str = "c0ffee") -> int:
+        text = form.member_name(cluster, server, members.split(","))
+        self._pieces.append(form.name_record(self.time, self._names, text, form.IS_MEMBER))
+        self._names += 1
+        return self._names - 1
+
+    def root(self, server: str, epoch: int, before: int, members: str = "a,b,c") -> None:
+        """A term begins; its first tick is committed by the next record of that kind."""
+        name = self.member(server, members)
+        self.add(form.ROOT, name, epoch, before)
+
+    def continues(self, server: str, epoch: int, before: int) -> None:
+        self.add(form.ROOT, self.member(server), epoch, before, form.CONTINUES)
+
+    def committed(self, position: int, lag: int = 0) -> None:
+        """The records before it are in the journal up to a position, of which so much is not
+        committed.
+        """
+        self.add(form.COMMITTED, 0, position, lag)
 
     def route(self, exchange: str, key: str) -> int:
         self._pieces.append(

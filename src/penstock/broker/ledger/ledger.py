@@ -4,6 +4,9 @@ It is written at the end of a tick, before any client is answered, and is not fl
 complete after the process was killed, and may lack its tail after a power loss. Counts of routes
 are for people who watch the flow, and are written once a second.
 
+In a cluster it has records for the time in which this server is the root, its term; backups write
+nothing. Beside what happened it then says how much of that is committed.
+
 Invariants
 - a file is self-contained: it names everything it refers to;
 - no more than `files_max` files are kept, the oldest goes first.
@@ -57,18 +60,41 @@ class Ledger(QueueWatcher):
         )
         self._file: AppendFile | None = None
         self._size: int = 0
+        # Of a member of a cluster: cluster, server and members; and the term, once it was the root.
+        self._member: bytes = b""
+        self._epoch: int = 0
+        self._before: int = 0
+        # Where the journal ends with this tick, and up to where it is committed; and what the last
+        # record about that said.
+        self._written: int = 0
+        self._committed: int = 0
+        self._noted: int = 0
+        self._noted_lag: int = 0
         self._begin_file()
-        self._started: int = wall
         records.add_record(self._pages.words, wall, records.STARTED, 0, 0, 0, 0)
         state.watch_queues(self)
-        for vhost in state.vhosts.values():
+        # A backup may be behind: the next root says what the cluster has.
+        if state.decides:
+            self._watch_all()
+        self.end_of_tick(wall)
+
+    def _watch_all(self) -> None:
+        for vhost in self._state.vhosts.values():
             for queue in vhost.queues.values():
                 self.watch(queue)
                 self._note_restored(queue)
-        self.end_of_tick(wall)
+
+    def is_member(self, cluster: str, server: str, members: list[str]) -> None:
+        self._member = records.member_name(cluster, server, members)
+        # Whose ledger this is must be known also if this server is never the root.
+        self._next_name(records.IS_MEMBER, self._member)
 
     def watch(self, queue: MessageQueue) -> None:
-        """A queue was declared: from now on its messages are written down."""
+        """A queue was declared: from now on its messages are written down. Not on a backup: the
+        root's ledger has them.
+        """
+        if not self._state.decides:
+            return
         known = QueueLedger(self._pages, self._named(queue))
         self._queues[queue] = known
         queue.observers.append(known)
@@ -80,16 +106,20 @@ class Ledger(QueueWatcher):
             ledger.close_run()
             queue.observers.remove(ledger)
 
-    def inherit(self, wall: int) -> None:
-        """Queues are named anew, which begins another life of them in the audit: what became of
-        their messages while another server was the root is not in this ledger.
+    def inherit(self, epoch: int, before: int, wall: int) -> None:
+        """A term begins: its queues are named, with what they hold."""
+        self._epoch = epoch
+        self._before = before
+        self._pages.time = wall
+        self._name_term(0)
+        self._watch_all()
+
+    def committed(self, written: int, committed: int) -> None:
+        """At the end of each tick of a member: where its journal ends, and up to where everybody
+        who must have it has it.
         """
-        # A name with the time of the start would be one of a queue that was restored then.
-        self._pages.time = max(wall, self._started + 1)
-        for queue in list(self._queues):
-            self.forget(queue)
-            self.watch(queue)
-            self._note_restored(queue)
+        self._written = written
+        self._committed = committed
 
     def route(self, vhost: str, exchange: str, key: str) -> RouteCount:
         return self._routes.find(vhost, exchange, key)
@@ -106,6 +136,8 @@ class Ledger(QueueWatcher):
                 ledger.end_of_tick()
             pages.open.clear()
         pages.time = wall
+        if self._is_root():
+            self._note_committed()
         octets = pages.take()
         if octets:
             assert self._file is not None, "there is a file from the start"
@@ -113,6 +145,20 @@ class Ledger(QueueWatcher):
             self._size += len(octets)
             if self._size >= self._file_bytes_max or pages.publisher_count >= PUBLISHERS_MAX:
                 self._begin_file()
+
+    def _is_root(self) -> bool:
+        return self._epoch > 0 and self._state.decides
+
+    def _note_committed(self) -> None:
+        """Behind everything else of a tick, and before a client hears that it is confirmed."""
+        pages = self._pages
+        is_news = self._noted_lag > 0 and self._committed > self._noted - self._noted_lag
+        if is_news or pages.has_work():
+            self._noted = self._written
+            self._noted_lag = self._written - self._committed
+            records.add_record(
+                pages.words, pages.time, records.COMMITTED, 0, 0, self._noted, self._noted_lag
+            )
 
     def sweep(self, wall: int, is_last: bool) -> None:
         """A few times a second, and when the broker stops. Raises DiskError."""
@@ -143,12 +189,20 @@ class Ledger(QueueWatcher):
         flags = records.IS_STREAM if queue.queue_type is STREAM else 0
         if queue.durable:
             flags |= records.IS_DURABLE
-        return self._next_name(flags, records.broker_name(queue.vhost.name, queue.name))
+        text = records.broker_name(queue.vhost.name, queue.name)
+        return self._next_name(flags, text, queue.number)
 
-    def _next_name(self, flags: int, text: bytes) -> int:
+    def _name_term(self, detail: int) -> None:
+        name = self._next_name(records.IS_MEMBER, self._member)
+        pages = self._pages
+        records.add_record(
+            pages.words, pages.time, records.ROOT, detail, name, self._epoch, self._before
+        )
+
+    def _next_name(self, flags: int, text: bytes, first: int = 0) -> int:
         number = self._name_count
         self._name_count += 1
-        self._pages.add_name(records.name_record(self._pages.time, number, text, flags))
+        self._pages.add_name(records.name_record(self._pages.time, number, text, flags, first))
         return number
 
     def _note_restored(self, queue: MessageQueue) -> None:
@@ -169,6 +223,8 @@ class Ledger(QueueWatcher):
         self._name_count = 0
         self._pages.file = number
         self._pages.publisher_count = 0
+        if self._is_root():
+            self._name_term(records.CONTINUES)
         for queue, ledger in self._queues.items():
             ledger.name = self._named(queue)
         while len(self._numbers) > self._files_max:

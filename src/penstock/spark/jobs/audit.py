@@ -18,6 +18,7 @@ import numpy as np
 from penstock.formats.ledger_records import IS_STREAM
 from penstock.spark.jobs import kinds as k
 from penstock.spark.jobs.audit_steps import (
+    DOUBTFUL_ROW,
     EXPLAINED_ROW,
     FINDING_SQL,
     PIECE_SQL,
@@ -27,8 +28,8 @@ from penstock.spark.jobs.audit_steps import (
     SweepBlocks,
 )
 from penstock.spark.jobs.chosen_blocks import chosen_blocks
+from penstock.spark.jobs.circumstances import circumstances
 from penstock.spark.jobs.digests import COUNTS, DIGEST_SQL, KEYS, MARKED, SUMS, Digest
-from penstock.spark.jobs.findings import Circumstances
 from penstock.spark.jobs.ledger_catalog import Catalog, Role
 from penstock.spark.jobs.runs import BLOCK
 from penstock.spark.jobs.verdict import Audit, Example, conclude
@@ -227,7 +228,7 @@ class _Second:
 
         if not len(of_queues):
             return [tuple(row) for row in self._swept(self._picked(of_clients)).collect()]
-        is_explained = f.col("finding") == EXPLAINED_ROW
+        is_explained = f.col("finding").isin(EXPLAINED_ROW, DOUBTFUL_ROW)
         queues = self._swept(self._picked(of_queues)).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             found = queues.where(~is_explained).collect()
@@ -252,33 +253,3 @@ class _Second:
 
 def _parallelism(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
-
-
-def circumstances(catalog: Catalog) -> Circumstances:
-    queues = catalog.queues
-    size = len(queues)
-    starts = max(catalog.start_counts.values(), default=1)
-    kept = np.zeros((size, starts), dtype=bool)
-    for queue in queues:
-        for start in queue.survived:
-            kept[queue.number, start] = True
-    streams = {(queue.vhost, queue.queue) for queue in queues if queue.is_stream}
-    last = [catalog.start_counts.get(queue.server, 1) - 1 for queue in queues]
-    since: dict[tuple[str, str], int] = {}
-    for queue in queues:
-        if queue.role is Role.QUEUE and queue.server in catalog.truncated:
-            name = (queue.vhost, queue.queue)
-            since[name] = max(since.get(name, 0), catalog.truncated[queue.server])
-    return Circumstances(
-        last_start=np.array(last, dtype=np.int32),
-        kept=kept,
-        truncated=np.array([queue.server in catalog.truncated for queue in queues], dtype=bool),
-        stream=np.array([queue.is_stream for queue in queues], dtype=bool),
-        client=np.array([queue.role is Role.CLIENT for queue in queues], dtype=bool),
-        kept_by_stream=np.array(
-            [(queue.vhost, queue.queue) in streams for queue in queues], dtype=bool
-        ),
-        known_since=np.array(
-            [since.get((queue.vhost, queue.queue), 0) for queue in queues], dtype=np.int64
-        ),
-    )

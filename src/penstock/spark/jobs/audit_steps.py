@@ -14,6 +14,7 @@ from penstock.spark.jobs.findings import (
     NAMED,
     Circumstances,
     Finding,
+    doubtful,
     explained,
     judge,
     times_in_queue,
@@ -62,6 +63,7 @@ _FINDING_SCHEMA: Final = pa.schema(
 )
 # Findings about a client's messages, for the sweep of clients' ledgers; not a finding of its own.
 EXPLAINED_ROW: Final = -1
+DOUBTFUL_ROW: Final = -2
 PIECES_PER_BATCH: Final = 1 << 16
 
 
@@ -103,10 +105,11 @@ class PickExplained:
         for batch in batches:
             if batch.num_rows:
                 size = batch.num_rows
+                is_doubtful = batch.column("finding").to_numpy() == DOUBTFUL_ROW
                 runs = Runs(
                     queue=batch.column("pair").to_numpy().astype(np.int32),
                     start=np.zeros(size, dtype=np.int32),
-                    kind=np.full(size, k.EXPLAINED, dtype=np.int16),
+                    kind=np.where(is_doubtful, k.DOUBTFUL, k.EXPLAINED).astype(np.int16),
                     time=np.zeros(size, dtype=np.int64),
                     first=batch.column("sequence").to_numpy(),
                     count=batch.column("count").to_numpy(),
@@ -153,8 +156,10 @@ class SweepBlocks:
         yield from _histograms(found, self.stride)
         if len(origins):
             told = within(origins, found, explained(found, self.known), rows)
-            yield _explained_rows(joined_origins(told))
+            yield _client_rows(EXPLAINED_ROW, joined_origins(told))
             yield _explained_totals(told)
+            doubted = within(origins, found, doubtful(found, self.known), rows)
+            yield _client_rows(DOUBTFUL_ROW, joined_origins(doubted))
 
     def _examples(
         self,
@@ -186,12 +191,12 @@ class SweepBlocks:
         )
 
 
-def _explained_rows(origins: Origins) -> pa.RecordBatch:
+def _client_rows(finding: int, origins: Origins) -> pa.RecordBatch:
     """Counts of these are messages of clients, by `pair` and `sequence`."""
     return _finding_rows(
         origins.queue,
         origins.start,
-        EXPLAINED_ROW,
+        finding,
         False,
         origins.first,
         origins.end - origins.first,

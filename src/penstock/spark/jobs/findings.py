@@ -1,7 +1,7 @@
 """What an audit can find, and how a stretch of positions is judged.
 
 The broker's ledger is judged start by start: what entered a queue has left it, or was there when
-the next start began, or is there still.
+the next start began, or is there still. Of a cluster, starts are the terms of its roots.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Finding(IntEnum):
     # Of both: the broker's ledger says which messages are whose.
     ACCOUNTED_FOR = 20  # confirmed, never received, and still there, or dropped for a reason
     EXPLAINED = 21  # still there, or gone for a reason, received or not
-    BEFORE_LEDGER = 22  # confirmed, never received, older than the broker's oldest file
+    BEFORE_LEDGER = 22  # confirmed, never received, and a ledger that would say more is not there
+    # Of the ledgers of a cluster.
+    UNCOMMITTED_GONE = 23  # not committed when the root failed, and not at the next one
+    UNKNOWN_AFTER = 24  # queued when a root ended whose successor's ledger is missing
 
 
 # Findings whose messages are worth naming.
@@ -83,8 +86,11 @@ class Circumstances:
     last_start: npt.NDArray[np.int32]
     # By queue and start: whether the queue was there when the next start began.
     kept: npt.NDArray[np.bool_]
-    # The ledger of the broker's first start is incomplete.
+    # By queue and start: whether the ledger lacks its beginning; whether what followed is not known.
     truncated: npt.NDArray[np.bool_]
+    unknown_after: npt.NDArray[np.bool_]
+    # Whether other servers of a cluster have all of its messages, whether persistent or not.
+    replicated: npt.NDArray[np.bool_]
     stream: npt.NDArray[np.bool_]
     client: npt.NDArray[np.bool_]
     # Whether a client's messages went to a stream, where they stay.
@@ -92,6 +98,8 @@ class Circumstances:
     # Of what a client sent: the time in milliseconds from which on the broker's ledger is there;
     # 0 when it is whole.
     known_since: npt.NDArray[np.int64]
+    # Of what a client sent: whether it may be in a ledger that is missing.
+    may_be_elsewhere: npt.NDArray[np.bool_]
 
 
 Judged = tuple[Finding, "npt.NDArray[np.int64]"]
@@ -113,7 +121,7 @@ def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     requeued = found.counts[:, k.REQUEUED]
     given = found.total(k.DELIVERED, k.TAKEN)
     is_known = entered > 0
-    is_earlier = ~is_known & known.truncated[found.queue] & (found.start == 0)
+    is_earlier = ~is_known & known.truncated[found.queue, found.start]
     # The journal is written before the ledger; a kill between the two leaves messages that are
     # there after the restart and that are missing in the ledger otherwise.
     is_earlier |= ~is_known & (survived > 0) & (left == 0) & (given == 0)
@@ -131,25 +139,49 @@ def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     is_last = found.start >= known.last_start[found.queue]
     yield Finding.READY, _flag(is_there & is_last & ~is_out)
     yield Finding.UNACKNOWLEDGED, _flag(is_there & is_last & is_out)
-    is_gone = is_there & ~is_last & (survived == 0)
-    kept = known.kept[found.queue, found.start]
-    persistent = found.counts[:, k.ENQUEUED_TRANSIENT] == 0
-    yield Finding.MISSING_AFTER_RESTART, _flag(is_gone & kept & persistent)
-    yield Finding.GONE_WITH_PROCESS, _flag(is_gone & ~(kept & persistent))
+    for finding, is_gone in _judge_gone(found, known):
+        yield finding, _flag(is_gone)
     yield Finding.CAME_BACK, _flag(is_known & (survived > 0) & (left > 0))
     yield Finding.RETURNED_BY_RESTART, _flag(is_there & (survived > 0) & is_out)
 
 
-def explained(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
-    """Which positions of queues are still there, or are gone for a reason that is not a loss."""
-    is_known = found.total(*k.ENTERED) > 0
-    is_there = is_known & (found.total(*k.LEFT) < found.total(*k.ENTERED))
-    is_last = found.start >= known.last_start[found.queue]
-    persistent = found.counts[:, k.ENQUEUED_TRANSIENT] == 0
+def _judge_gone(
+    found: Stretches, known: Circumstances
+) -> Iterator[tuple[Finding, npt.NDArray[np.bool_]]]:
+    """Which positions were there at the end of a start, and not at the beginning of the next one."""
+    is_gone = _is_there(found) & (found.counts[:, k.SURVIVED] == 0)
+    is_gone &= found.start < known.last_start[found.queue]
+    is_unknown = known.unknown_after[found.queue, found.start]
+    yield Finding.UNKNOWN_AFTER, is_gone & is_unknown
+    is_gone &= ~is_unknown
+    is_uncommitted = found.counts[:, k.UNCOMMITTED] > 0
+    yield Finding.UNCOMMITTED_GONE, is_gone & is_uncommitted
+    is_gone &= ~is_uncommitted
+    persistent = (found.counts[:, k.ENQUEUED_TRANSIENT] == 0) | known.replicated[found.queue]
     is_promised = known.kept[found.queue, found.start] & persistent
-    is_gone = is_there & ~is_last & (found.counts[:, k.SURVIVED] == 0) & ~is_promised
+    yield Finding.MISSING_AFTER_RESTART, is_gone & is_promised
+    yield Finding.GONE_WITH_PROCESS, is_gone & ~is_promised
+
+
+def _is_there(found: Stretches) -> npt.NDArray[np.bool_]:
+    """Which positions have entered and not left."""
+    entered = found.total(*k.ENTERED)
+    return np.asarray((entered > 0) & (found.total(*k.LEFT) < entered), dtype=bool)
+
+
+def explained(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
+    """Which positions of queues are still there, or are gone for a reason that is not a loss. What
+    was not committed is none: a client that has a confirm of it was deceived.
+    """
+    is_gone = dict(_judge_gone(found, known))[Finding.GONE_WITH_PROCESS]
+    is_last = found.start >= known.last_start[found.queue]
     is_dropped = found.total(*k.EXPLAINING) > 0
-    return np.asarray((is_there & is_last) | is_gone | is_dropped, dtype=bool)
+    return np.asarray((_is_there(found) & is_last) | is_gone | is_dropped, dtype=bool)
+
+
+def doubtful(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
+    """Of which positions of queues the end cannot be known."""
+    return dict(_judge_gone(found, known))[Finding.UNKNOWN_AFTER]
 
 
 def _judge_client(found: Stretches, known: Circumstances) -> Iterator[Judged]:
@@ -164,7 +196,10 @@ def _judge_client(found: Stretches, known: Circumstances) -> Iterator[Judged]:
         known.kept_by_stream[found.queue] & (arrived > 0)
     )
     is_missing = is_promised & (received == 0)
-    is_early = is_missing & ~is_explained & (arrived == 0) & _is_early(found, known)
+    is_elsewhere = _is_early(found, known) | known.may_be_elsewhere[found.queue]
+    is_early = (arrived == 0) & is_elsewhere
+    is_early |= found.counts[:, k.DOUBTFUL] > 0
+    is_early &= is_missing & ~is_explained
     yield Finding.LOST, _flag(is_missing & ~is_explained & ~is_early)
     yield Finding.ACCOUNTED_FOR, _flag(is_missing & is_explained)
     yield Finding.BEFORE_LEDGER, _flag(is_early)

@@ -37,7 +37,7 @@ _SCHEMA: Final = pa.schema(
 SEED_ISR: Final = 160_000
 SEED_XSR: Final = 120_000
 
-IN: Final = (k.ENQUEUED_TRANSIENT, k.ENQUEUED_PERSISTENT)
+IN: Final = k.ENQUEUED
 OUT: Final = (k.DELIVERED, k.TAKEN)
 COUNTED: Final = (k.RESTORED, *IN, *OUT, *k.LEFT, k.ROUTED)
 

@@ -30,16 +30,21 @@ RECEIVED: Final = 17
 RECEIVED_AGAIN: Final = 18
 # Of what a client published: the broker's ledger says that it entered the queue.
 ARRIVED: Final = 19
-ROUTED: Final = 20
+# Enqueued at a root that ended before that was committed, so that nothing was promised.
+UNCOMMITTED: Final = 20
+ROUTED: Final = 21
 # Which message of a client's a position is: `time` holds the client's number and the sequence.
-ORIGIN: Final = 21
+ORIGIN: Final = 22
 # Of what a client published: the broker's ledger says where it is, or why it is gone.
-EXPLAINED: Final = 22
-KIND_COUNT: Final = 23
+EXPLAINED: Final = 23
+# Of what a client published: a ledger that would say where it is is missing.
+DOUBTFUL: Final = 24
+KIND_COUNT: Final = 25
 
 EXPIRED, MAXLEN, REJECTED, DELIVERY_LIMIT, PURGED = range(7, 12)
 DROPPED: Final = tuple(range(DROPPED_FIRST, DROPPED_FIRST + len(form.REASONS)))
-ENTERED: Final = (RESTORED, ENQUEUED_TRANSIENT, ENQUEUED_PERSISTENT)
+ENQUEUED: Final = (ENQUEUED_TRANSIENT, ENQUEUED_PERSISTENT, UNCOMMITTED)
+ENTERED: Final = (RESTORED, *ENQUEUED)
 LEFT: Final = (ACKNOWLEDGED, TAKEN, *DROPPED, LEASED)
 
 # Ends that say why no consumer has received a message, though all that entered has left.
@@ -63,9 +68,11 @@ KIND_NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("received", ""),
     ("received", "redelivered"),
     ("arrived", ""),
+    ("enqueued", "uncommitted"),
     ("routed", ""),
     ("origin", ""),
     ("explained", ""),
+    ("doubtful", ""),
 )
 
 UNKNOWN: Final = 255

@@ -4,6 +4,9 @@ A queue is known by its server, its name and its *life*: deleted and declared ag
 another one, with positions from the beginning. A *start* is one run of the broker's process;
 within one, a position of a queue's life is never used twice.
 
+Of a cluster the ledgers of all servers are one: its queues belong to the cluster, and its starts
+are the terms of its roots. A replicated queue has a number, which is the same at every server.
+
 A limitation: a queue that was deleted and declared again just when its broker began another file is
 taken for the old one.
 """
@@ -21,6 +24,7 @@ from penstock.spark.errors import PipelineError
 from penstock.spark.jobs.ledger_origins import FileOrigins
 from penstock.spark.jobs.ledger_sessions import Sessions
 from penstock.spark.jobs.ledger_survey import FileFacts, LedgerDamaged, Named
+from penstock.spark.jobs.ledger_terms import KnownCluster, TermPart, find_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 FOLDER: Final = "ledger"
 # How the names of internal queues begin; the broker refuses them to clients.
 INTERNAL_PREFIXES: Final = ("amq.lease.", "amq.stage.")
+# Stands for the number of no record.
+NEVER: Final = 1 << 62
 # What one task reads: half a second of work.
 SLICE_RECORDS: Final = 1 << 20
 
@@ -63,6 +69,7 @@ class KnownQueue:
     """
 
     number: int
+    # Or the label of its cluster.
     server: str
     vhost: str
     queue: str
@@ -75,7 +82,8 @@ class KnownQueue:
     starts: set[int] = field(default_factory=set)
     # Starts that it survived: it was there when the next one began.
     survived: set[int] = field(default_factory=set)
-
+    # In a cluster: the next root has every message of it that was committed.
+    is_replicated: bool = False
     # Of a client: the broker's ledger says which messages are its.
     is_identified: bool = False
 
@@ -102,6 +110,8 @@ class FileSlice:
     records: int
     # The publishers of messages, as far as clients' ledgers were given; None without any.
     origins: FileOrigins | None = None
+    # The first record about messages that were not committed when their root's term ended.
+    uncommitted_from: int = NEVER
 
 
 @dataclass(slots=True)
@@ -110,13 +120,15 @@ class Catalog:
 
     queues: list[KnownQueue] = field(default_factory=list)
     slices: list[FileSlice] = field(default_factory=list)
-    # By server: how many starts are known; the last one may still run.
+    # By server or cluster: how many starts are known; the last one may still run.
     start_counts: dict[str, int] = field(default_factory=dict)
     # Servers whose oldest files are gone, so that the first start's begin is not known; with the
     # time in milliseconds at which their oldest remaining file begins.
     truncated: dict[str, int] = field(default_factory=dict)
     records: int = 0
     torn_files: list[str] = field(default_factory=list)
+    # By label.
+    clusters: dict[str, KnownCluster] = field(default_factory=dict)
 
     @property
     def has_origins(self) -> bool:
@@ -155,7 +167,13 @@ def build_catalog(places: Iterable[Place], facts: dict[str, FileFacts]) -> Catal
             f"These files cannot be read as ledgers:\n{told}\n"
             "Remove them, or name only directories with intact ledgers."
         )
-    builder = _Builder()
+    places = list(places)
+    files = [facts[path] for place in places for path in place.paths]
+    clusters = find_clusters(
+        [member for known in files for member in known.members],
+        [part for known in files for part in known.terms],
+    )
+    builder = _Builder(clusters)
     for place in places:
         builder.add(place.server, [facts[path] for path in place.paths])
     return builder.finish()
@@ -164,8 +182,14 @@ def build_catalog(places: Iterable[Place], facts: dict[str, FileFacts]) -> Catal
 class _Builder:
     """Held while a catalog is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, clusters: dict[str, KnownCluster]) -> None:
         self.catalog = Catalog()
+        self._clusters = clusters
+        for cluster in clusters.values():
+            self.catalog.clusters[cluster.label] = cluster
+            self.catalog.start_counts[cluster.label] = len(cluster.terms)
+        # The replicated queues of clusters by their numbers.
+        self._replicated: dict[tuple[str, int], KnownQueue] = {}
         # The present queue of a name, and the queues in clients' ledgers.
         self._living: dict[tuple[str, str, str], KnownQueue] = {}
         self._pairs: dict[tuple[str, str, str, str], KnownQueue] = {}
@@ -174,6 +198,7 @@ class _Builder:
 
     def add(self, server: str, files: list[FileFacts]) -> None:
         for known in files:
+            self.catalog.records += known.records if known.records > 1 else 0
             if known.torn_bytes:
                 self.catalog.torn_files.append(known.path)
         written = [known for known in files if not known.is_client and known.records > 1]
@@ -184,25 +209,32 @@ class _Builder:
             if index and known.started_at >= 0:
                 start += 1
             self._sessions.add_broker(server, start, known)
-            self._add_slices(server, known, start, self._owners_in_broker(server, known, start))
+            owners = self._owners_in_broker(server, known, start)
+            for part in known.terms:
+                owners.update(self._owners_in_term(known, part))
+            self._add_broker_slices(server, known, start, owners)
         if written:
             self.catalog.start_counts[server] = start + 1
         for known in files:
             if known.is_client and known.records > 1:
                 self._sessions.add_client(known)
-                self._add_slices(server, known, 0, self._owners_in_client(known))
+                self._add_slices(server, known, 0, self._owners_in_client(known), 1, known.records)
 
     def _owners_in_broker(
         self, server: str, known: FileFacts, start: int
     ) -> dict[int, tuple[int, ...]]:
         owners: dict[int, tuple[int, ...]] = {}
         named_before: set[tuple[str, str]] = set()
+        until = known.terms[0].at if known.terms else known.records
         for named in known.names:
-            if named.is_publisher:
+            if named.is_publisher or named.is_member:
                 continue
             if named.is_route:
                 route = (server, named.vhost, named.queue, named.third)
                 owners[named.number] = (self._pair(route, Role.ROUTE),)
+                continue
+            if named.at > until:
+                # See `_owners_in_term`.
                 continue
             key = (server, named.vhost, named.queue)
             queue = self._living.get(key)
@@ -217,6 +249,45 @@ class _Builder:
             queue.starts.add(start)
             owners[named.number] = (queue.number,)
         return owners
+
+    def _owners_in_term(self, known: FileFacts, part: TermPart) -> dict[int, tuple[int, ...]]:
+        cluster = self._clusters[part.cluster]
+        start = cluster.start_of(part.epoch)
+        owners: dict[int, tuple[int, ...]] = {}
+        named_before: set[tuple[str, str]] = set()
+        for named in known.names:
+            is_queue = not (named.is_publisher or named.is_member or named.is_route)
+            if not is_queue or start < 0 or not part.at < named.at < part.end:
+                continue
+            queue = self._queue_of_term(cluster.label, named, start, named_before, part.continues)
+            named_before.add((named.vhost, named.queue))
+            queue.flags |= named.flags
+            queue.starts.add(start)
+            owners[named.number] = (queue.number,)
+        return owners
+
+    def _queue_of_term(
+        self,
+        label: str,
+        named: Named,
+        start: int,
+        named_before: set[tuple[str, str]],
+        continues: bool,
+    ) -> KnownQueue:
+        """One without a number was at this root only."""
+        key = (label, named.vhost, named.queue)
+        if named.first:
+            queue = self._replicated.get((label, named.first))
+            if queue is None:
+                queue = self._new_queue(key, self._living.get(key))
+                queue.is_replicated = True
+                self._replicated[label, named.first] = queue
+            return queue
+        living = self._living.get(key)
+        goes_on = continues and named.is_in_head and key[1:] not in named_before
+        if living is not None and goes_on and not living.is_replicated and start in living.starts:
+            return living
+        return self._new_queue(key, living)
 
     def _new_queue(self, key: tuple[str, str, str], before: KnownQueue | None) -> KnownQueue:
         server, vhost, name = key
@@ -255,18 +326,41 @@ class _Builder:
             self._pairs[key] = pair
         return pair.number
 
-    def _add_slices(
+    def _add_broker_slices(
         self, server: str, known: FileFacts, start: int, owners: dict[int, tuple[int, ...]]
     ) -> None:
-        self.catalog.records += known.records
+        """Each term by itself."""
+        for named in known.names:
+            if not named.is_publisher:
+                # Nothing in the slices refers to the others; every name has one owner.
+                owners.setdefault(named.number, (0,))
+        until = known.terms[0].at if known.terms else known.records
+        self._add_slices(server, known, start, owners, 1, until)
+        for part in known.terms:
+            cluster = self._clusters[part.cluster]
+            place = cluster.start_of(part.epoch)
+            if place >= 0:
+                late = part.uncommitted_from(cluster.terms[place].committed)
+                self._add_slices(server, known, place, owners, part.at, part.end, late)
+
+    def _add_slices(
+        self,
+        server: str,
+        known: FileFacts,
+        start: int,
+        owners: dict[int, tuple[int, ...]],
+        first: int,
+        until: int,
+        uncommitted_from: int = NEVER,
+    ) -> None:
         flat: list[int] = []
         offsets = [0]
         for number in range(max(owners, default=-1) + 1):
             flat.extend(owners.get(number, ()))
             offsets.append(len(flat))
         texts = tuple((named.at, named.at + named.rows) for named in known.names)
-        for begin in range(1, known.records, SLICE_RECORDS):
-            end = min(begin + SLICE_RECORDS, known.records)
+        for begin in range(first, until, SLICE_RECORDS):
+            end = min(begin + SLICE_RECORDS, until)
             self.catalog.slices.append(
                 FileSlice(
                     server,
@@ -278,6 +372,7 @@ class _Builder:
                     tuple(flat),
                     texts,
                     known.records,
+                    uncommitted_from=uncommitted_from,
                 )
             )
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats import ledger_records as form
-from penstock.spark.jobs.kinds import KIND_NAMES, ORIGIN, UNKNOWN
+from penstock.spark.jobs.kinds import ENQUEUED, KIND_NAMES, ORIGIN, UNCOMMITTED, UNKNOWN
 from penstock.spark.jobs.ledger_catalog import (
     Catalog,
     FileSlice,
@@ -172,6 +172,9 @@ def read_slice(known: FileSlice) -> Runs:
     for begin, end in known.texts:
         if end > known.begin and begin < known.end:
             wanted[max(0, begin - known.begin) : end - known.begin] = False
+    if known.uncommitted_from < known.end:
+        late = max(0, known.uncommitted_from - known.begin)
+        kinds[late:][np.isin(kinds[late:], ENQUEUED)] = UNCOMMITTED
     at = np.flatnonzero(wanted)
     if len(at) < len(records):
         records = records[at]

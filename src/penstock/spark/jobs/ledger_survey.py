@@ -15,6 +15,7 @@ import numpy as np
 from penstock.formats import ledger_records as form
 from penstock.spark.errors import PipelineError
 from penstock.spark.jobs.kinds import UNKNOWN, kind_table
+from penstock.spark.jobs.ledger_terms import TermPart, find_parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,25 @@ KINDS: Final = np.array(kind_table(), dtype=np.uint8)
 # The same by the two octets of event and detail, read as one number.
 KINDS_OF_PAIRS: Final = KINDS.reshape(256, 8)[:, np.arange(256) & 7].T.reshape(-1).copy()
 # Events that are not about messages.
-_ASIDE: Final = (form.NAME, form.STARTED, form.REACHES, form.TAGGED, form.SEQUENCES)
+_ASIDE: Final = (
+    form.NAME,
+    form.STARTED,
+    form.REACHES,
+    form.TAGGED,
+    form.SEQUENCES,
+    form.ROOT,
+    form.COMMITTED,
+)
+# Events with which nothing new happens to a message.
+_IN_HEAD: Final = (
+    form.NAME,
+    form.STARTED,
+    form.RESTORED,
+    form.REACHES,
+    form.ROOT,
+    form.COMMITTED,
+)
+_NO_ROUTE: Final = form.IS_PUBLISHER | form.IS_MEMBER
 _ASIDE_TABLE: Final = np.isin(np.arange(256), _ASIDE)
 
 
@@ -48,7 +67,8 @@ class Named:
     # Of a client's ledger the publisher; of a route in the broker's, its routing key; of a
     # publisher there, its serial number.
     third: str
-    # Of a publisher in the broker's ledger, the high bits of its tags.
+    # Of a publisher in the broker's ledger, the high bits of its tags; of a queue of a cluster, the
+    # queue's number.
     first: int
     is_route: bool
     # Before anything that happened: a queue that was there when the file was begun.
@@ -57,6 +77,15 @@ class Named:
     @property
     def is_publisher(self) -> bool:
         return bool(self.flags & form.IS_PUBLISHER)
+
+    @property
+    def is_member(self) -> bool:
+        return bool(self.flags & form.IS_MEMBER)
+
+    @property
+    def member(self) -> tuple[str, str, tuple[str, ...]]:
+        """Of a member of a cluster: its cluster, its own name, and those of all members."""
+        return self.vhost, self.queue, tuple(self.third.split(","))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +107,13 @@ class FileFacts:
     damage: str = ""
     # The time of its first record, in milliseconds.
     begun_at: int = 0
+    # Of a cluster: when its server was the root.
+    terms: tuple[TermPart, ...] = ()
+
+    @property
+    def members(self) -> set[tuple[str, str]]:
+        """Cluster and server whose ledger it is; one, or none."""
+        return {named.member[:2] for named in self.names if named.is_member}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -88,6 +124,7 @@ class FileFacts:
         told["names"] = tuple(Named(**named) for named in told["names"])
         told["reaches"] = tuple(told["reaches"])
         told["tags"] = tuple(tuple(tag) for tag in told["tags"])
+        told["terms"] = tuple(TermPart.from_told(part) for part in told["terms"])
         return FileFacts(**told)
 
 
@@ -130,6 +167,11 @@ def survey(path: Path) -> FileFacts:
         return _damaged(path, f"it refers to a queue {unknown[0]} that it does not define")
     started = end > 1 and events[1] == form.STARTED
     reaching = np.flatnonzero(events[:end] == form.REACHES)
+    roots, marks = (
+        np.flatnonzero(_without_texts(events == event, walk)[:end])
+        for event in (form.ROOT, form.COMMITTED)
+    )
+    members = {named.number: named.member for named in walk.names if named.is_member}
     return FileFacts(
         path=str(path),
         is_client=is_client,
@@ -140,6 +182,7 @@ def survey(path: Path) -> FileFacts:
         reaches=tuple(records["name"][reaching].tolist()),
         tags=_tags(records, np.flatnonzero(events[:end] == form.TAGGED)) if is_client else (),
         begun_at=int(records["time"][1]) if end > 1 else 0,
+        terms=find_parts(records, members, roots, marks, end),
     )
 
 
@@ -161,7 +204,7 @@ def _walk(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], is_clien
     walk = _Walk(end=len(records))
     free = 1
     # The first record that tells of something new.
-    happened = ~np.isin(events, [form.NAME, form.STARTED, form.RESTORED, form.REACHES])
+    happened = ~np.isin(events, _IN_HEAD)
     is_in_head = True
     for at in np.flatnonzero(events == form.NAME).tolist():
         if at < free:
@@ -189,7 +232,7 @@ def _walk(records: npt.NDArray[np.void], events: npt.NDArray[np.uint8], is_clien
                 queue=queue,
                 third=third,
                 first=int(records["first"][at]),
-                is_route=len(parts) == 3 and not is_client and not flags & form.IS_PUBLISHER,
+                is_route=len(parts) == 3 and not is_client and not flags & _NO_ROUTE,
                 is_in_head=is_in_head,
             )
         )

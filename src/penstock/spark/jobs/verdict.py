@@ -5,7 +5,8 @@ sequence. Where both have named their sessions a message is followed from one to
 that clients miss is lost unless the broker's ledger says that this message is still there, was
 dropped, or was not durable. Other publishers are compared by counts: as many are explained as there
 are such messages without a known publisher. Without the broker's ledger everything confirmed and
-not received is lost.
+not received is lost. What a root of a cluster had committed and the next one has not inherited is
+lost, whatever clients say.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from penstock.formats.ledger_records import REASONS
+from penstock.formats.replication_id import COUNT_BITS
 from penstock.spark.jobs import kinds as k
+from penstock.spark.jobs.cluster_doubts import doubts
 from penstock.spark.jobs.findings import NAMED, Finding
 from penstock.spark.jobs.ledger_catalog import Catalog, KnownQueue, Role
 
@@ -58,17 +61,31 @@ class Offence:
     time: str
     # Of positions in a queue: the sequence of the first, where its publisher is known; else -1.
     sequence: int = -1
+    # In a cluster: the epoch of the root in whose ledger the messages are, and the next root, where
+    # that does not have them.
+    epoch: int = 0
+    next_root: str = ""
 
     def __str__(self) -> str:
         ids = _numbers(self.first, self.count)
         if not self.server and self.publisher:
             return f"{self.queue}: publisher {self.publisher}, sequence {ids}"
         server = f"{self.server}: " if self.server else ""
-        told = f"{server}{self.queue}: position {ids}, start {self.start} {self.time}".rstrip()
+        where = f"position {ids}, start {self.start}"
+        if self.epoch:
+            where = self._in_cluster()
+        told = f"{server}{self.queue}: {where} {self.time}".rstrip()
         if self.publisher:
             sequences = _numbers(self.sequence, self.count)
             told += f", publisher {self.publisher}, sequence {sequences}"
         return told
+
+    def _in_cluster(self) -> str:
+        """A position consists of the epoch of the root that gave it and a count."""
+        given = self.first >> COUNT_BITS
+        ids = _numbers(self.first - (given << COUNT_BITS), self.count)
+        told = f"position {ids} of epoch {given}, in the ledger of epoch {self.epoch}"
+        return f"{told}, not at {self.next_root}," if self.next_root else told
 
 
 def _numbers(first: int, count: int) -> str:
@@ -77,7 +94,7 @@ def _numbers(first: int, count: int) -> str:
 
 @dataclass(slots=True)
 class QueueVerdict:
-    """One queue on one server, with the clients' records of it."""
+    """One queue on one server or in one cluster, with the clients' records of it."""
 
     server: str
     vhost: str
@@ -99,6 +116,10 @@ class QueueVerdict:
     came_back: int = 0
     redelivered_by_restart: int = 0
     not_judged: int = 0
+    # In a cluster: not committed, and not at the next root; queued when a root ended after which
+    # a ledger is missing.
+    uncommitted_gone: int = 0
+    unknown: int = 0
     # Clients' ledgers.
     published: int = 0
     confirmed: int = 0
@@ -113,7 +134,7 @@ class QueueVerdict:
     lost_identified: int = 0
     lost_unidentified: int = 0
     explained_identified: int = 0
-    # Confirmed, not received, and older than the broker's ledger: unknown.
+    # Confirmed, not received, and older than the broker's ledger, or in one that is missing: unknown.
     confirmed_not_judged: int = 0
     # Both.
     lost: int = 0
@@ -152,6 +173,10 @@ class Audit:
     restarts: dict[str, int]
     torn_files: list[str]
     truncated: list[str]
+    # Of each cluster, its roots in their order: epoch and name.
+    roots: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    # What cannot be known, because ledgers of a cluster are missing; sentences.
+    doubts: list[str] = field(default_factory=list)
 
     def total(self, name: str) -> int:
         return sum(int(getattr(verdict, name)) for verdict in self.verdicts)
@@ -216,7 +241,7 @@ def conclude(
                 times[id(verdict)][row.first] += row.count
     for verdict in verdicts.values():
         verdict.time_in_queue_ms = percentiles(times[id(verdict)])
-        _settle(verdict)
+        _settle(verdict, verdict.server in catalog.clusters)
     return Audit(
         verdicts=sorted(verdicts.values(), key=lambda v: (v.vhost, v.queue, v.server)),
         offences=_offences(catalog, found, examples_max),
@@ -225,10 +250,36 @@ def conclude(
         records=catalog.records,
         blocks=blocks,
         dirty_blocks=dirty_blocks,
-        restarts={server: starts - 1 for server, starts in catalog.start_counts.items()},
+        restarts=_restarts(catalog),
         torn_files=catalog.torn_files,
         truncated=sorted(catalog.truncated),
+        roots=_roots(catalog),
+        doubts=_doubts(catalog, list(verdicts.values())),
     )
+
+
+def _restarts(catalog: Catalog) -> dict[str, int]:
+    return {
+        server: starts - 1
+        for server, starts in catalog.start_counts.items()
+        if server not in catalog.clusters
+    }
+
+
+def _roots(catalog: Catalog) -> dict[str, list[tuple[int, str]]]:
+    return {
+        label: [(term.epoch, term.server) for term in cluster.terms]
+        for label, cluster in catalog.clusters.items()
+    }
+
+
+def _doubts(catalog: Catalog, verdicts: list[QueueVerdict]) -> list[str]:
+    found: list[str] = []
+    for label, cluster in catalog.clusters.items():
+        known = [verdict for verdict in verdicts if verdict.server == label]
+        queued = sum(verdict.still_queued + verdict.unacknowledged for verdict in known)
+        found += doubts(cluster, sum(verdict.unknown for verdict in known), queued)
+    return found
 
 
 def _detours(catalog: Catalog, counts: Counts) -> set[int]:
@@ -257,7 +308,7 @@ def _enter_counts(
         numbers = counts.get((queue.number, start))
         if numbers is None:
             continue
-        verdict.enqueued += numbers[k.ENQUEUED_TRANSIENT] + numbers[k.ENQUEUED_PERSISTENT]
+        verdict.enqueued += sum(numbers[kind] for kind in k.ENQUEUED)
         verdict.delivered += numbers[k.DELIVERED] + numbers[k.TAKEN]
         verdict.acknowledged += numbers[k.ACKNOWLEDGED]
         verdict.requeued += numbers[k.REQUEUED]
@@ -287,6 +338,8 @@ _COLUMNS: Final = {
     Finding.ACCOUNTED_FOR: "missing_confirmed",
     Finding.EXPLAINED: "explained_identified",
     Finding.BEFORE_LEDGER: "confirmed_not_judged",
+    Finding.UNCOMMITTED_GONE: "uncommitted_gone",
+    Finding.UNKNOWN_AFTER: "unknown",
     Finding.UNCONFIRMED: "unconfirmed",
     Finding.NEVER_PUBLISHED: "phantom",
     Finding.REFUSED_YET_RECEIVED: "phantom",
@@ -315,7 +368,7 @@ def _enter(verdict: QueueVerdict, finding: Finding, count: int, is_identified: b
         setattr(verdict, name, getattr(verdict, name) + count)
 
 
-def _settle(verdict: QueueVerdict) -> None:
+def _settle(verdict: QueueVerdict, of_cluster: bool) -> None:
     if not verdict.has_clients:
         verdict.lost = verdict.missing_after_restart
         return
@@ -328,9 +381,13 @@ def _settle(verdict: QueueVerdict) -> None:
             + verdict.gone_with_process
             + sum(verdict.dropped.values())
             + verdict.leased
+            + verdict.unknown
         )
         unclaimed = max(0, explained - verdict.explained_identified)
     verdict.lost = verdict.lost_identified + max(0, verdict.lost_unidentified - unclaimed)
+    if of_cluster:
+        # It was committed, so that its publisher may have a confirm, whether or not he keeps a ledger.
+        verdict.lost = max(verdict.lost, verdict.missing_after_restart)
 
 
 def percentiles(histogram: dict[int, int]) -> dict[str, int]:
@@ -374,10 +431,11 @@ def _offences(catalog: Catalog, found: list[Example], examples_max: int) -> list
         kept[row.queue, finding] += 1
         queue = catalog.queues[row.queue]
         publisher = catalog.queues[row.pair].third if row.pair >= 0 else queue.third
+        root, epoch, next_root = _roots_of(catalog, row)
         offences.append(
             Offence(
                 finding=finding.name.lower(),
-                server=queue.server,
+                server=root or queue.server,
                 vhost=queue.vhost,
                 queue=queue.queue,
                 publisher=publisher,
@@ -386,9 +444,25 @@ def _offences(catalog: Catalog, found: list[Example], examples_max: int) -> list
                 count=row.count,
                 time=_shown(row.time_ms),
                 sequence=row.sequence,
+                epoch=epoch,
+                next_root=next_root,
             )
         )
     return offences
+
+
+def _roots_of(catalog: Catalog, row: Example) -> tuple[str, int, str]:
+    """In a cluster: the root in whose ledger the messages are, its epoch, and the next root if it
+    should have them.
+    """
+    cluster = catalog.clusters.get(catalog.queues[row.queue].server)
+    if cluster is None:
+        return "", 0, ""
+    term = cluster.terms[row.start]
+    if row.finding != Finding.MISSING_AFTER_RESTART:
+        return term.server, term.epoch, ""
+    following = cluster.terms[row.start + 1]
+    return term.server, term.epoch, f"the next root {following.server} (epoch {following.epoch})"
 
 
 def _shown(time_ms: int) -> str:
