@@ -1,6 +1,7 @@
 """The programs of a cluster's scenario: each knows the addresses of all servers."""
 
 from penstock.client.uri import Address
+from penstock.node.durable_answer import DurableAnswer
 from penstock.simulation.administrator import Administrator
 from penstock.simulation.amqp10_receiver import Amqp10Receiver
 from penstock.simulation.amqp10_sender import Amqp10Sender
@@ -25,6 +26,7 @@ from penstock.simulation.plans import Scenario
 from penstock.simulation.publisher import Order, Publisher
 from penstock.simulation.queue_move_book import QueueMoveBook
 from penstock.simulation.queue_move_job import QueueMoveJob
+from penstock.simulation.retention_book import RetentionBook
 from penstock.simulation.scenarios import LEASED, QUAY, STREAM_NAMES
 from penstock.simulation.sink_book import SinkBook
 from penstock.simulation.sink_drain import SinkDrain
@@ -53,12 +55,16 @@ class ClusterCast:
         ]
         self.programs: list[Caller] = []
         self.jobs: list[Job] = []
+        # Whether everything that was made for them is committed.
+        self.is_ready = True
         self._add_publishers()
         self._add_consumers()
         self._add_amqp10()
         self._add_jobs(RootPlace(hosts))
         if scenario.stream_publisher_count:
-            self._add_stream_users(StreamBook(ledger, STREAM_NAMES), hosts)
+            plans = scenario.retention
+            book = RetentionBook(ledger, plans) if plans else StreamBook(ledger, STREAM_NAMES)
+            self._add_stream_users(book, hosts)
         for _ in range(scenario.operator_count):
             name, dice = self._next()
             first = self._addresses[0]
@@ -132,7 +138,12 @@ class ClusterCast:
                 if reader.cursor and opened is not None:
                     opened.set_cursor(reader.cursor, 0, root.now())
                 self._add(reader, dice)
+        self.is_ready = False
+        DurableAnswer(root.node, self._set_up)
         root.schedule_flush()
+
+    def _set_up(self) -> None:
+        self.is_ready = True
 
     def _add_jobs(self, place: RootPlace) -> None:
         scenario, ledger, clock = self._scenario, self._ledger, self._clock

@@ -341,6 +341,7 @@ class MemberWatcher(HostWatcher, ElectionWatcher):
                 # defined in this tick, and what they held.
                 self._ledger.definitions.defined(host.node, *self._syn)
                 self._ledger.definitions.tick_ended(host.node, *self._syn)
+                self._tell_keepers(host.node, self._syn[0])
             self._root = (0, 0)
             return
         if self._root != (host.life, primary.epoch):
@@ -359,6 +360,12 @@ class MemberWatcher(HostWatcher, ElectionWatcher):
         self._ledger.definitions.tick_ended(host.node, primary.epoch, primary.last_k)
         self._attach(host, primary.epoch)
         self._note(host.node)
+        self._tell_keepers(host.node, primary.epoch)
+
+    def _tell_keepers(self, node: Node, epoch: int) -> None:
+        if epoch == self._ledger.top_epoch:
+            for keeper in self._ledger.promise_keepers:
+                keeper.root_ticked(node, epoch)
 
     def _attach(self, host: ClusterHost, epoch: int) -> None:
         vhost = host.node.state.vhosts.get(DEFAULT_VHOST)

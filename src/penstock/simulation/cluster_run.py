@@ -189,7 +189,9 @@ class ClusterRun:
         )
         self._programs = cast.programs
         self._jobs = cast.jobs
-        return True
+        if not cast.is_ready and not self._run(SERVES_SECONDS_MAX, lambda: cast.is_ready):
+            self.ledger.violated("the cursors were not committed at the start")
+        return not self.violations()
 
     def _lose_minority(self, faults: ClusterFaults) -> None:
         """So many servers stay down that the rest is a majority; a server without its disk is one

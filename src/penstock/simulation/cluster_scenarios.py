@@ -3,7 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
-from penstock.simulation.plans import Scenario, StoragePlan, Topology
+from penstock.broker.exchanges.partitioned import COUNT_ARGUMENT
+from penstock.broker.exchanges.partitioned import KIND as PARTITIONED
+from penstock.broker.topology import DeclareExchange, DeclareQueue
+from penstock.simulation.plans import RetentionPlan, Scenario, StoragePlan, Topology
 from penstock.simulation.scenarios import (
     APART,
     DELAYED,
@@ -11,6 +14,10 @@ from penstock.simulation.scenarios import (
     DURABLE_LIMITED,
     HARBOUR,
     MODEST,
+    PARTITION_COUNT,
+    PARTITIONED_STREAM,
+    STREAM,
+    STREAM_NAMES,
     STREAMS,
 )
 
@@ -21,6 +28,40 @@ WORKSHOP: Final = Topology(
     APART.bindings,
     APART.routes,
     more=(*APART.more, *HARBOUR.more),
+)
+
+# Streams that give up segments, of a few messages each: one by its size, the partitions by age. The age
+# is more than clocks of servers may differ.
+_SMALL_SEGMENTS: Final[dict[str, object]] = {"x-stream-max-segment-size-bytes": 700}
+_BY_SIZE: Final = RetentionPlan(bytes_max=2_500)
+_BY_AGE: Final = RetentionPlan(age_ms_max=3_000)
+RETENTION: Final = {name: _BY_SIZE if name == STREAM else _BY_AGE for name in STREAM_NAMES}
+RETAINED: Final = Topology(
+    STREAMS.exchanges,
+    STREAMS.queues,
+    STREAMS.bindings,
+    STREAMS.routes,
+    more=(
+        DeclareQueue(
+            STREAM,
+            durable=True,
+            arguments={
+                "x-queue-type": "stream",
+                "x-max-length-bytes": _BY_SIZE.bytes_max,
+                **_SMALL_SEGMENTS,
+            },
+        ),
+        DeclareExchange(
+            PARTITIONED_STREAM,
+            PARTITIONED,
+            durable=True,
+            arguments={
+                COUNT_ARGUMENT: PARTITION_COUNT,
+                "x-max-age": f"{_BY_AGE.age_ms_max // 1000}s",
+                **_SMALL_SEGMENTS,
+            },
+        ),
+    ),
 )
 
 # Servers that are one cluster; `host_count` is how many.
@@ -79,5 +120,15 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
         messages_per_publisher=30,
         stream_publisher_count=4,
         readers_per_stream=1,
+    ),
+    "cluster-retention": replace(
+        _CLUSTER,
+        topology=RETAINED,
+        publisher_count=1,
+        transactional_count=0,
+        messages_per_publisher=60,
+        stream_publisher_count=4,
+        readers_per_stream=2,
+        retention=RETENTION,
     ),
 }

@@ -33,6 +33,10 @@ class PromiseKeeper(ABC):
     def broken(self, node: Node) -> list[str]:
         """The guarantees that a node, just started, violates."""
 
+    def root_ticked(self, node: Node, epoch: int) -> None:
+        """The newest root of a cluster has ended a tick, perhaps the one in which it stepped down."""
+        del node, epoch
+
     def unfinished(self, node: Node) -> list[str]:
         """What is still to be done before the run is over."""
         return []

@@ -92,8 +92,13 @@ class OffsetReader(Program):
             return
         self._book.read(self.name, self._stream, offset, message.body)
         if self._next >= 0 and offset != self._next:
-            self.ledger.violated(f"{self.name} got offset {offset} in place of {self._next}")
-        elif self._next < 0 and offset > self._readings.limit:
+            if offset < self._next or not self._book.may_skip(self._readings, offset):
+                self.ledger.violated(f"{self.name} got offset {offset} in place of {self._next}")
+        elif (
+            self._next < 0
+            and offset > self._readings.limit
+            and not self._book.may_skip(self._readings, offset)
+        ):
             self.ledger.violated(
                 f"{self.name} goes on at {offset}, and settled only up to {self._readings.limit}"
             )

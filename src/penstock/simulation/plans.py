@@ -109,6 +109,14 @@ class StoragePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionPlan:
+    """When a stream gives up segments; 0 for no limit."""
+
+    bytes_max: int = 0
+    age_ms_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """All numbers of a kind of run; what varies within it is drawn from the seed."""
 
@@ -142,6 +150,8 @@ class Scenario:
     # Who publish to streams, with and without numbers, and who read them, for each stream.
     stream_publisher_count: int = 0
     readers_per_stream: int = 0
+    # By stream; in a cluster only.
+    retention: dict[str, RetentionPlan] = field(default_factory=dict)
     # Who take leases, with a publisher each for what they take; and who write in batches.
     lease_job_count: int = 0
     sink_job_count: int = 0

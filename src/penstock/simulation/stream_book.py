@@ -33,6 +33,11 @@ class Readings:
             self._settled.discard(self.limit)
             self.limit += 1
 
+    def skip_to(self, offset: int) -> None:
+        """What is before it is not there any more."""
+        while self.limit < offset:
+            self.settled(self.limit)
+
 
 class StreamBook(Book):
     """Held by the ledger, by the publishers to the streams and by their readers."""
@@ -78,10 +83,12 @@ class StreamBook(Book):
             complaints += self._differing(stream, found)
             complaints += self._running_ahead(stream)
         elsewhere = self.elsewhere(node)
+        there = found.keys() | elsewhere.keys()
         complaints += [
             f"confirmed {copy.name!r} is in no stream"
             for copy in self.copies.values()
-            if copy.fate is Fate.CONFIRMED and copy.name not in found.keys() | elsewhere.keys()
+            if copy.fate is Fate.CONFIRMED and copy.name not in there
+            if not self.may_lack(copy.name, node)
         ]
         complaints += [
             f"{name!r} is at {found[name]} and in {place}"
@@ -94,6 +101,21 @@ class StreamBook(Book):
         """Messages that are pending for a stream, and where they are."""
         return {}
 
+    def begin_of(self, stream: Stream) -> int:
+        """The first offset of what a server can read. Nothing is ever given up here."""
+        del stream
+        return 0
+
+    def may_lack(self, name: bytes, node: Node) -> bool:
+        """Whether retention may have given it up."""
+        del name, node
+        return False
+
+    def may_skip(self, readings: Readings, offset: int) -> bool:
+        """Whether a reader may go on at an offset, and has not seen everything before it."""
+        del readings, offset
+        return False
+
     def is_ordered(self, copy: Copy) -> bool:
         """Whether it came straight from its publisher."""
         return True
@@ -102,7 +124,9 @@ class StreamBook(Book):
         complaints: list[str] = []
         last: dict[tuple[str, int], int] = {}
         entries = [*stream.browse(BROWSE_MAX), *held_for(stream)]
-        if [entry.position for entry in entries] != list(range(stream.end_offset)):
+        if [entry.position for entry in entries] != list(
+            range(self.begin_of(stream), stream.end_offset)
+        ):
             complaints.append(f"{stream.name} has gaps")
         for entry in entries:
             offset = entry.position
@@ -126,7 +150,8 @@ class StreamBook(Book):
                     complaints.append(f"{name!r} of {stream.name} is out of order")
                 last[key] = copy.serial
         for (where, offset), name in self._seen.items():
-            if where == stream.name and found.get(name) != (where, offset):
+            is_kept = where == stream.name and offset >= self.begin_of(stream)
+            if is_kept and found.get(name) != (where, offset):
                 complaints.append(f"{name!r} was read at {offset} of {where}, but is not there")
         return complaints
 
@@ -139,7 +164,7 @@ class StreamBook(Book):
                 continue
             if cursor not in at:
                 complaints.append(f"cursor {cursor} of {stream.name} is gone")
-            elif at[cursor] > readings.limit:
+            elif at[cursor] > max(readings.limit, self.begin_of(stream)):
                 complaints.append(
                     f"cursor {cursor} is at {at[cursor]}, ahead of what was settled: {readings.limit}"
                 )
