@@ -108,7 +108,8 @@ class Node(NodeOwner):
                 self.replicas = QueueReplicas(self.container, decoder, dialler)
         self.ledger: Ledger | None = None
         if disk is not None and configuration.ledger:
-            self.ledger = begin_ledger(self.state, disk, wall, self.member)
+            # Not `self.member`, which to the compiler is still None here.
+            self.ledger = begin_ledger(self.state, disk, wall, self._answers.member)
         self._alarms: Alarms = Alarms(self.container)
         self.alarms: dict[str, str] = self._alarms.reasons
         self._unfinished: UnfinishedMessages = UnfinishedMessages()
@@ -127,12 +128,11 @@ class Node(NodeOwner):
         if cluster is not None:
             prepared = prepare_state(self.state, cluster.settings.replicate)
         streams = None if prepared is None else prepared.streams
-        entropy = self.container.entropy
-        limits = self.configuration.store
+        container, limits = self.container, self.configuration.store
+        entropy = container.entropy
         stored = StoredState(self, disk, self.state, decoder, entropy, now, limits, streams)
         self.stored = stored
         stored.begin(self.durability)
-        container = self.container
         container.unsettled = self
         container.store_name = stored.store_id.hex()
         if cluster is not None and prepared is not None:
