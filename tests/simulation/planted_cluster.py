@@ -85,6 +85,14 @@ class ForgetfulBackupHost(ClusterHost):
         super().tick_ended()
 
 
+class AlarmedHost(ClusterHost):
+    """An alarm ends only with the process."""
+
+    def set_alarm(self, reason: str) -> None:
+        if reason:
+            super().set_alarm(reason)
+
+
 class TimedBackupHost(ClusterHost):
     """A backup decides by itself, as if it were the root: what expires, what is too much."""
 

@@ -28,6 +28,14 @@ def delayed_entries(node: Node) -> list[QueueEntry]:
     return [entry for entry in entries if entry is not None]
 
 
+def delayed_bodies(node: Node) -> list[bytes]:
+    """The same of any server of a cluster."""
+    waiting = node.state.vhost(DEFAULT_VHOST).delay_line.waiting
+    if isinstance(waiting, ReplicaList):
+        return replica_bodies(node, waiting)
+    return [entry.message.body for entry in delayed_entries(node)]
+
+
 def watched_queues(ledger: Ledger, node: Node) -> dict[str, MessageQueue]:
     """The queues of the plan, without those that operators make and remove."""
     return {name: queue for name, queue in queues_of(node).items() if name in ledger.watches}

@@ -20,6 +20,9 @@ from penstock.simulation.dice import Dice
 from penstock.simulation.job import Job
 from penstock.simulation.lease_book import LeaseBook
 from penstock.simulation.lease_job import LeaseJob
+from penstock.simulation.mover import Mover
+from penstock.simulation.moving_book import ROUTES as MOVING_ROUTES
+from penstock.simulation.moving_book import STRAIGHT, MovingBook
 from penstock.simulation.network import Network
 from penstock.simulation.offset_reader import OffsetReader
 from penstock.simulation.plans import Scenario
@@ -27,7 +30,7 @@ from penstock.simulation.publisher import Order, Publisher
 from penstock.simulation.queue_move_book import QueueMoveBook
 from penstock.simulation.queue_move_job import QueueMoveJob
 from penstock.simulation.retention_book import RetentionBook
-from penstock.simulation.scenarios import LEASED, QUAY, STREAM_NAMES
+from penstock.simulation.scenarios import LEASED, QUAY, STREAM, STREAM_NAMES
 from penstock.simulation.sink_book import SinkBook
 from penstock.simulation.sink_drain import SinkDrain
 from penstock.simulation.sink_job import SinkJob
@@ -65,6 +68,8 @@ class ClusterCast:
             plans = scenario.retention
             book = RetentionBook(ledger, plans) if plans else StreamBook(ledger, STREAM_NAMES)
             self._add_stream_users(book, hosts)
+        if scenario.mover_count:
+            self._add_movers(MovingBook(ledger), hosts)
         for _ in range(scenario.operator_count):
             name, dice = self._next()
             first = self._addresses[0]
@@ -117,18 +122,26 @@ class ClusterCast:
             self._add(transactor, dice)
 
     def _add_stream_users(self, book: StreamBook, hosts: list[ClusterHost]) -> None:
-        first = self._addresses[0]
         for number in range(self._scenario.stream_publisher_count):
+            self._add_book_publisher(book, STREAM_ROUTES, numbers=number % 2 == 0)
+        self._add_readers(book, STREAM_NAMES, hosts)
+
+    def _add_movers(self, book: MovingBook, hosts: list[ClusterHost]) -> None:
+        """One more publishes straight to the stream, and counts."""
+        self._add_book_publisher(book, STRAIGHT, numbers=True)
+        for _ in range(self._scenario.mover_count):
+            self._add_book_publisher(book, MOVING_ROUTES)
             name, dice = self._next()
-            if number % 2 == 0:
-                book.numbering.add(name)
-            publisher = BookPublisher(
-                name, first, self._clock, dice, self._network, self._ledger, self._scenario, book,
-                STREAM_ROUTES,
-            )  # fmt: skip
-            self._add(publisher, dice)
+            mover = Mover(name, self._addresses[0], self._clock, dice, self._network, self._ledger)
+            self._add(mover, dice)
+        self._add_readers(book, (STREAM,), hosts)
+
+    def _add_readers(
+        self, book: StreamBook, streams: tuple[str, ...], hosts: list[ClusterHost]
+    ) -> None:
+        first = self._addresses[0]
         root = next(host for host in hosts if host.may_serve())
-        for stream in STREAM_NAMES:
+        for stream in streams:
             for _ in range(self._scenario.readers_per_stream):
                 name, dice = self._next()
                 reader = OffsetReader(
@@ -167,8 +180,12 @@ class ClusterCast:
             name, dice = self._next()
             self.jobs.append(SinkDrain(name, clock, dice, ledger, place, sinks))
 
-    def _add_book_publisher(self, book: Book, routes: list[Order]) -> None:
+    def _add_book_publisher(
+        self, book: Book, routes: list[Order], *, numbers: bool = False
+    ) -> None:
         name, dice = self._next()
+        if numbers:
+            book.numbering.add(name)
         publisher = BookPublisher(
             name, self._addresses[0], self._clock, dice, self._network, self._ledger,
             self._scenario, book, routes,

@@ -16,6 +16,7 @@ from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.dice import Dice
 from penstock.simulation.history import History
 from penstock.simulation.network import Line, Network
+from penstock.simulation.plans import Scenario
 
 SEVERAL: Final = "several machines lose power"
 ALL: Final = "all machines lose power"
@@ -78,7 +79,7 @@ class ClusterFaults:
 
     def __init__(
         self,
-        interval_ms: int,
+        scenario: Scenario,
         clock: VirtualClock,
         dice: Dice,
         history: History,
@@ -86,10 +87,9 @@ class ClusterFaults:
         hosts: list[ClusterHost],
         clients: list[str],
         skipped: frozenset[int],
-        has_spares: bool,
     ) -> None:
-        self._weights = MEMBER_WEIGHTS if has_spares else WEIGHTS
-        self._interval_us = interval_ms * 1000
+        self._weights = weights_of(scenario)
+        self._interval_us = scenario.fault_interval_ms * 1000
         self._clock = clock
         self._dice = dice
         self._history = history
@@ -117,6 +117,8 @@ class ClusterFaults:
         self._adding = ""
         for host in self._hosts:
             host.calm_down()
+            if host.is_up and host.node.container.alarm:
+                host.set_alarm("")
 
     def _next(self) -> None:
         self._clock.after(self._dice.between(0, 2 * self._interval_us), self._strike)
@@ -137,7 +139,7 @@ class ClusterFaults:
 
     def _break(self, kind: str, dice: Dice) -> str:
         """What it hit; empty for nothing."""
-        if kind in faults.KINDS:
+        if kind in faults.LINE_KINDS:
             return self._break_line(kind, dice)
         if kind in {DIVIDE, DIVIDE_ONE_WAY}:
             return self._divide(kind == DIVIDE_ONE_WAY, dice)
@@ -169,6 +171,8 @@ class ClusterFaults:
             return True
         crash = dice.weighted([(host.lose_power, 2), (host.lose_power_soon, 3), (host.kill, 2)])
         breaks: dict[str, Callable[[], None]] = {
+            faults.ALARM: lambda: self._alarm(host, dice),
+            faults.FULL_DISK: lambda: self._fill(host, dice),
             faults.KILL: host.kill,
             faults.POWER: host.lose_power_soon,
             faults.FAILED_FLUSH: host.disk.fail_next_flush,
@@ -181,6 +185,15 @@ class ClusterFaults:
         }
         breaks[kind]()
         return True
+
+    def _alarm(self, host: ClusterHost, dice: Dice) -> None:
+        host.when_running(host.life, lambda: host.set_alarm("low on memory"))
+        length = dice.between(faults.ALARM_US_MIN, faults.ALARM_US_MAX)
+        host.later(length, lambda: host.set_alarm(""))
+
+    def _fill(self, host: ClusterHost, dice: Dice) -> None:
+        host.disk.fill_up(dice.between(0, faults.ROOM_BYTES_MAX))
+        self._clock.after(dice.between(0, faults.FULL_US_MAX), host.disk.heal)
 
     def _break_line(self, kind: str, dice: Dice) -> str:
         lines = self._network.lines()
@@ -307,6 +320,17 @@ class ClusterFaults:
             if not reason:
                 self._history.add(f"an operator replaces {host.name}")
                 self._history.sighted(REPLACE)
+
+
+def weights_of(scenario: Scenario) -> tuple[tuple[str, int], ...]:
+    weights: tuple[tuple[str, int], ...] = WEIGHTS
+    if scenario.spare_count:
+        weights = MEMBER_WEIGHTS
+    if scenario.alarm_weight:
+        weights += ((faults.ALARM, scenario.alarm_weight),)
+    if scenario.storage is not None and scenario.storage.full_disk_weight:
+        weights += ((faults.FULL_DISK, scenario.storage.full_disk_weight),)
+    return weights
 
 
 def address_of(name: str) -> str:

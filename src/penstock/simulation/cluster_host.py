@@ -168,8 +168,8 @@ class ClusterHost(DurableHost, Lease, HeirWatcher):
         self._arrived = []
         self._fired = []
         if not self._is_formatted:
-            self._is_formatted = True
             format_promises(self.disk, self.store_id, self.world.record(self.name))
+            self._is_formatted = True
         super().start()
         assert self.member.duties is not None, "attached before anything happens"
         self.member.duties = WatchedDuties(self.member.duties, self)

@@ -142,7 +142,7 @@ class ClusterRun:
         if not self._begin():
             return
         faults = ClusterFaults(
-            self._scenario.fault_interval_ms,
+            self._scenario,
             self.clock,
             self._dice.fork("faults"),
             self.history,
@@ -150,7 +150,6 @@ class ClusterRun:
             self.hosts,
             [program.name for program in self._programs],
             self._skipped,
-            self._scenario.spare_count > 0,
         )
         self._faults = faults
         self._run(seconds, lambda: False)

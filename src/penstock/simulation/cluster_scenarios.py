@@ -14,6 +14,7 @@ from penstock.simulation.scenarios import (
     DURABLE_LIMITED,
     HARBOUR,
     MODEST,
+    MOVING,
     PARTITION_COUNT,
     PARTITIONED_STREAM,
     STREAM,
@@ -68,8 +69,9 @@ RETAINED: Final = Topology(
 _CLUSTER: Final = Scenario(
     DURABLE,
     host_count=3,
-    storage=StoragePlan(MODEST),
+    storage=StoragePlan(MODEST, full_disk_weight=0),
     persistent_share=0.5,
+    alarm_weight=0,
     fault_interval_ms=700,
     publisher_count=2,
     transactional_count=1,
@@ -95,6 +97,28 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
         transactor_count=2,
         lasting_share=0.3,
     ),
+    "cluster-amqp10-limits": replace(
+        _CLUSTER,
+        topology=DURABLE_LIMITED,
+        publisher_count=1,
+        transactional_count=0,
+        consumers_per_queue=0,
+        operator_count=0,
+        messages_per_publisher=30,
+        prefetch_max=4,
+        sender_count=2,
+        receivers_per_queue=1,
+    ),
+    # Messages of many frames, more of them than consumers read at once.
+    "cluster-heavy": replace(
+        _CLUSTER,
+        messages_per_publisher=20,
+        body_bytes_max=20_000,
+        frame_max=4096,
+        prefetch_max=60,
+        consumers_pause=True,
+    ),
+    "cluster-alarms": replace(_CLUSTER, alarm_weight=30),
     "cluster-limits": replace(
         _CLUSTER, topology=DURABLE_LIMITED, prefetch_max=4, transactional_count=0
     ),
@@ -111,6 +135,18 @@ CLUSTER_SCENARIOS: Final[dict[str, Scenario]] = {
         sink_job_count=1,
         move_job_count=1,
         administrator_count=1,
+    ),
+    # Messages that leave queues and delayed exchanges for a stream; and disks that have no room.
+    "cluster-moving": replace(
+        _CLUSTER,
+        topology=MOVING,
+        storage=StoragePlan(MODEST, full_disk_weight=6),
+        publisher_count=1,
+        transactional_count=0,
+        operator_count=0,
+        messages_per_publisher=30,
+        readers_per_stream=1,
+        mover_count=2,
     ),
     "cluster-streams": replace(
         _CLUSTER,

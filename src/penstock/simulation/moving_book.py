@@ -7,9 +7,8 @@ stream, and never in two of these.
 
 from typing import Final
 
-from penstock.broker.message import Message
 from penstock.node.node import Node
-from penstock.simulation.checkers import BROWSE_MAX, delayed_entries, queues_of
+from penstock.simulation.checkers import BROWSE_MAX, bodies_of, delayed_bodies, queues_of
 from penstock.simulation.copies import Copy, name_in
 from penstock.simulation.ledger import Ledger
 from penstock.simulation.publisher import Order
@@ -48,25 +47,24 @@ class MovingBook(StreamBook):
     def elsewhere(self, node: Node) -> dict[bytes, str]:
         found: dict[bytes, str] = {}
         for name in (PERISHING, CROWDED, CARRIED):
-            for message in self._held_in(node, name):
-                self._place(found, message, name)
-        for entry in delayed_entries(node):
-            self._place(found, entry.message, POSTPONED)
+            for body in self._held_in(node, name):
+                self._place(found, body, name)
+        for body in delayed_bodies(node):
+            self._place(found, body, POSTPONED)
         return found
 
-    def _place(self, found: dict[bytes, str], message: Message, place: str) -> None:
-        name = name_in(message.body)
-        if not self.knows(name, message.body):
+    def _place(self, found: dict[bytes, str], body: bytes, place: str) -> None:
+        name = name_in(body)
+        if not self.knows(name, body):
             self._ledger.violated(f"{place} holds a message that was never published: {name!r}")
         if name in found:
             self._ledger.violated(f"{name!r} is in {found[name]} and in {place}")
         found[name] = place
 
-    def _held_in(self, node: Node, name: str) -> list[Message]:
-        """The ready and the unacknowledged messages of a queue."""
-        ready = queues_of(node)[name].browse(BROWSE_MAX)
-        out = [entry for queue, entry in node.unsettled() if queue.name == name]
-        return [entry.message for entry in [*ready, *out]]
+    def _held_in(self, node: Node, name: str) -> list[bytes]:
+        """Bodies of all messages of a queue, the unacknowledged ones included."""
+        out = [entry.message.body for queue, entry in node.unsettled() if queue.name == name]
+        return bodies_of(node, queues_of(node)[name]) + out
 
     def broken(self, node: Node) -> list[str]:
         return [*super().broken(node), *self._torn(node)]
@@ -82,7 +80,7 @@ class MovingBook(StreamBook):
             for entry in entries
             if MOVED_HEADER in entry.message.properties.headers()
         ]
-        receipts = [name_in(message.body) for message in self._held_in(node, RECEIPTS)]
+        receipts = [name_in(body) for body in self._held_in(node, RECEIPTS)]
         if sorted(moved) == sorted(receipts):
             return []
         return [f"receipts and moves differ: {sorted(set(moved) ^ set(receipts))}"]
