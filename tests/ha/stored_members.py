@@ -119,7 +119,8 @@ class Follower:
             kind, octets = self.down.sent.pop(0)
             arrived += 1
             self.backup.received(kind, octets, self.member.now)
-        assert (self.up.reason, self.down.reason) == ("", "")
+        reasons = (self.up.reason, self.down.reason)
+        assert reasons == ("", ""), reasons
         return arrived
 
     def flushed(self) -> None:

@@ -17,7 +17,13 @@ from penstock.ha.id_ranges import (
     remove_ids,
     union_sets,
 )
-from penstock.ha.queue_snapshot import ID_MAX, RANGE_COUNT_MAX, SnapshotsReader, encode_in_parts
+from penstock.ha.queue_snapshot import (
+    ID_MAX,
+    QUEUE_RANGES,
+    RANGE_COUNT_MAX,
+    SnapshotsReader,
+    encode_in_parts,
+)
 from tests.ha.doubles import decode_id_sets, encode_id_sets
 
 STEPS = st.lists(
@@ -98,20 +104,20 @@ def test_sets_survive_the_wire_in_parts_of_any_size(
     table: dict[int, set[int]], ranges_max: int
 ) -> None:
     sets = sets_of(table)
-    reader = SnapshotsReader(1000)
+    reader = SnapshotsReader(10_000)
     parts = encode_in_parts(sets, ranges_max)
     for part in parts:
         assert reader.read(part, 0) == len(part)
         if ranges_max:
             assert len(part) <= 4 + 24 * ranges_max
     assert reader.sets == sets
-    assert decode_id_sets(b"xx" + encode_id_sets(sets), 2, 1000) == sets
+    assert decode_id_sets(b"xx" + encode_id_sets(sets), 2, 10_000) == sets
 
 
 def test_a_range_with_more_ids_than_its_count_can_say_is_sent_as_several() -> None:
     ranges = IdRanges()
     ranges.add_range(5, 2 * RANGE_COUNT_MAX + 7)
-    assert decode_id_sets(encode_id_sets({1: ranges}), 0, 3) == {1: ranges}
+    assert decode_id_sets(encode_id_sets({1: ranges}), 0, QUEUE_RANGES + 3) == {1: ranges}
 
 
 def queue(number: int, *ranges: tuple[int, int]) -> bytes:
@@ -134,7 +140,10 @@ BAD = [
     (pack(">I", 1) + queue(1, (1, 0)), "not a valid range"),
     (pack(">I", 1) + queue(1, (ID_MAX, 2)), "not a valid range"),
     (pack(">I", 1) + queue(1), "no ranges"),
-    (pack(">I", 1) + queue(1, (1, 1), (3, 1), (5, 1), (7, 1), (9, 1)), "more than 4 ranges"),
+    (
+        pack(">I", 1) + queue(1, (1, 1), (3, 1), (5, 1), (7, 1), (9, 1)),
+        f"more than {QUEUE_RANGES + 4} ranges",
+    ),
     (pack(">I", 1) + queue(1, (1, 1)) + b"x", "follow"),
 ]
 
@@ -142,27 +151,34 @@ BAD = [
 @pytest.mark.parametrize(("octets", "reason"), BAD)
 def test_a_bad_set_is_refused_with_its_reason(octets: bytes, reason: str) -> None:
     with pytest.raises(BadPeerMessage, match=reason):
-        decode_id_sets(octets, 0, 4)
+        decode_id_sets(octets, 0, QUEUE_RANGES + 4)
 
 
 def test_order_and_limit_hold_across_parts() -> None:
-    reader = SnapshotsReader(3)
+    reader = SnapshotsReader(QUEUE_RANGES + 3)
     reader.read(pack(">I", 1) + queue(2, (5, 2), (9, 1)), 0)
     with pytest.raises(BadPeerMessage, match="not in order"):
         reader.read(pack(">I", 1) + queue(2, (9, 1)), 0)
-    reader = SnapshotsReader(3)
+    reader = SnapshotsReader(QUEUE_RANGES + 3)
     reader.read(pack(">I", 1) + queue(2, (5, 2), (9, 1)), 0)
-    with pytest.raises(BadPeerMessage, match="more than 3"):
+    with pytest.raises(BadPeerMessage, match=f"more than {QUEUE_RANGES + 3}"):
         reader.read(pack(">I", 1) + queue(2, (19, 1), (29, 1)), 0)
 
 
 @given(st.binary(max_size=80))
 def test_any_octets_are_read_or_refused(octets: bytes) -> None:
     try:
-        sets = decode_id_sets(octets, 0, 4)
+        sets = decode_id_sets(octets, 0, 3 * QUEUE_RANGES)
     except BadPeerMessage:
         return
     assert all(not ids.is_empty() for ids in sets.values())
+
+
+def test_each_queue_counts_for_what_it_takes() -> None:
+    many = pack(">I", 2) + queue(2, (5, 2)) + queue(3, (5, 2))
+    assert len(decode_id_sets(many, 0, 2 * QUEUE_RANGES + 2)) == 2
+    with pytest.raises(BadPeerMessage, match="each queue counts as"):
+        decode_id_sets(many, 0, 2 * QUEUE_RANGES + 1)
 
 
 def test_ranges_show_themselves_and_have_no_hash() -> None:

@@ -170,7 +170,8 @@ class Backup:
                 raise BadPeerMessage(
                     f"the values of a SYNC have more than {VALUES_BYTES_MAX} octets"
                 )
-            self._values.append(octets[messages.SYNC_HEAD_SIZE :])
+            if len(octets) > messages.SYNC_HEAD_SIZE:
+                self._values.append(octets[messages.SYNC_HEAD_SIZE :])
         elif self._values:
             raise BadPeerMessage("ids follow the values of a SYNC")
         elif reader.read(octets, messages.SYNC_HEAD_SIZE) != len(octets):

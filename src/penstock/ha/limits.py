@@ -23,8 +23,9 @@ OPERATIONS_KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
 OPERATION_OVERHEAD_BYTES: Final = 512
 # Ranges of ids in one message: 48 KiB.
 RANGES_PER_MESSAGE_MAX: Final = 4096
-# Ranges of ids in one JOIN or SYNC: 256 MiB of memory. Only a store with gaps between nearly all of
-# its messages comes near it. Above it the line ends, with the reason.
+# Ranges of ids in one JOIN or SYNC: 256 MiB of memory, or 650,000 queues with messages, which count as
+# several ranges. Only a store with gaps between nearly all of its messages comes near it. Above it the
+# line ends, with the reason.
 RANGES_MAX: Final = 16 * 1024 * 1024
 # Octets of the values (definitions) in one message of a SYNC, and in all of them. Above the latter
 # the line ends.

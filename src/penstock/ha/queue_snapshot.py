@@ -27,6 +27,9 @@ _QUEUE: Final = Struct(">QI")
 _RANGE: Final = Struct(">QI")
 _QUEUE_SIZE: Final = 12
 _RANGE_SIZE: Final = 12
+# What the ids of a queue take beside their ranges, in ranges: the objects that hold them have about
+# 350 octets.
+QUEUE_RANGES: Final = 24
 
 
 class QueueSnapshot:
@@ -121,10 +124,13 @@ class SnapshotsReader:
             self._end = 0
         if count == 0:
             raise BadPeerMessage(f"queue {number} has no ranges in a set of ids")
-        self._ranges_left -= count
-        if self._ranges_left < 0:
-            raise BadPeerMessage(f"a set of ids has more than {self._ranges_max} ranges")
         ids = self.sets.get(number)
+        self._ranges_left -= count if ids is not None else count + QUEUE_RANGES
+        if self._ranges_left < 0:
+            raise BadPeerMessage(
+                f"a set of ids has more than {self._ranges_max} ranges, where each queue counts as "
+                f"{QUEUE_RANGES}"
+            )
         if ids is None:
             ids = IdRanges()
             self.sets[number] = ids

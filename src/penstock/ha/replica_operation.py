@@ -7,10 +7,13 @@ start would stumble over it.
 
 from typing import Final
 
+from penstock.broker.errors import Refusal
 from penstock.broker.store import records
 from penstock.broker.store.appended_blocks import append_at
 from penstock.broker.store.definition_records import Change, decode_change, decode_snapshot
-from penstock.formats.stream_append import is_whole_append
+from penstock.broker.topology import NoteReturns
+from penstock.formats.stream_append import StreamAppend, is_whole_append
+from penstock.ha.queue_snapshot import ID_MAX
 
 # Of a record of one queue: where the last octet of its position is, and what comes behind it.
 _LAST_OCTET: Final = records.SINGLE_HEAD_SIZE + 7
@@ -19,6 +22,19 @@ _LAST_OCTET_MAX: Final = 0xFF
 # Behind the position: when it expires, exchange, key, the sizes of header and body.
 _EXCHANGE_AT: Final = _TAIL_START + 8
 _SIZES_SIZE: Final = 8
+
+# What reading or trying a definition raises that is not one: also numbers that are too large, and lists
+# that are nested too deeply.
+UNUSABLE: Final = (
+    Refusal,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 class BadOperation(Exception):
@@ -156,6 +172,37 @@ def _extend(run: MessageRun, octets: bytes) -> int:
     return following - at
 
 
+def spans_of(octets: bytes, runs: list[MessageRun]) -> dict[int, tuple[int, int]]:
+    """Lowest and highest position of these messages, by queue number. Raises `BadOperation` if one of
+    them comes twice.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    is_ordered = True
+    for run in runs:
+        record = records.MessageRecord(octets, run.at)
+        for index in range(record.pair_count):
+            number, first = record.queue_number(index), record.position(index)
+            last = first + run.count - 1
+            lowest, highest = found.get(number, (first, 0))
+            is_ordered = is_ordered and first > highest
+            found[number] = min(lowest, first), max(highest, last)
+    if not is_ordered:
+        _check_each(octets, runs)
+    return found
+
+
+def _check_each(octets: bytes, runs: list[MessageRun]) -> None:
+    ids: set[tuple[int, int]] = set()
+    for run in runs:
+        for at in range(run.at, run.at + run.count * run.size, run.size):
+            record = records.MessageRecord(octets, at)
+            for index in range(record.pair_count):
+                each = record.queue_number(index), record.position(index)
+                if each in ids:
+                    raise BadOperation(f"message {each[1]} of queue {each[0]} comes twice")
+                ids.add(each)
+
+
 class RecordShape:
     """What a backup looks at in a message record of one queue, behind the position: when it expires,
     and the sizes of its parts.
@@ -197,12 +244,25 @@ def check_message(octets: bytes, at: int, size: int) -> None:
     """Raises `BadOperation` unless the parts of a message record fill it exactly."""
     if not records.is_whole_message(octets, at, at + size):
         raise BadOperation("a message record is not what its sizes say")
+    record = records.MessageRecord(octets, at)
+    for index in range(record.pair_count):
+        _check_ids(record.queue_number(index), record.position(index), 1)
 
 
 def check_append(octets: bytes, at: int, size: int) -> None:
     """Raises `BadOperation` unless entries and payloads of an append fit one another."""
     if not is_whole_append(octets, at + records.HEAD_SIZE, size - records.HEAD_SIZE):
         raise BadOperation("messages of a stream are not what their index says")
+    append = StreamAppend(octets, at + records.HEAD_SIZE, size - records.HEAD_SIZE)
+    _check_ids(append.number, append.first_id, append.count)
+
+
+def _check_ids(number: int, first: int, count: int) -> None:
+    """A queue, and positions in it."""
+    if not 0 < number <= ID_MAX:
+        raise BadOperation(f"{number} is not a valid queue number")
+    if first == 0 or count == 0 or first + count - 1 > ID_MAX:
+        raise BadOperation(f"{count} ids from {first} on are not a valid range")
 
 
 def _dequeued(octets: bytes, at: int, size: int) -> records.DequeuedRecord:
@@ -210,23 +270,36 @@ def _dequeued(octets: bytes, at: int, size: int) -> records.DequeuedRecord:
         raise BadOperation("a record of dequeued messages has a wrong size")
     record = records.DequeuedRecord(octets, at)
     for first, count in record.ranges:
-        if first == 0 or count == 0:
-            raise BadOperation("a range of dequeued messages is empty")
+        _check_ids(record.queue_number, first, count)
     return record
 
 
 def read_change(text: bytes) -> Change:
     try:
-        return decode_change(text)
-    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        change = decode_change(text)
+    except UNUSABLE as error:
         raise BadOperation(f"a definition cannot be read: {error!r}") from error
+    check_change(change)
+    return change
+
+
+def check_change(change: Change) -> None:
+    """Raises `BadOperation` for numbers of queues and messages that cannot be."""
+    if not 0 <= change.queue_number <= ID_MAX:
+        raise BadOperation(f"{change.queue_number} is not a valid queue number")
+    if isinstance(change.command, NoteReturns):
+        for first, count, _ in change.command.returns:
+            _check_ids(1, first, count)
 
 
 def read_snapshot(text: bytes) -> list[Change]:
     try:
-        return decode_snapshot(text)[0]
-    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        changes = decode_snapshot(text)[0]
+    except UNUSABLE as error:
         raise BadOperation(f"the definitions of a SYNC cannot be read: {error!r}") from error
+    for change in changes:
+        check_change(change)
+    return changes
 
 
 def piece_runs(octets: bytes) -> list[MessageRun]:

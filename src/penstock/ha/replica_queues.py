@@ -16,7 +16,12 @@ from penstock.broker.store import records
 from penstock.broker.store.locations import counts_by_segment
 from penstock.broker.store.message_store import MessageStore
 from penstock.ha.queue_replicator import QueueReplicator
-from penstock.ha.replica_operation import BadOperation, MessageRun
+from penstock.ha.replica_operation import (
+    BadOperation,
+    MessageRun,
+    ReplicaOperation,
+    spans_of,
+)
 from penstock.storage.segment import segment_of
 
 
@@ -54,6 +59,30 @@ class ReplicaQueues:
         part = self.by_number.pop(number, None)
         if part is not None:
             self._count_off(part.clear())
+
+    def check(self, operation: ReplicaOperation) -> None:
+        """Raises `BadOperation` if it defines or enqueues what is there already."""
+        for change in operation.changes:
+            if change.queue_number in self.by_number:
+                raise BadOperation(f"a second queue is to have number {change.queue_number}")
+        spans = spans_of(operation.octets, operation.runs)
+        for number, (lowest, _) in spans.items():
+            part = self.by_number.get(number)
+            # Nearly always all come behind those that are here.
+            if part is not None and lowest <= part.ready.highest_position:
+                self._check_new(part.ready, number, operation)
+        for record in operation.dequeued:
+            part = self.by_number.get(record.queue_number)
+            if part is not None:
+                known = max(part.ready.highest_position, spans.get(record.queue_number, (0, 0))[1])
+                _check_known(record, known)
+
+    def _check_new(self, ready: ReplicaList, number: int, operation: ReplicaOperation) -> None:
+        for known, first, count in operation.enqueued():
+            if known == number and ready.count_in([(first, count)]):
+                raise BadOperation(
+                    f"queue {number} has one of the {count} messages from {first} on"
+                )
 
     # What an operation brings.
 
@@ -214,6 +243,16 @@ class ReplicaQueues:
             for segment, count in counts_by_segment(ready.locations()).items():
                 total[segment] = total.get(segment, 0) + count
         return total
+
+
+def _check_known(record: records.DequeuedRecord, highest: int) -> None:
+    """A start would also take those for dequeued that are enqueued later."""
+    for first, count in record.ranges:
+        if first + count - 1 > highest:
+            raise BadOperation(
+                f"message {first + count - 1} of queue {record.queue_number} is dequeued, and was not "
+                "enqueued"
+            )
 
 
 class ReplicaLists(ReadyLists):

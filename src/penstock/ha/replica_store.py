@@ -58,6 +58,7 @@ from penstock.ha.replica_recovery import ReplicaRecovery
 from penstock.ha.replicated_messages import ReplicatedMessages
 from penstock.ha.stream_replicator import StreamReplicator
 from penstock.ha.sync_staging import SyncStaging
+from penstock.ha.trial_definitions import try_definitions
 from penstock.storage.journal import NOT_SUMMED
 from penstock.storage.segment import segment_of
 
@@ -157,6 +158,7 @@ class ReplicaStore:
                 f"operation {operation.k} of epoch {operation.epoch} does not follow operation {k} "
                 f"of epoch {epoch}"
             )
+        self._queues.check(operation)
         self._streams.check(operation)
         store = self._store
         # Places of records are counted from the first of the octets. There are fewer before the
@@ -191,6 +193,7 @@ class ReplicaStore:
         assert not self.is_root, "a root does not join"
         changes = read_snapshot(values)
         changes.extend([read_change(text) for text in texts])
+        try_definitions(changes, self._state, now)
         of_streams = {n: ranges for n, ranges in target if self._streams.streams.knows(n)}
         of_queues = [part for part in target if part[0] not in of_streams]
         self._queues.check_target(of_queues)

@@ -9,7 +9,13 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.store import records
 from penstock.broker.store.appended_blocks import append_at
 from penstock.broker.store.message_store import MessageStore
-from penstock.ha.replica_operation import MessageRun, piece_runs, read_operation
+from penstock.ha.replica_operation import (
+    BadOperation,
+    MessageRun,
+    piece_runs,
+    read_operation,
+    spans_of,
+)
 from penstock.ha.replica_queues import ReplicaQueues
 from penstock.ha.stream_replicator import StreamReplicator
 from penstock.storage.segment import segment_of
@@ -41,6 +47,13 @@ class SyncStaging:
     def stage_operation(self, octets: bytes) -> None:
         """Stage the messages of an operation. Raises `BadOperation`."""
         operation = read_operation(octets)
+        spans_of(octets, operation.runs)
+        for number, first, count in operation.enqueued():
+            # Ids of an operation are new, and a start would take this message for the one that is here.
+            if self._queues.holds_any(number, first, count):
+                raise BadOperation(
+                    f"one of {count} messages of queue {number} from {first} on is here"
+                )
         if operation.runs or operation.append_places:
             self._stage(octets, operation.runs, operation.append_places)
 
@@ -53,7 +66,10 @@ class SyncStaging:
         append_places: list[int] = []
         taken: Taken = []
         size = 0
-        for run in piece_runs(octets):
+        pieces = piece_runs(octets)
+        # A start would take the second of two that are the same message for the first.
+        spans_of(octets, [run for run in pieces if octets[run.at] == records.MESSAGE])
+        for run in pieces:
             whole = octets[run.at : run.at + run.count * run.size]
             if octets[run.at] == records.APPENDED:
                 ids = _wanted_of(octets, run.at, wanted)

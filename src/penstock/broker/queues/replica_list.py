@@ -60,8 +60,8 @@ class ReplicaList(ReadyList):
         self.highest_position: int = 0
         # Whether any message that was added has a time to live.
         self.may_expire: bool = False
-        # By position: deliveries of messages that are yet to be added.
-        self._expected: dict[int, int] = {}
+        # Deliveries of messages that are yet to be added: first position, how many, deliveries.
+        self._expected: list[tuple[int, int, int]] = []
 
     # Changes.
 
@@ -107,9 +107,9 @@ class ReplicaList(ReadyList):
             self._merge(positions, locations)
         if self._expected:
             expected = self._expected
-            self._expected = {}
-            for position, deliveries in expected.items():
-                self.note_returns(position, 1, deliveries)
+            self._expected = []
+            for first, count, deliveries in expected:
+                self.note_returns(first, count, deliveries)
 
     def _merge(self, positions: "array[int]", locations: "array[int]") -> None:
         place = bisect_left(self._positions, positions[0], self._taken)
@@ -118,7 +118,7 @@ class ReplicaList(ReadyList):
             # Some that are here belong behind the first: these are merged with the new ones.
             if len(self._marks):
                 for position, deliveries in counts_in(self._positions, self._marks, place):
-                    self._expected[position] = deliveries
+                    self._expected.append((position, 1, deliveries))
             positions, locations = merged(
                 (positions, locations), self._living(place, len(self._positions))
             )
@@ -141,13 +141,18 @@ class ReplicaList(ReadyList):
         back, or made anew, this is known before the messages are added.
         """
         mark = mark_of_count(deliveries)
-        for position in range(first, first + count):
-            place = self._place_of(position)
-            if place >= 0:
-                self._make_marks()
-                self._marks[place] = mark
-            elif position > self.highest_position:
-                self._expected[position] = deliveries
+        end = first + count
+        place = bisect_left(self._positions, first, self._taken)
+        last = bisect_left(self._positions, end, place)
+        if place < last:
+            self._make_marks()
+        for index in range(place, last):
+            if self._marks[index] != _GONE:
+                self._marks[index] = mark
+        # Not one by one: a range may say more than there will ever be.
+        begin = max(first, self.highest_position + 1)
+        if begin < end:
+            self._expected.append((begin, end - begin, deliveries))
 
     def delivery_counts(self) -> list[tuple[int, int]]:
         if not len(self._marks):
