@@ -16,9 +16,18 @@ from penstock.broker.events import EventLog
 from penstock.broker.timers import WallClock
 from penstock.cluster.links import LinkSurroundings, PeerLinks
 from penstock.cluster.peer_identity import PeerIdentity
+from penstock.formats.amqp091_frames import METHOD_FRAME, PROTOCOL_HEADER, encode_frame
 from penstock.node.configuration import NodeConfiguration
 from penstock.node.node import Node
-from penstock.wire.amqp091.methods_generated import ChannelClose, ConnectionClose
+from penstock.wire.amqp091.methods_generated import (
+    ChannelClose,
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    Method,
+)
 from penstock.wire.amqp091.reply_codes_generated import REPLY_NAMES
 from penstock.wire.amqp091.states import Role
 from penstock.world.entropy import Entropy
@@ -155,6 +164,18 @@ def swapped(random: Random, data: bytes) -> bytes:
     return head + b"".join(frames)
 
 
+def client_login() -> bytes:
+    """Of an ordinary client, with channel 1 open."""
+    wanted: list[tuple[int, Method]] = [
+        (0, ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "en_US")),
+        (0, ConnectionTuneOk(10, 131_072, 0)),
+        (0, ConnectionOpen("/")),
+        (1, ChannelOpen()),
+    ]
+    frames = [encode_frame(METHOD_FRAME, channel, method.encode()) for channel, method in wanted]
+    return PROTOCOL_HEADER + b"".join(frames)
+
+
 class Fuzzer:
     """Two servers that hear damaged conversations, one after the other."""
 
@@ -165,7 +186,32 @@ class Fuzzer:
     def check(self, seed: int, number: int) -> None:
         check_one("tests.cluster.fuzz", seed, number, self.recordings, self._attempt)
 
+    def as_client(self, data: bytes, random: Random) -> list[Method]:
+        """An ordinary client says what a peer says behind its login; returns how it is closed. Nothing
+        of it may reach the cluster.
+        """
+        server = self._b
+        server.pass_time()
+        transport = KeptTransport()
+        connection = server.node.connected(transport, "127.0.0.1", True, server.now)
+        assert connection is not None
+        for octets in [client_login(), *pieces(random, data)]:
+            connection.received(octets, server.now)
+            server.flush()
+        methods = [method for _, method in decode_frames(transport.take())]
+        server.node.lost(connection, server.now)
+        server.flush()
+        assert not server.heard.calls
+        server.check_at_rest()
+        return [one for one in methods if isinstance(one, (ChannelClose, ConnectionClose))]
+
     def _attempt(self, random: Random, recorded: Recorded[Role], other: bytes) -> None:
+        if random.random() < 0.1:
+            behind = Recorded(recorded.listener_role, recorded.said[recorded.handshake_size :], 0)
+            for close in self.as_client(mutate(random, behind, other), random):
+                assert isinstance(close, (ChannelClose, ConnectionClose))
+                assert close.reply_code in REPLY_NAMES, close
+            return
         if random.random() < 0.2:
             data = swapped(random, recorded.said)
         else:

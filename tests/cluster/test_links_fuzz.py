@@ -4,6 +4,16 @@ from random import Random
 
 import pytest
 
+from penstock.formats.amqp091_frames import METHOD_FRAME, encode_frame
+from penstock.wire.amqp091.methods_generated import (
+    ClusterControl,
+    ClusterHello,
+    ClusterHelloOk,
+    ClusterStream,
+    ConnectionClose,
+    Method,
+)
+from penstock.wire.amqp091.reply_codes_generated import COMMAND_INVALID
 from penstock.wire.amqp091.states import Role
 from tests.cluster.fuzz import Fuzzer, fuzz
 
@@ -24,3 +34,17 @@ def test_the_undamaged_link_passes_everything_on(role: Role, expected: int) -> N
         fuzzer.hear(Random(seed), role, recorded.said)
         received = [call for call in fuzzer.last_heard if call[0] == "received"]
         assert len(received) == expected
+
+
+@pytest.mark.parametrize(
+    "method", [ClusterHello({}), ClusterHelloOk({}), ClusterControl(25), ClusterStream(5)]
+)
+@pytest.mark.parametrize("channel", [0, 1])
+def test_an_ordinary_client_that_uses_the_class_of_servers_is_closed(
+    method: Method, channel: int
+) -> None:
+    frame = encode_frame(METHOD_FRAME, channel, method.encode())
+    [close] = Fuzzer().as_client(frame, Random(1))
+    assert isinstance(close, ConnectionClose)
+    assert close.reply_code == COMMAND_INVALID
+    assert close.reply_text.startswith("COMMAND_INVALID - ")

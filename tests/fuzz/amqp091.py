@@ -20,6 +20,9 @@ from penstock.wire.amqp091.methods_generated import (
     ChannelClose,
     ChannelFlow,
     ChannelOpen,
+    ClusterControl,
+    ClusterHello,
+    ClusterStream,
     ConfirmSelect,
     ConnectionClose,
     ConnectionUpdateSecret,
@@ -162,6 +165,10 @@ RUDE: tuple[Callable[[Random], Method], ...] = (
     lambda random: ChannelOpen(),
     lambda random: ChannelClose(200, "done", 0, 0),
     lambda random: ConnectionUpdateSecret(b"secret", "reason"),
+    # Of servers of a cluster alone.
+    lambda random: ClusterHello({"name": "a"}),
+    lambda random: ClusterControl(random.choice((20, 25, 30, 255))),
+    lambda random: ClusterStream(random.choice((1, 5, 255))),
 )
 
 
