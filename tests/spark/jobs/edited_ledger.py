@@ -8,7 +8,9 @@ from penstock.formats import ledger_records as form
 
 
 def without_inherited(data: Path, queue: str, count: int) -> None:
-    """As if a root of the cluster had not inherited the last messages of a queue."""
+    """As if the last root of a ledger, if there is one, had not inherited some messages: the last
+    ones of the first run of a queue.
+    """
     path = max((data / "ledger").glob(f"*{form.SUFFIX}"))
     octets = bytearray(path.read_bytes())
     names: set[int] = set()
@@ -24,6 +26,8 @@ def without_inherited(data: Path, queue: str, count: int) -> None:
         elif event == form.RESTORED and name in names and size > longest:
             longest, chosen = size, at
         at += form.RECORD_SIZE
+    if chosen < 0:
+        return
     fields = list(form.RECORD.unpack_from(octets, chosen))
     fields[6] -= count
     form.RECORD.pack_into(octets, chosen, *fields)

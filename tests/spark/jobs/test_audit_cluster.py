@@ -91,10 +91,15 @@ def test_the_ledgers_of_all_servers_balance_over_a_failover(
 def test_a_message_that_the_next_root_does_not_have_is_lost(
     spark: SparkSession, killed: tuple[DemoCluster, tuple[str, str]], tmp_path: Path
 ) -> None:
-    cluster, (_, second) = killed
+    cluster, (first, second) = killed
     folders = [shutil.copytree(data, tmp_path / data.name) for data in cluster.data]
-    without_inherited(tmp_path / second, "left", 3)
+    for folder in folders:
+        # A third server became the root when the second one was stopped.
+        without_inherited(folder, "left", 3)
     found = audited(spark, *folders)
-    assert (by_name(found)["left"].lost, by_name(found)["orders"].lost) == (3, 0)
+    left = by_name(found)["left"]
+    assert (left.lost, left.still_queued) == (3, 2 * LEFT - 3)
+    assert by_name(found)["orders"].lost == 0
     (offence,) = found.offences
-    assert (offence.queue, offence.count) == ("left", 3)
+    assert (offence.server, offence.queue, offence.count) == (first, "left", 3)
+    assert f"not at the next root {second}" in str(offence)

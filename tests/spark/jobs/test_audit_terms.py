@@ -99,6 +99,25 @@ def test_a_message_that_came_back_because_its_settlement_was_not_committed(
     assert (verdict.came_back, verdict.lost, verdict.still_queued) == (3, 0, 55)
 
 
+def test_what_only_the_next_root_did_not_have_came_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The ledger of the second one may lack something after a power loss."""
+    a, b = two_roots(tmp_path, inherited=57)
+    c = Server(tmp_path, "c", 3_000)
+    c.begins(3, 2)
+    c.inherits(of(1, 51), 49)
+    c.inherits(of(2, 1), 5)
+    c.commits()
+    found = audited(spark, a.book, b.book, c.book)
+    verdict = only(found)
+    # Position 100 is nowhere; 98 and 99 are at the third root.
+    assert (verdict.lost, verdict.came_back, verdict.still_queued) == (1, 2, 54)
+    assert [(o.finding, o.first, o.count) for o in found.offences] == [
+        ("missing_after_restart", of(1, 100), 1)
+    ]
+
+
 def test_a_server_that_is_the_root_twice_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
     a, b = two_roots(tmp_path)
     a.begins(3, 2)

@@ -17,7 +17,7 @@ from tests.spark.jobs.written import Book
 def test_every_kind_has_a_name_and_an_event() -> None:
     assert len(KIND_NAMES) == KIND_COUNT
     derived = {kinds.SURVIVED, kinds.ARRIVED, kinds.UNCOMMITTED}
-    derived |= {kinds.ORIGIN, kinds.EXPLAINED, kinds.DOUBTFUL}
+    derived |= {kinds.ORIGIN, kinds.EXPLAINED, kinds.DOUBTFUL, kinds.LATER}
     told = {kind for kind in kind_table() if kind != UNKNOWN}
     assert told == set(range(KIND_COUNT)) - derived
 

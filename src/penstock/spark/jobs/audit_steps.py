@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -90,9 +90,23 @@ class PickBlocks:
     def picked(self, runs: Runs) -> Iterator[pa.RecordBatch]:
         pieces = cut(runs)
         queue = pieces.runs.queue.astype(np.int64)
-        chosen = pieces.where(self.chosen.contains(queue, pieces.block))
+        chosen = with_later(pieces.where(self.chosen.contains(queue, pieces.block)))
         for begin in range(0, len(chosen), PIECES_PER_BATCH):
             yield _pieces_to_arrow(chosen.where(slice(begin, begin + PIECES_PER_BATCH)))
+
+
+def with_later(pieces: Pieces) -> Pieces:
+    """What was there at a start is known at all starts before the one that it has survived."""
+    times = np.where(pieces.runs.kind == k.RESTORED, np.maximum(pieces.runs.start - 1, 0), 0)
+    if not times.any():
+        return pieces
+    source = np.repeat(np.arange(len(pieces)), times + 1)
+    into = np.arange(len(source)) - np.repeat(np.cumsum(times + 1) - times - 1, times + 1)
+    found = pieces.where(source)
+    runs = found.runs
+    start = np.where(into > 0, into - 1, runs.start).astype(np.int32)
+    kind = np.where(into > 0, k.LATER, runs.kind).astype(np.int16)
+    return replace(found, runs=replace(runs, start=start, kind=kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Finding(IntEnum):
     UNACKNOWLEDGED = 1  # still out with a consumer
     MISSING_AFTER_RESTART = 2  # persistent, in a queue that was recovered, and missing
     GONE_WITH_PROCESS = 3  # transient, or of a queue that was not kept
-    CAME_BACK = 4  # settled before a restart and there after it; flagged as redelivered
+    CAME_BACK = 4  # settled before a restart, or not there at the next one, and there after it
     RETURNED_BY_RESTART = 5  # unacknowledged at the restart, and in the queue after it
     SETTLED_TWICE = 6
     ENTERED_TWICE = 7
@@ -121,13 +121,15 @@ def _judge_queue(found: Stretches, known: Circumstances) -> Iterator[Judged]:
     requeued = found.counts[:, k.REQUEUED]
     given = found.total(k.DELIVERED, k.TAKEN)
     is_known = entered > 0
-    is_earlier = ~is_known & known.truncated[found.queue, found.start]
+    # What only a later start had is not about this one.
+    is_unknown = ~is_known & (found.counts.sum(axis=1) > found.counts[:, k.LATER])
+    is_earlier = is_unknown & known.truncated[found.queue, found.start]
     # The journal is written before the ledger; a kill between the two leaves messages that are
     # there after the restart and that are missing in the ledger otherwise.
-    is_earlier |= ~is_known & (survived > 0) & (left == 0) & (given == 0)
+    is_earlier |= is_unknown & (survived > 0) & (left == 0) & (given == 0)
     yield Finding.EARLIER, _flag(is_earlier)
     never_given = is_known & (found.counts[:, k.ACKNOWLEDGED] > found.counts[:, k.DELIVERED])
-    yield Finding.PHANTOM, _flag((~is_known & ~is_earlier) | never_given)
+    yield Finding.PHANTOM, _flag((is_unknown & ~is_earlier) | never_given)
     yield Finding.ENTERED_TWICE, _flag(entered > 1) * (entered - 1)
     yield Finding.SETTLED_TWICE, _flag(is_known & (left > entered)) * (left - entered)
     again = np.maximum(given - np.maximum(entered, 1), 0) * is_known
@@ -151,6 +153,9 @@ def _judge_gone(
     """Which positions were there at the end of a start, and not at the beginning of the next one."""
     is_gone = _is_there(found) & (found.counts[:, k.SURVIVED] == 0)
     is_gone &= found.start < known.last_start[found.queue]
+    is_later = found.counts[:, k.LATER] > 0
+    yield Finding.CAME_BACK, is_gone & is_later
+    is_gone &= ~is_later
     is_unknown = known.unknown_after[found.queue, found.start]
     yield Finding.UNKNOWN_AFTER, is_gone & is_unknown
     is_gone &= ~is_unknown
@@ -173,7 +178,8 @@ def explained(found: Stretches, known: Circumstances) -> npt.NDArray[np.bool_]:
     """Which positions of queues are still there, or are gone for a reason that is not a loss. What
     was not committed is none: a client that has a confirm of it was deceived.
     """
-    is_gone = dict(_judge_gone(found, known))[Finding.GONE_WITH_PROCESS]
+    gone = dict(_judge_gone(found, known))
+    is_gone = gone[Finding.GONE_WITH_PROCESS] | gone[Finding.CAME_BACK]
     is_last = found.start >= known.last_start[found.queue]
     is_dropped = found.total(*k.EXPLAINING) > 0
     return np.asarray((_is_there(found) & is_last) | is_gone | is_dropped, dtype=bool)

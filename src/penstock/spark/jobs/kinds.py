@@ -39,7 +39,9 @@ ORIGIN: Final = 22
 EXPLAINED: Final = 23
 # Of what a client published: a ledger that would say where it is is missing.
 DOUBTFUL: Final = 24
-KIND_COUNT: Final = 25
+# There at a start after the next one; only where blocks are examined position by position.
+LATER: Final = 25
+KIND_COUNT: Final = 26
 
 EXPIRED, MAXLEN, REJECTED, DELIVERY_LIMIT, PURGED = range(7, 12)
 DROPPED: Final = tuple(range(DROPPED_FIRST, DROPPED_FIRST + len(form.REASONS)))
@@ -73,6 +75,7 @@ KIND_NAMES: Final[tuple[tuple[str, str], ...]] = (
     ("origin", ""),
     ("explained", ""),
     ("doubtful", ""),
+    ("later", ""),
 )
 
 UNKNOWN: Final = 255

@@ -48,7 +48,7 @@ class Runs:
     def __len__(self) -> int:
         return len(self.queue)
 
-    def where(self, chosen: npt.NDArray[np.bool_] | slice) -> Runs:
+    def where(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.int64] | slice) -> Runs:
         return Runs(
             self.queue[chosen],
             self.start[chosen],
@@ -97,7 +97,7 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.block)
 
-    def where(self, chosen: npt.NDArray[np.bool_] | slice) -> Pieces:
+    def where(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.int64] | slice) -> Pieces:
         return Pieces(
             self.runs.where(chosen), self.block[chosen], self.begin[chosen], self.end[chosen]
         )
