@@ -135,6 +135,9 @@ def join_cluster(
 
 
 def begin_ledger(state: BrokerState, disk: Disk, wall: int, member: ClusterMember | None) -> Ledger:
+    """Called in the node's constructor, where the compiler takes the node's own `member` for None; so
+    the member is the one that its answers have.
+    """
     ledger = Ledger(state, disk, wall)
     if member is not None:
         ledger.is_member(member.cluster_id, member.name, member.member_names)

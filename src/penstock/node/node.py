@@ -108,7 +108,6 @@ class Node(NodeOwner):
                 self.replicas = QueueReplicas(self.container, decoder, dialler)
         self.ledger: Ledger | None = None
         if disk is not None and configuration.ledger:
-            # Not `self.member`, which to the compiler is still None here.
             self.ledger = begin_ledger(self.state, disk, wall, self._answers.member)
         self._alarms: Alarms = Alarms(self.container)
         self.alarms: dict[str, str] = self._alarms.reasons
