@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.broker.store.definition_records import Change, encode_change
-from penstock.broker.topology import NoteReturns
-from penstock.ha.replica_operation import BadOperation, read_change
+from penstock.broker.topology import DeleteQueue, NoteReturns
+from penstock.ha.replica_operation import BadOperation, read_change, read_operation
 from tests.ha.replica_doubles import Member, joined, pair, ticked
 
 COUNT = 30
@@ -124,3 +124,31 @@ def test_a_note_that_cannot_be_is_refused(row: object) -> None:
     assert read_change(text).command == NoteReturns("q", ((7, 8, 9),))
     with pytest.raises(BadOperation):
         read_change(text.replace(b"[7, 8, 9]", str(row).replace("'", '"').encode()))
+
+
+def test_returns_of_one_tick_are_one_note() -> None:
+    """Whatever a consumer gives back one by one; what is deleted or acknowledged since is left out."""
+    root, backup = pair()
+    root.declare("r", x_queue_type="quorum")
+    root.declare("other")
+    for name in ("r", "other"):
+        root.put(name, b"1", b"2", b"3")
+    ticked(root, backup)
+    entries = [root.get("r") for _ in range(3)]
+    other = root.get("other")
+    root.out.clear()
+    for _ in range(2):
+        for entry in entries:
+            root.vhost.queue("r").requeue([entry], root.now)
+        for _ in range(3):
+            root.get("r")
+        root.out.clear()
+    root.vhost.queue("r").requeue(entries[1:], root.now)
+    root.vhost.queue("r").acknowledge(entries[0])
+    root.vhost.queue("other").requeue([other], root.now)
+    root.apply(DeleteQueue("other"))
+    ticked(root, backup)
+    changes = read_operation(root.stream.operations[-1]).changes
+    [note] = [one.command for one in changes if isinstance(one.command, NoteReturns)]
+    assert note == NoteReturns("r", ((entries[1].position, 2, 3),))
+    assert not root.state.shared.returned

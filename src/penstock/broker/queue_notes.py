@@ -24,10 +24,27 @@ def record_consumer(shared: SharedServices, queue: MessageQueue) -> None:
 
 
 def record_returns(shared: SharedServices, queue: MessageQueue, entries: list[QueueEntry]) -> None:
-    """Entries have come back, and are counted."""
+    """Entries have come back, and are counted. The note is written at the end of the tick: a consumer
+    may give back many messages in it, one by one.
+    """
     if _is_inherited(shared, queue):
-        counts = [(entry.position, entry.delivery_count) for entry in entries]
-        shared.definitions.vhost_changed(queue.vhost.name, _returns_of(queue, counts))
+        known = shared.returned.setdefault(queue, {})
+        for entry in entries:
+            known[entry.position] = entry
+
+
+def write_returns(shared: SharedServices) -> None:
+    """One note for each queue to which messages came back in this tick."""
+    for queue, entries in shared.returned.items():
+        counts = [
+            (position, entry.delivery_count)
+            for position, entry in entries.items()
+            if not entry.is_gone
+        ]
+        # A backup could not find a queue that was deleted since.
+        if counts and not queue.is_deleted:
+            shared.definitions.vhost_changed(queue.vhost.name, _returns_of(queue, counts))
+    shared.returned.clear()
 
 
 def _is_inherited(shared: SharedServices, queue: MessageQueue) -> bool:

@@ -7,6 +7,7 @@ from mypy_extensions import mypyc_attr
 from penstock.broker.arguments import CLASSIC, QUORUM, STREAM
 from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.discarded import Discarded
+from penstock.broker.entry import QueueEntry
 from penstock.broker.move_table import MoveGate
 from penstock.broker.queues.ages import TimeInQueue
 from penstock.broker.queues.death_budget import DeathBudget
@@ -126,6 +127,9 @@ class SharedServices:
         self.decides: bool = True
         # Decides how much of what is declared other servers have.
         self.replication: ReplicationTest = ON_ITS_OWN
+        # By queue and position: messages that came back in this tick, of which backups must hear. The
+        # store writes that at the end of the tick; as many as consumers were sent.
+        self.returned: dict[MessageQueue, dict[int, QueueEntry]] = {}
         # Whether queues may begin to follow others elsewhere; not without a data directory.
         self.keeps_replicas: bool = False
         # Queues that follow others elsewhere, each with the name of its virtual host.

@@ -23,12 +23,14 @@ from penstock.broker.definition_log import DefinitionLog
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import Message, MessageDecoder
+from penstock.broker.queue_notes import write_returns
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
 from penstock.broker.queues.priority import PagedPriorityList
 from penstock.broker.queues.queue_journal import PreparedRecords, QueueJournal, ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.replica_list import ReplicaList
+from penstock.broker.shared_services import SharedServices
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.appended_blocks import AppendedBlocks
@@ -73,6 +75,7 @@ class MessageStore:
         self.journal: Journal = journal
         self.decoder: MessageDecoder = decoder
         self.wall: WallClock = state.wall
+        self._shared: SharedServices = state.shared
         self.paging: PagingLimits = PagingLimits() if paging is None else paging
         self.spool: Spool = Spool(disk, spool_bytes_max)
         self.lives: SegmentLives = SegmentLives()
@@ -174,6 +177,8 @@ class MessageStore:
         """Write everything that is defined at the end of this tick; definitions before it in the
         journal, those of this tick included, do not count at the next start.
         """
+        # It has them, but backups have not.
+        write_returns(self._shared)
         self._snapshot = text
 
     def repeat_syn(self) -> None:
@@ -208,11 +213,14 @@ class MessageStore:
             or self._snapshot
             or self._moved
             or self._repeats_syn
+            or self._shared.returned
             or (self.streams is not None and self.streams.busy.touched)
         )
 
     def end_of_tick(self) -> bool:
         """Write what this tick brought. True when something was written that a flush must cover."""
+        if self._shared.returned:
+            write_returns(self._shared)
         wrote = self.has_records() and self._write()
         if self._moved_staged:
             self._write_staged()
