@@ -297,7 +297,9 @@ class ClusterFaults:
         if root is None or record is None:
             return
         name = self.disabled
-        if name and self._clock.microseconds >= self._disabled_until:
+        # While a record is proposed, that may be the one that disables it.
+        is_settled = root.election.root is not None and root.election.root.is_settled()
+        if name and is_settled and self._clock.microseconds >= self._disabled_until:
             member = record.find(name)
             if member is not None and member.may_be_root:
                 self.disabled = ""

@@ -6,6 +6,7 @@ journal has become durable. If the node goes down in between, the answer is lost
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from penstock.broker.state import DEFAULT_VHOST
@@ -34,6 +35,7 @@ class Job(ABC):
         self._place = place
         # The start of the host that was asked, while it has not answered.
         self._asked_life = 0
+        self._asked_count = 0
         self.is_calm = False
         self.is_leaving = False
         clock.after(dice.between(0, INTERVAL_US_MAX), self._work)
@@ -71,8 +73,12 @@ class Job(ABC):
     def when_safe(self, then: Callable[[], None]) -> None:
         """Call back when what this turn did is durable."""
         self._asked_life = self._place.life
-        DurableAnswer(self._place.node, lambda: self._answered(then))
+        self._asked_count += 1
+        DurableAnswer(self._place.node, partial(self._answered, self._asked_count, then))
 
-    def _answered(self, then: Callable[[], None]) -> None:
+    def _answered(self, number: int, then: Callable[[], None]) -> None:
+        if not self._asked_life or number != self._asked_count:
+            # Of a root that was deposed: the job has given up waiting for it.
+            return
         self._asked_life = 0
         then()
