@@ -9,6 +9,7 @@ from penstock.formats.peer_limits import OPERATION_BYTES_MAX
 from penstock.wire.amqp091 import methods_generated as m
 from penstock.wire.amqp091.limits import Limits
 from penstock.wire.amqp10.performatives_generated import Discharge
+from penstock.wire.outgoing import DELIVERY_BYTES_MAX
 from tests.dialects.amqp10.doubles import House as House10
 from tests.dialects.amqp10.transactions.transaction_doubles import Controller, post
 from tests.seeds.doubles import NOW, House, Peer
@@ -114,6 +115,23 @@ def test_large_messages_that_one_client_completes_at_once_are_spread_over_ticks(
         depths.append(depth(house))
     assert depths[0] == 1
     assert depths[-1] == 3
+
+
+def test_gets_that_come_together_are_answered_tick_by_tick() -> None:
+    house = House()
+    (peer,) = publishers(house, 1)
+    body = bytes(DELIVERY_BYTES_MAX)
+    peer.publish("q", body, body, body)
+    house.settle()
+    for _ in range(3):
+        peer.conversation.tell(1, m.BasicGet("q", no_ack=True))
+    peer.deliver_to_node()
+    depths = [depth(house)]
+    while house.node.has_work():
+        house.node.flush(NOW)
+        depths.append(depth(house))
+    assert depths[:2] == [2, 1]
+    assert depths[-1] == 0
 
 
 def test_transfers_of_amqp_1_0_are_spread_over_ticks() -> None:

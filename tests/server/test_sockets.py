@@ -13,7 +13,8 @@ from pika import spec
 from penstock.server.launch import start
 from penstock.server.running import Running
 from penstock.server.server_configuration import ServerConfiguration
-from penstock.server.sockets import READ_BYTES_FULL, WRITE_BYTES_MAX, SocketTransport
+from penstock.server.sockets import READ_BYTES_FULL, SocketTransport
+from penstock.server.write_limit import WRITE_BYTES_MAX
 from tests.behaviour.raw import BODY, HEADER, RawConnection, frame, header_payload
 from tests.server.doubles import ReadingTransport, WritingTransport
 
@@ -76,7 +77,7 @@ def test_pieces_are_written_as_they_are() -> None:
 
 def test_pieces_for_a_peer_that_does_not_read_end_its_connection() -> None:
     transport = WritingTransport()
-    transport.held_bytes = WRITE_BYTES_MAX + 1
+    transport.held_bytes = WRITE_BYTES_MAX + len(b"headbody") + 1
     SocketTransport(transport).write_pieces([b"head", b"body"])
     assert transport.is_aborted
 

@@ -16,6 +16,7 @@ import socket
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, cast
 
+from penstock.server.write_limit import WriteLimit
 from penstock.world.network import Transport
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 # is two ticks' worth of deliveries, so the socket does not run dry while we wait for it.
 WRITE_BYTES_HIGH: Final = 1024 * 1024
 WRITE_BYTES_LOW: Final = 256 * 1024
-# A peer that does not read at all while replies pile up is disconnected here, so that it cannot
-# make the broker's memory grow.
-WRITE_BYTES_MAX: Final = 64 * 1024 * 1024
 # A read of this size means that more is waiting.
 READ_BYTES_FULL: Final = 128 * 1024
 # The peer has closed its side, or the connection is broken. The first of them is Linux's own.
@@ -98,13 +96,14 @@ class SocketTransport(Transport):
         # Reading stops for either reason and goes on when there is none.
         self._is_paused = False
         self._is_resting = False
+        self._limit = WriteLimit()
 
     def write(self, data: bytes) -> None:
         transport = self._transport
         if self._is_finished or transport.is_closing():
             return
         transport.write(data)
-        if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
+        if self._limit.is_exceeded(len(data), transport.get_write_buffer_size()):
             transport.abort()
 
     def write_pieces(self, pieces: list[bytes]) -> None:
@@ -112,7 +111,8 @@ class SocketTransport(Transport):
         if self._is_finished or transport.is_closing():
             return
         transport.writelines(pieces)
-        if transport.get_write_buffer_size() > WRITE_BYTES_MAX:
+        written = sum([len(piece) for piece in pieces])
+        if self._limit.is_exceeded(written, transport.get_write_buffer_size()):
             transport.abort()
 
     def local_address(self) -> tuple[str, int]:

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.server.handshake_turns import HandshakeStep
-from penstock.server.sockets import WRITE_BYTES_MAX
+from penstock.server.write_limit import WriteLimit
 from penstock.wire.sniff import Announced, sniff
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class TlsProtocol(asyncio.Protocol, HandshakeStep):
         "_incoming",
         "_is_deaf",
         "_is_secured",
+        "_limit",
         "_outgoing",
         "_owner",
         "agreed",
@@ -136,6 +137,7 @@ class TlsProtocol(asyncio.Protocol, HandshakeStep):
         # Nothing more is decrypted: what comes is discarded.
         self._is_deaf = False
         self._handshake_bytes = 0
+        self._limit = WriteLimit()
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -236,6 +238,8 @@ class TlsProtocol(asyncio.Protocol, HandshakeStep):
             raw.abort()
             return
         raw.write(outgoing.read())
+        if self._limit.is_exceeded(len(data), raw.get_write_buffer_size()):
+            raw.abort()
 
     def finish(self) -> None:
         """Nothing more is said; what the peer still says is discarded."""
@@ -295,7 +299,7 @@ class TlsProtocol(asyncio.Protocol, HandshakeStep):
         if self._outgoing.pending and not self._is_deaf:
             # TLS's own answers: to a change of keys, or an alert.
             self._send_pending()
-            if self.raw.get_write_buffer_size() > WRITE_BYTES_MAX:
+            if self._limit.is_exceeded(0, self.raw.get_write_buffer_size()):
                 self.raw.abort()
         if is_over and not self.raw.is_closing() and not self._is_deaf:
             # The peer has taken leave, or said what cannot be decrypted.

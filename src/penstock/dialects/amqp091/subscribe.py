@@ -33,6 +33,7 @@ from penstock.wire.amqp091.reply_codes_generated import (
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
 )
+from penstock.wire.outgoing import DELIVERY_BYTES_MAX
 
 TAG_OCTETS: Final = 16
 
@@ -177,6 +178,9 @@ def get(channel: Channel, method: BasicGet, now: int) -> None:
         queue.message_count,
     )
     channel.wire.send_content(channel.number, said.encode(), properties.header, message.body)
+    if channel.wire.outgoing.size >= DELIVERY_BYTES_MAX:
+        # Many gets in one read would all be answered at once, and together be too much to wait.
+        channel.turn.end()
     if method.no_ack:
         deliveries.got_unowned += 1
         channel.container.got_unowned_total += 1
