@@ -86,6 +86,14 @@ def test_a_tick_that_has_received_much_does_not_wait() -> None:
     assert scene.gathering.holds_back(began=5, now=5)
 
 
+def test_a_tick_that_continues_what_the_last_one_did_not_complete_does_not_wait() -> None:
+    scene = Scene()
+    scene.is_committing = True
+    scene.gathering.press()
+    assert not scene.gathering.holds_back(began=5, now=5)
+    assert scene.gathering.holds_back(began=5, now=5), "only that one"
+
+
 def test_no_timer_is_left_when_the_server_has_stopped() -> None:
     scene = Scene()
     scene.is_committing = True

@@ -5,7 +5,9 @@ acknowledges. What that costs hardly depends on how much is in it. So, as with a
 arrives while an operation is on its way waits for it and goes together. The wait is bounded by time,
 for backups that are slow, and by size.
 
-A publisher that waits for each confirm never waits here: its message is the operation under way.
+A publisher that waits for each confirm never waits here: its message is the operation under way. A tick
+that continues deliveries does not wait either: a connection gets so much per tick, and if ticks were
+as rare as operations, a queue that is long would stay long.
 """
 
 from __future__ import annotations
@@ -42,19 +44,27 @@ class Gathering:
         self._bytes = 0
         # Whether the tick waits for an operation that is under way.
         self.is_holding = False
+        # Whether more is to be done than a tick may do at once.
+        self._is_pressed = False
 
     def received(self, size: int) -> None:
         self._bytes += size
 
+    def press(self) -> None:
+        """What the last tick did not complete can continue now."""
+        self._is_pressed = True
+
     def holds_back(self, began: int, now: int) -> bool:
         """Whether the tick that began then is not to end yet."""
         self.is_holding = (
-            self._bytes < GATHERED_BYTES_MAX
+            not self._is_pressed
+            and self._bytes < GATHERED_BYTES_MAX
             and now - began < GATHERING_MS_MAX
             and self._is_committing()
         )
         if not self.is_holding:
             self._bytes = 0
+            self._is_pressed = False
         elif self._timer is None:
             self._timer = self._loop.call_later(GATHERING_MS_MAX / 1000, self._ring)
         return self.is_holding

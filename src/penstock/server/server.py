@@ -230,6 +230,7 @@ class Server(SocketOwner):
             now = self._clock.now()
             self.node.connection_failed(connection, "resuming deliveries to it", error, now)
         if is_writable:
+            self._gathering.press()
             self.schedule_flush()
 
     def finished(self, transport: SocketTransport, connection: Connection | None) -> None:
@@ -290,6 +291,7 @@ class Server(SocketOwner):
             self.health.tick_completed(now)
             node.durability.times.written(now)
         if node.has_work():
+            self._gathering.press()
             self.schedule_flush()
         due = node.timers.next_due()
         if due != self._timer_due:
