@@ -142,16 +142,6 @@ SOMETIMES = {
     "cluster-delayed": {"a consumer without acknowledgements gets a message"},
 }
 
-# What a start does after a power loss in the middle of the removal of a segment: one of its two files is
-# left, and it is taken for damage or for the end of the stream (`contiguous_before`). One seed in ten.
-HALF_REMOVED = pytest.mark.xfail(
-    reason="a start does not know a segment of which only one file is left", strict=False
-)
-TRIED = [
-    pytest.param(name, marks=HALF_REMOVED) if name == "cluster-retention" else name
-    for name in CLUSTER_SCENARIOS
-]
-
 # Other processes and builds are compared by all of them, with half of the usual time for faults.
 COMPARED = tuple(CLUSTER_SCENARIOS)
 COMPARED_SECONDS = 4
@@ -228,7 +218,7 @@ PLANTED = [
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("scenario", TRIED)
+@pytest.mark.parametrize("scenario", CLUSTER_SCENARIOS)
 def test_every_seed_is_good_and_every_rare_path_is_reached(scenario: str) -> None:
     sightings: Counter[str] = Counter()
     is_sample = build_mode() != "compiled"

@@ -1,6 +1,7 @@
 """Whatever a power loss leaves of a stream, what was safe is there and the rest is cut cleanly."""
 
 import zlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from penstock.formats.stream_index import ENTRY_SIZE, encode_preamble
 from penstock.storage.errors import Damaged, NotAStore, WrongVersion
 from penstock.storage.memory_disk import MemoryDisk
+from penstock.storage.stream_recovery import contiguous_before
 from penstock.storage.stream_segment import index_name, log_name
 from tests.storage.stream_writing import FOLDER, bodies, copy_of, open_log, write
 
@@ -214,3 +216,16 @@ def test_segments_behind_what_retention_left_are_a_beginning() -> None:
     for kind in ("log", "idx"):
         kept.remove(f"{FOLDER}/{0:020d}.{kind}")
     assert bodies(open_log(kept)) == [b"left", b"last"]
+
+
+@pytest.mark.parametrize("name_of", [log_name, index_name])
+def test_a_segment_whose_removal_had_begun_does_not_count(name_of: Callable[[str, int], str]) -> None:
+    disk = MemoryDisk()
+    log = open_log(disk, segment_bytes_max=200)
+    for number in range(9):
+        write(log, b"%02d" % number)
+    assert contiguous_before(disk, FOLDER, disk.names(), 6) == 0
+    disk.remove(name_of(FOLDER, 3))
+    assert contiguous_before(disk, FOLDER, disk.names(), 6) == 6
+    # Not one that was never given up: what is left of it shows the damage.
+    assert contiguous_before(disk, FOLDER, disk.names(), 3) == 0

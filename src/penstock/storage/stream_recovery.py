@@ -122,6 +122,9 @@ def contiguous_before(disk: Disk, folder: str, names: list[str], offset: int) ->
         if number > offset:
             continue
         segment = StreamSegment(disk, folder, number)
+        if number < offset and not {segment.log_name, segment.index_name} <= set(names):
+            # Its removal had begun, so that it was committed that it is given up.
+            break
         count = max(segment.index().size() // ENTRY_SIZE - 1, 0)
         segment.close()
         if end >= 0 and number + count != end:
