@@ -219,7 +219,9 @@ def test_segments_behind_what_retention_left_are_a_beginning() -> None:
 
 
 @pytest.mark.parametrize("name_of", [log_name, index_name])
-def test_a_segment_whose_removal_had_begun_does_not_count(name_of: Callable[[str, int], str]) -> None:
+def test_a_segment_whose_removal_had_begun_does_not_count(
+    name_of: Callable[[str, int], str],
+) -> None:
     disk = MemoryDisk()
     log = open_log(disk, segment_bytes_max=200)
     for number in range(9):
