@@ -93,3 +93,28 @@ def test_a_replaced_store_does_not_count_with_what_the_old_one_acknowledged() ->
     election.root.heard(name, b"z" * 16)
     assert change_of(root, ChangeVerb.REPLACE, name).begin(root.now()) == ""
     assert primary.acked_k(name) == -1
+
+
+def test_an_addition_that_is_cancelled_has_failed() -> None:
+    world, root = elected()
+    addition = ClusterChange(root.member, ChangeVerb.ADD, "d", "d:5672")
+    assert addition.begin(root.now()) == ""
+    world.run(2)
+    assert state_of(addition, root) is ChangeState.UNDER_WAY
+    removal = change_of(root, ChangeVerb.REMOVE, "d")
+    assert removal.begin(root.now()) == ""
+    assert state_of(removal, root) is ChangeState.DONE
+    progress = addition.look(root.now())
+    assert (progress.state, progress.text) == (ChangeState.FAILED, "adding 'd' was cancelled")
+
+
+def test_an_addition_ends_when_its_root_hands_over() -> None:
+    world, root = elected()
+    addition = ClusterChange(root.member, ChangeVerb.ADD, "d", "d:5672")
+    assert addition.begin(root.now()) == ""
+    assert change_of(root, ChangeVerb.HAND_OVER).begin(root.now()) == ""
+    world.run(5)
+    assert world.roots() not in ([], [root.name])
+    progress = addition.look(root.now())
+    assert progress.state is ChangeState.FAILED
+    assert "add 'd' there" in progress.text

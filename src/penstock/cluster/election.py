@@ -165,7 +165,7 @@ class Election(Candidacy):
                 0,
             )
             root.heir = ""
-        if root.review(now):
+        if root.give_up_learner(now) or root.review(now):
             self._events.add(IN_SYNC_CHANGED, "", "", 0)
 
     def _advance_root(self, root: RootRole, now: int) -> bool:
@@ -348,7 +348,7 @@ class Election(Candidacy):
     def add_member(self, name: str, address: str, now: int) -> str:
         """The server catches up first; the record follows when it has."""
         self._depth += 1
-        reason = self._why_no_change()
+        reason = self._why_no_change() or self._why_members_stay()
         if self.root is not None and not reason:
             try:
                 check_new_member(self.record, name, address)
@@ -360,11 +360,18 @@ class Election(Candidacy):
         return reason
 
     def remove_member(self, name: str, now: int) -> str:
+        """Of a server that is still to be added: it is not added."""
         self._depth += 1
-        reason = self._why_no_change()
-        if self.root is not None and not reason:
+        root = self.root
+        if root is not None and root.forget_learner(name, f"adding {name!r} was cancelled"):
+            # It is in no record, so that a pending one is not in the way.
+            self._events.add(IN_SYNC_CHANGED, "", "", 0)
+            self._end_call(now)
+            return ""
+        reason = self._why_no_change() or self._why_members_stay()
+        if root is not None and not reason:
             try:
-                self.root.propose(
+                root.propose(
                     without_member(self.record, name, self.own_name), f"{name!r} was removed", now
                 )
             except ChangeRefused as refused:
@@ -415,9 +422,20 @@ class Election(Candidacy):
         root = self.root
         if root is None or not root.is_active:
             return "this server is not the active root; send the command to the root"
-        if not root.is_settled() or root.heir or root.learner is not None:
-            return "another change of the cluster is in progress; try again in a moment"
-        return ""
+        other = root.change_under_way()
+        return f"another change of the cluster is in progress: {other}" if other else ""
+
+    def _why_members_stay(self) -> str:
+        """One server is added or removed at a time. What else changes may pass by a server that
+        catches up, which is in no record.
+        """
+        if self.root is None or self.root.learner is None:
+            return ""
+        name = self.root.learner.name
+        return (
+            f"another change of the cluster is in progress: {name!r} is being added. Wait until it "
+            f"is a member, or cancel that with `penstock cluster remove {name}`"
+        )
 
     def force_root(self, now: int) -> str:
         """A majority of the disks is lost: go on with what this server has, as the only member of

@@ -23,6 +23,9 @@ from penstock.cluster.timing import Timing
 # A server that is to be added catches up first. One that has not done so after ten minutes is not
 # added; the operator may try again.
 LEARNER_MS_MAX: Final = 600_000
+# And one that has answered no heartbeat for so long is given up: its address may be wrong, or it is
+# not started. One that is restarted meanwhile is back much earlier.
+LEARNER_SILENT_MS_MAX: Final = 60_000
 
 
 class RootRole:
@@ -51,6 +54,8 @@ class RootRole:
         self._reason: str = ""
         self.heir: str = ""
         self.learner: Member | None = None
+        # Why the last addition came to nothing.
+        self.why_not_added: str = ""
         # Store ids that servers were heard with in this epoch.
         self.stores: dict[str, bytes] = {}
         self.in_sync_set: InSyncSet = InSyncSet(own_name, progress, timing, rules, now)
@@ -71,7 +76,7 @@ class RootRole:
         self._proposed_version: int = 0
         self._accepted: dict[str, bytes] = {}
         self._heir_until: int = 0
-        self._learner_until: int = 0
+        self._learner_since: int = 0
         if not rules.barrier:
             self.committed = star
 
@@ -162,6 +167,14 @@ class RootRole:
 
     def is_settled(self) -> bool:
         return self.committed is not None and self.committed == self._promises.record
+
+    def change_under_way(self) -> str:
+        """What another record has to wait for; empty if it need not."""
+        if self.heir:
+            return f"a hand-over to {self.heir!r}; try again in a moment"
+        if self.is_settled():
+            return ""
+        return f"a record that the members have not accepted yet ({self._reason}); try again later"
 
     def propose(self, record: ClusterRecord, reason: str, now: int) -> None:
         if record.epoch != self._epoch:
@@ -270,15 +283,41 @@ class RootRole:
     def learn(self, member: Member, now: int) -> None:
         """A server that is to be added catches up first."""
         self.learner = member
-        self._learner_until = now + LEARNER_MS_MAX
+        self._learner_since = now
+
+    def forget_learner(self, name: str, why: str) -> bool:
+        """It is not added after all. Whether it was to be: a member cannot be forgotten so."""
+        if self.learner is None or self.learner.name != name:
+            return False
+        self.learner = None
+        self.why_not_added = why
+        return True
+
+    def give_up_learner(self, now: int) -> bool:
+        """Whether a server that was to be added has used up its time."""
+        learner = self.learner
+        if learner is None:
+            return False
+        name = learner.name
+        if now - self._learner_since > LEARNER_MS_MAX:
+            seconds = LEARNER_MS_MAX // 1000
+            return self.forget_learner(
+                name, f"{name!r} has not caught up within {seconds} s; see its log, and try again"
+            )
+        heard_at = max(self._answered.get(name, NEVER), self._learner_since)
+        if now - heard_at > LEARNER_SILENT_MS_MAX:
+            seconds = LEARNER_SILENT_MS_MAX // 1000
+            return self.forget_learner(
+                name,
+                f"nothing was heard of {name!r} at {learner.address} for {seconds} s, so it is not "
+                "added; see whether it is started, at this address and with the cluster's key",
+            )
+        return False
 
     def _add_learner(self, record: ClusterRecord, now: int) -> bool:
         learner = self.learner
         if learner is None:
             return False
-        if now > self._learner_until:
-            self.learner = None
-            return True
         store_id = self.stores.get(learner.name, b"")
         if not store_id or self._progress.acked_k(learner.name) < 0:
             return False

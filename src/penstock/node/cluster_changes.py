@@ -14,6 +14,8 @@ from penstock.node.cluster_member import ClusterMember
 
 NOT_ROOT: Final = "this server is not the active root any more; see what the new root shows"
 
+ELECTED_AGAIN: Final = "this server was elected again meanwhile; look at the cluster"
+
 
 class ChangeVerb(Enum):
     """The value is what the command line calls it."""
@@ -99,11 +101,14 @@ class ClusterChange:
             if not election.knows_active_root(now):
                 return _under_way("a new root is being elected")
             # The next root has the record, or it never will.
-            return _done() if self._is_in(election.record) else _failed(NOT_ROOT)
+            if self._is_in(election.record):
+                return _done()
+            return _failed(f"{NOT_ROOT}{self._what_to_repeat()}")
         if root.committed is not None and self._is_in(root.committed):
             return _done()
-        if self.verb is ChangeVerb.ADD and root.learner is None and root.is_settled():
-            return _failed(f"{self.name!r} has not caught up in time; see its log, and try again")
+        is_learning = root.learner is not None and root.learner.name == self.name
+        if self.verb is ChangeVerb.ADD and not is_learning and root.is_settled():
+            return _failed(root.why_not_added or f"{ELECTED_AGAIN}{self._what_to_repeat()}")
         return _under_way(self._catching_up())
 
     def _hand_over(self, now: int) -> ChangeProgress:
@@ -127,6 +132,10 @@ class ClusterChange:
         if self.verb is ChangeVerb.REPLACE:
             return found.store_id == self._store_id
         return found.may_be_root == (self.verb is ChangeVerb.ENABLE_ROOT)
+
+    def _what_to_repeat(self) -> str:
+        """A server that catches up is known to the root alone, and no other root adds it."""
+        return f", and add {self.name!r} there" if self.verb is ChangeVerb.ADD else ""
 
     def _catching_up(self) -> str:
         primary = self._member.primary

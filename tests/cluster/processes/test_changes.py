@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from penstock.cli.local_servers import free_ports
@@ -60,6 +63,35 @@ def test_the_root_hands_over_and_may_be_kept_from_being_one(tmp_path: Path) -> N
         cluster.refuse("disabled", "hand-over", heir)
         cluster.await_in_sync("abc")
         cluster.succeed("root", "enable", heir)
+
+
+def test_an_addition_of_a_dead_address_stands_in_nobodys_way(tmp_path: Path) -> None:
+    with cluster_processes(tmp_path) as cluster:
+        cluster.await_in_sync("abc")
+
+        def add_and_leave(root: MemberProcess) -> None:
+            """As with Ctrl-C, once it is under way."""
+            command = [sys.executable, "-m", "penstock", "cluster", "add", "d=127.0.0.1:1"]
+            adding = subprocess.Popen(
+                [*command, "--server", root.http], stderr=subprocess.PIPE, text=True
+            )
+            eventually("it is under way", lambda: "addition" in root.status())
+            adding.send_signal(signal.SIGINT)
+            _, said = adding.communicate(timeout=60)
+            assert adding.returncode != 0
+            assert "`penstock cluster remove d` cancels it" in said
+            backup = next(one.name for one in cluster.members.values() if one is not root)
+            for words in (("disable", backup), ("enable", backup)):
+                assert penstock("cluster", "root", *words, "--server", root.http).returncode == 0
+            refused = penstock("cluster", "add", "e=127.0.0.1:2", "--server", root.http)
+            assert "'d' is being added" in refused.stderr
+            cancelled = penstock("cluster", "remove", "d", "--server", root.http)
+            assert cancelled.returncode == 0, cancelled.stderr
+            added = root.status()["addition"]
+            assert isinstance(added, dict)
+            assert (added["state"], added["text"]) == ("failed", "adding 'd' was cancelled")
+
+        cluster.while_root_stays(add_and_leave)
 
 
 def test_commands_say_why_they_are_refused(tmp_path: Path) -> None:

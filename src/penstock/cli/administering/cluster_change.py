@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from penstock.cli.administering import exit_codes
@@ -33,8 +35,31 @@ def finish_change(session: OperatorSession, row: object, what: str) -> None:
 
 def _look(api: ApiClient, change: Row) -> Row:
     try:
-        found = api.row("cluster").get("change")
+        found = api.row("cluster")
     except CannotConnect:
         # It may be busy.
         return change
-    return found if isinstance(found, dict) else {"state": "", "text": "the server was restarted"}
+    # Another command may have begun since, which only an addition outlives.
+    for row in (found.get("change"), found.get("addition")):
+        if isinstance(row, dict) and _is_same(row, change):
+            return row
+    if isinstance(found.get("change"), dict):
+        return {"state": "", "text": "another change was begun; `penstock cluster status` shows it"}
+    return {"state": "", "text": "the server was restarted"}
+
+
+def _is_same(row: Row, change: Row) -> bool:
+    return row.get("command") == change.get("command") and row.get("name") == change.get("name")
+
+
+@contextmanager
+def add_goes_on(name: str) -> Iterator[None]:
+    """Whoever ends the command may think that this ended the addition, too."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"\nadding {name!r} goes on: `penstock cluster status` shows how far it is, and "
+            f"`penstock cluster remove {name}` cancels it\n"
+        )
+        raise

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from penstock.cli.administering import exit_codes
-from penstock.cli.administering.cluster_change import finish_change
+from penstock.cli.administering.cluster_change import add_goes_on, finish_change
 from penstock.cli.administering.figures import duration_text, size_text
 from penstock.cli.administering.session import OperatorSession, fail, operator
 from penstock.cli.administering.tables import Row, column, fact_lines, number, table_lines
@@ -86,10 +86,17 @@ def _facts(row: Row) -> list[tuple[str, object]]:
     if row["lease_ms"]:
         facts.append(("lease", f"{row['lease_ms']} ms left"))
     change = row.get("change")
+    addition = row.get("addition")
     if isinstance(change, dict):
-        told = f"{change['command']} {change['name']}: {change['state']}"
-        facts.append(("last change", f"{told} {change['text']}".strip()))
+        facts.append(("last change", _told(change)))
+    if isinstance(addition, dict) and addition != change:
+        facts.append(("last addition", _told(addition)))
     return facts
+
+
+def _told(change: Row) -> str:
+    told = f"{change['command']} {change['name']}: {change['state']}"
+    return f"{told} {change['text']}".strip()
 
 
 @app.command("add")
@@ -102,7 +109,8 @@ def add(
 ) -> None:
     """Add a server, which must have been formatted with the same key and started.
 
-    It catches up first, and becomes a member then.
+    It catches up first, and becomes a member then. One that is not heard for a minute is given up;
+    `penstock cluster remove NAME` cancels the addition until then.
 
     Example:
       penstock cluster add d=10.0.0.4:5672
@@ -111,14 +119,15 @@ def add(
     name, separator, address = member.partition("=")
     if not separator:
         raise typer.BadParameter("name the server as NAME=HOST:PORT")
-    row = session.api.put("cluster", "members", name, body={"address": address})
-    finish_change(session, row, f"{name!r} is a member of the cluster")
+    with add_goes_on(name):
+        row = session.api.put("cluster", "members", name, body={"address": address})
+        finish_change(session, row, f"{name!r} is a member of the cluster")
 
 
 @app.command("remove")
 @operator()
 def remove(session: OperatorSession, name: Name) -> None:
-    """Remove a server from the cluster.
+    """Remove a server from the cluster, or cancel its addition.
 
     Example:
       penstock cluster remove d

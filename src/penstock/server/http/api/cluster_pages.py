@@ -75,7 +75,7 @@ _STATUS: Final = object_of(
         "role_changes": COUNT,
         "fetched_bytes": COUNT,
     },
-    {"change": _CHANGE},
+    {"change": _CHANGE, "addition": _CHANGE},
 )
 _MEMBER_PATH: Final = "/api/cluster/members/{name}"
 
@@ -88,6 +88,8 @@ class ClusterPages:
         self._door = door
         # The last command that began here; on the broker's loop.
         self._change: ClusterChange | None = None
+        # The last addition, which other commands may overtake.
+        self._addition: ClusterChange | None = None
 
     def operations(self) -> list[Operation]:
         return [
@@ -168,6 +170,8 @@ class ClusterPages:
         row = _status_row(member.status(now), member, now)
         if self._change is not None:
             row["change"] = _change_row(self._change, now)
+        if self._addition is not None:
+            row["addition"] = _change_row(self._addition, now)
         return row
 
     async def add(self, call: ApiRequest) -> object:
@@ -228,6 +232,8 @@ class ClusterPages:
             where = f"The root is at {root}." if root else ""
             raise Problem(409, reason, where, facts={"root_address": root} if root else None)
         self._change = change
+        if verb is ChangeVerb.ADD:
+            self._addition = change
         facts: dict[str, object] = {
             "change": verb.value,
             "server": change.name,
