@@ -9,6 +9,7 @@ import pytest
 
 from penstock.server.cluster_directory import MemberFiles
 from penstock.server.cluster_settings import ClusterConfiguration
+from penstock.server.http.settings import HttpConfiguration
 from penstock.server.joining import (
     AddressContradicted,
     MemberDialler,
@@ -57,8 +58,19 @@ def test_an_amqps_address_is_the_tls_listeners() -> None:
     found = listening_as(said, SECURE, is_port_named=False)
     assert (found.plain, found.tls.port, found.tls.hosts) == (False, 5700, ("127.0.0.1",))
     assert (found.tls.certificate, found.tls.key) == (Path("c.pem"), Path("c.key"))
-    # Clients may have a plain port of their own.
-    assert listening_as(replace(said, port=5672), SECURE, is_port_named=True).plain
+    # Clients may have a plain port of their own, which does not leave the machine by itself.
+    both = listening_as(replace(said, port=5672), SECURE, is_port_named=True)
+    assert (both.plain, both.hosts) == (True, said.hosts)
+
+
+def test_http_is_at_the_members_address_unless_another_one_is_named() -> None:
+    files = DialTls(Path("c.pem"), Path("c.key"))
+    said = ServerConfiguration(cluster=ClusterConfiguration(files))
+    assert listening_as(said, SECURE, is_port_named=False).http.hosts == ("127.0.0.1",)
+    named = replace(said, http=HttpConfiguration(hosts=("10.0.0.9",)))
+    assert listening_as(named, SECURE, is_port_named=False).http.hosts == ("10.0.0.9",)
+    everywhere = replace(said, hosts=("0.0.0.0",))
+    assert listening_as(everywhere, SECURE, is_port_named=False).http.hosts == ()
 
 
 def test_an_amqps_address_needs_a_certificate() -> None:

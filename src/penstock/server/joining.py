@@ -86,9 +86,14 @@ def listening_as(
             "Name it with --tls-cert FILE, or set cluster.tls_certificate"
         )
     plain = configuration.plain and (is_port_named or configuration.port != _DEFAULTS.port)
+    http = configuration.http
+    if not http.hosts and configuration.hosts == _DEFAULTS.hosts:
+        # Else it would follow the clear-text listener, which need not be open and stays on localhost.
+        http = replace(http, hosts=(place.host,))
     return replace(
         configuration,
         plain=plain,
+        http=http,
         tls=replace(
             tls,
             certificate=certificate,
