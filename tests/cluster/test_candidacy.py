@@ -97,6 +97,25 @@ def test_a_majority_suffices_after_a_while() -> None:
     assert server.sent(VOTE)
 
 
+def test_who_has_not_answered_is_asked_again_soon() -> None:
+    server = OneServer("a", connected="bc")
+    server.wait(TIMING.elect_ms)
+    assert names(server.sent(PREVOTE)) == ["b", "c"]
+    server.hear("b", PREVOTED, 1, bootstrap())
+    server.wait(TIMING.heartbeat_ms - 50)
+    assert server.sent(PREVOTE) == []
+    server.wait(50)
+    assert names(server.sent(PREVOTE)) == ["c"]
+
+
+def test_a_junior_does_not_ask_again_before_a_senior_has_asked() -> None:
+    server = OneServer("b", connected="ac")
+    server.wait(TIMING.elect_ms + TIMING.stagger_ms)
+    assert names(server.sent(PREVOTE)) == ["a", "c"]
+    server.wait(3 * TIMING.heartbeat_ms)
+    assert server.sent(PREVOTE) == []
+
+
 def test_nobody_waits_for_a_server_that_is_not_connected_or_has_refused() -> None:
     server = OneServer("a", record_of(1, 1), connected="bc")
     server.wait(TIMING.elect_ms)

@@ -43,6 +43,20 @@ def test_the_most_senior_server_becomes_the_root(names: str) -> None:
     assert network.hosts["b"].election.votes() == (len(names), len(names), len(names))
 
 
+@pytest.mark.parametrize("gap_ms", [0, 250, 500, 1000, 1500, 3000])
+def test_the_most_senior_server_becomes_the_root_though_others_start_later(gap_ms: int) -> None:
+    network = Network()
+    network.kill("b")
+    network.kill("c")
+    for name in "bc":
+        network.run(gap_ms)
+        network.hosts[name].start()
+    while not network.active():
+        network.run(50)
+    assert network.active() == ["a"]
+    assert network.hosts["a"].election.epoch == 1, "at its first attempt"
+
+
 def test_a_server_alone_elects_itself() -> None:
     assert settled(Network("a")).active() == ["a"]
 

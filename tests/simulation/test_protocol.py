@@ -63,7 +63,7 @@ RARE = (
 
 # A rule that is switched off, the seed that finds it, and what breaks. All rules are here.
 FOUND: list[tuple[str, int, str]] = [
-    ("ha.all_acknowledge", 6, "P2"),
+    ("ha.all_acknowledge", 12, "P2"),
     ("ha.own_flush", 3, "P1"),
     ("ha.durable", 3, "P1"),
     ("ha.present_epoch", 4, "P1"),
@@ -73,7 +73,7 @@ FOUND: list[tuple[str, int, str]] = [
     ("ha.whole", 1, "P1"),
     ("ha.erase", 1, "I4"),
     ("cluster.eligibility", 7, "P6"),
-    ("cluster.one_vote", 5, "AssertionError"),
+    ("cluster.one_vote", 15, "AssertionError"),
     ("cluster.majority", 6, "I1"),
     ("cluster.both_sets", 30, "P1"),
     ("cluster.caught_up", 1, "P1"),

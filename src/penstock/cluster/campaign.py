@@ -25,6 +25,8 @@ class Campaign:
         self._rules: ElectionRules = rules
         # Prevotes: since when they are asked for (-1: they are not), and the answers.
         self.asked_at: int = -1
+        # When those that have not answered were last asked.
+        self.repeated_at: int = -1
         self.prevotes: dict[str, Vote] = {}
         self.refused: list[str] = []
         # Votes of the epoch that we are a candidate in.
@@ -32,6 +34,7 @@ class Campaign:
 
     def ask(self, own_name: str, own: Vote, now: int) -> None:
         self.asked_at = now
+        self.repeated_at = now
         self.prevotes = {own_name: own}
         self.refused = []
 

@@ -37,6 +37,21 @@ class Candidacy(Standing):
         self._broadcast(PREVOTE, self.epoch + 1)
         self._try_prevotes(now)
 
+    def _repeat_prevotes(self, now: int) -> None:
+        """R1: a server that started later gives no prevote for as long as it may have answered a root
+        before. Who is the most senior asks it again in time, or it would go first when that is over.
+        """
+        campaign = self._campaign
+        if campaign.asked_at < 0 or now - campaign.repeated_at < self.timing.heartbeat_ms:
+            return
+        if self.expected_root(now) != self.own_name:
+            return
+        campaign.repeated_at = now
+        for name in self.record.names():
+            if name not in campaign.prevotes and name not in campaign.refused:
+                message = self._outbox.message(PREVOTE, self.epoch + 1, self.record)
+                self._outbox.post(name, message)
+
     def _try_prevotes(self, now: int) -> None:
         """R3: with a majority, once everybody who is connected has answered, or time is up. A root
         that fell silent is not waited for, though its link may look open: the next in seniority may

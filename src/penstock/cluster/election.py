@@ -67,6 +67,8 @@ class Election(Candidacy):
             self._try_prevotes(now)
             if now >= self._campaign_at:
                 self._ask_for_prevotes(now)
+            else:
+                self._repeat_prevotes(now)
         self._end_call(now)
 
     def link_changed(self, now: int) -> None:
