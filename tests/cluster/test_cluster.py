@@ -40,7 +40,7 @@ def test_the_most_senior_server_becomes_the_root(names: str) -> None:
     network = settled(Network(names))
     assert network.active() == ["a"]
     assert roles(network) == {name: "active" if name == "a" else "ready" for name in names}
-    assert network.hosts["b"].election.votes() == (len(names), len(names), len(names))
+    assert network.hosts["b"].election.votes(network.now) == (len(names), len(names), len(names))
 
 
 @pytest.mark.parametrize("gap_ms", [0, 250, 500, 1000, 1500, 3000])

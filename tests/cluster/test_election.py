@@ -274,6 +274,19 @@ def test_clients_are_not_sent_for_long_to_a_root_whose_link_has_ended() -> None:
     assert server.election.knows_active_root(server.now), "it is heard over its own link"
 
 
+def test_a_root_that_is_not_heard_any_more_is_not_named() -> None:
+    server = OneServer("b", record_of(1, 1), connected="ac")
+    server.hear("a", ROOT, 1, record_of(1, 1), is_active=True)
+    assert server.election.heard_root(server.now) == "a"
+    server.wait(TIMING.elect_ms, ticks=False)
+    assert server.election.heard_root(server.now) == ""
+    server.hear("a", ROOT, 1, record_of(1, 1), is_active=True)
+    server.lines.near = []
+    server.wait(TIMING.heartbeat_ms * 2, ticks=False)
+    assert server.election.heard_root(server.now) == ""
+    assert server.election.votes(server.now) == (0, 1, 3)
+
+
 def test_every_server_computes_the_root_that_it_expects() -> None:
     server = OneServer("c", record_of(1, 1, in_sync="bc"), connected="ab")
     assert server.election.expected_root(server.now) == "b"
@@ -287,6 +300,6 @@ def test_every_server_computes_the_root_that_it_expects() -> None:
 
 def test_votes_are_granted_active_and_known() -> None:
     server = active(OneServer("a", connected="b"))
-    assert server.election.votes() == (2, 2, 3)
+    assert server.election.votes(server.now) == (2, 2, 3)
     server.hear("c", VOTED, 1, bootstrap())
-    assert server.election.votes() == (3, 2, 3)
+    assert server.election.votes(server.now) == (3, 2, 3)

@@ -141,12 +141,17 @@ class Standing(PromisesListener):
     def knows_active_root(self, now: int) -> bool:
         if self.root is not None:
             return self.may_serve(now)
+        return self.root_is_active and self.heard_root(now) != ""
+
+    def heard_root(self, now: int) -> str:
+        """The root as long as it is heard; empty if there is none, or it is most likely dead."""
+        if self.root is not None:
+            return self.own_name
         # A root whose link has ended is most likely dead: clients should not be sent to it. It may
         # also be heard over its own link while ours is dialled anew.
         is_linked = self.root_name in self._lines.connected()
         patience = self.timing.elect_ms if is_linked else self.timing.heartbeat_ms * 2
-        is_heard = now - self._heard < patience
-        return self.root_name != "" and self.root_is_active and is_heard
+        return self.root_name if now - self._heard < patience else ""
 
     def expected_root(self, now: int) -> str:
         """Whom an election would make the root, in the view of this server; a root that is heard
@@ -165,11 +170,11 @@ class Standing(PromisesListener):
                 return name
         return ""
 
-    def votes(self) -> tuple[int, int, int]:
-        """Votes that the root got, or a candidate has; members that are connected, this one
+    def votes(self, now: int) -> tuple[int, int, int]:
+        """Votes that the root got while it is heard, or a candidate has; members that are connected, this one
         included; known members.
         """
-        granted = self._granted
+        granted = self._granted if self.heard_root(now) else 0
         if self._is_candidate:
             granted = len(self._campaign.votes)
         if self.root is not None:

@@ -436,11 +436,11 @@ class ClusterMember:
     def status(self, now: int) -> ClusterStatus:
         election = self._election
         record = election.record
-        root = "" if not election.root_name else election.root_name
+        root = election.heard_root(now)
         found = record.find(root) if root else None
         connected = self._links.connected()
         members = [
-            self._member_status(member.name, member.address, member.may_be_root, connected)
+            self._member_status(member.name, member.address, member.may_be_root, root, connected)
             for member in record.members
         ]
         primary = self.primary
@@ -456,14 +456,14 @@ class ClusterMember:
             election.root_committed_k if primary is None else primary.committed_k,
             max(lease, 0),
             election.expected_root(now),
-            election.votes(),
+            election.votes(now),
             self.reason,
             self.since,
             self.backup.fetched_bytes,
         )
 
     def _member_status(
-        self, name: str, address: str, may_be_root: bool, connected: list[str]
+        self, name: str, address: str, may_be_root: bool, root: str, connected: list[str]
     ) -> MemberStatus:
         election = self._election
         in_sync = name in election.record.in_sync
@@ -471,7 +471,7 @@ class ClusterMember:
         role, lag, octets = "unknown", -1, -1
         if name == self.name:
             role = election.role
-        elif name == election.root_name:
+        elif name == root:
             role = "active" if election.root_is_active else "recovering"
         elif not is_connected:
             role = "disconnected"
