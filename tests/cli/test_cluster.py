@@ -37,6 +37,15 @@ def test_format_copies_the_key_and_prints_its_digest(tmp_path: Path) -> None:
     assert "is the data directory of a cluster member already" in again.stderr
 
 
+@pytest.mark.parametrize(("names", "is_warned"), [("ab", True), ("abc", False)])
+def test_format_warns_of_a_cluster_that_does_not_survive_a_loss(
+    names: str, is_warned: bool, tmp_path: Path
+) -> None:
+    done = ClusterProcesses(tmp_path, names).format("a")
+    assert done.returncode == 0
+    assert ("stops when one of them is lost" in done.stderr) == is_warned
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -44,6 +53,7 @@ def test_format_copies_the_key_and_prints_its_digest(tmp_path: Path) -> None:
         (["--name", "a"], "at least one member"),
         (["--name", "a", "--member", "a"], "is not a valid member"),
         (["--name", "a", "--member", "a=127.0.0.1"], "is not a valid address"),
+        (["--name", "a", "--member", "a=http://h:1"], "use amqps:// for TLS, or no scheme"),
         (["--name", "a", "--member", "a=h:1", "--member", "b=h:1"], "have the same address"),
         (["--name", "a", "--member", "a=h:1", "--member", "a=h:2"], "two members are named 'a'"),
         (["--name", "a", "--member", "a=h:1", "--cluster-id", "12"], "is not a valid cluster id"),

@@ -65,6 +65,7 @@ def format_member(
         parse_cluster_id,
         parse_members,
         read_key,
+        warn_of_few,
     )
     from penstock.server.data_directory import DataDirectoryError
     from penstock.world.disk import DiskError
@@ -77,8 +78,9 @@ def format_member(
     except (DataDirectoryError, DiskError, KeyRefused, MembersRefused) as error:
         typer.echo(f"penstock: {error}", err=True)
         raise typer.Exit(exit_codes.WRONG_USAGE) from error
-    if warning:
-        typer.echo(f"penstock: warning: {warning}", err=True)
+    for text in (warning, warn_of_few(members)):
+        if text:
+            typer.echo(f"penstock: warning: {text}", err=True)
     typer.echo(
         f"formatted {data} for member {name!r}; key SHA-256 {hashlib.sha256(key).hexdigest()}"
     )

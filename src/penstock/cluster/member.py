@@ -49,6 +49,8 @@ def parse_address(text: str) -> PeerAddress:
     """Raises a `ValueError` whose text says what is wrong."""
     is_tls = text.startswith(TLS_PREFIX)
     rest = text.removeprefix(TLS_PREFIX)
+    if "://" in rest:
+        raise ValueError(f"{text!r} is not a valid address: use {TLS_PREFIX} for TLS, or no scheme")
     host, _, port = rest.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -46,6 +46,8 @@ KEY_NAME: Final = "key"
 MEMBER_NAME: Final = "member"
 # Of the file `cluster/member`.
 MEMBER_VERSION: Final = 1
+# Of which a majority is left without one.
+SURVIVING_MEMBERS_MIN: Final = 3
 # A key is what keeps strangers out, so it must not be guessed: 16 random octets cannot be. A shorter
 # file is refused.
 KEY_BYTES_MIN: Final = 16
@@ -123,6 +125,16 @@ def _check_members(members: list[Member], own_name: str) -> None:
             f"{own_name!r} is not among the members {', '.join(names)}: add it with --member "
             f"{own_name}=HOST:PORT, or correct --name"
         )
+
+
+def warn_of_few(members: list[Member]) -> str:
+    """Empty if the cluster survives the loss of a server."""
+    if len(members) >= SURVIVING_MEMBERS_MIN:
+        return ""
+    return (
+        f"a cluster of fewer than {SURVIVING_MEMBERS_MIN} members stops when one of them is lost; "
+        f"name {SURVIVING_MEMBERS_MIN} or more"
+    )
 
 
 def parse_cluster_id(text: str) -> bytes:

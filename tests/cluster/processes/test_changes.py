@@ -100,6 +100,7 @@ def test_commands_say_why_they_are_refused(tmp_path: Path) -> None:
         cluster.refuse("members are a, b, c", "remove", "zz")
         taken = f"d={cluster.address('a')}"
         cluster.refuse("is the address of member 'a' already", "add", taken)
+        cluster.refuse("use amqps:// for TLS, or no scheme", "add", "d=http://127.0.0.1:1")
         cluster.refuse("is the root", "force-root", "--accept-loss")
         assert cluster.change("force-root").returncode == 2
 

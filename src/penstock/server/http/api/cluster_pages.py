@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.events import Event, EventKind, Party, Severity
+from penstock.cluster.member import check_name, parse_address
 from penstock.node.cluster_changes import ChangeState, ChangeVerb, ClusterChange
 from penstock.server.http.api.changes import actor_of
 from penstock.server.http.api.operation import ADMINISTRATOR, ANYBODY, MANAGEMENT, Operation
@@ -175,8 +176,15 @@ class ClusterPages:
         return row
 
     async def add(self, call: ApiRequest) -> object:
-        address = text_of(call.body, "address")
-        return await self._done(call, ChangeVerb.ADD, call.named("name"), address)
+        name, address = call.named("name"), text_of(call.body, "address")
+        reason = check_name(name)
+        if reason:
+            raise Problem(400, reason)
+        try:
+            parse_address(address)
+        except ValueError as error:
+            raise Problem(400, str(error)) from error
+        return await self._done(call, ChangeVerb.ADD, name, address)
 
     async def remove(self, call: ApiRequest) -> object:
         return await self._done(call, ChangeVerb.REMOVE, call.named("name"))
