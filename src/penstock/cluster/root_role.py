@@ -239,10 +239,15 @@ class RootRole:
 
     def awaited(self) -> list[str]:
         """Whose acknowledgements completion waits for (`eff` of the protocol)."""
-        names = dict.fromkeys(self._promises.record.in_sync)
+        record = self._promises.record
+        guarded = self.in_sync_set.guarded()
+        if self.committed is record and not guarded:
+            # Nearly always; it is asked several times for every operation.
+            return list(record.in_sync)
+        names = dict.fromkeys(record.in_sync)
         if self.committed is not None and self._rules.both_sets:
             names.update(dict.fromkeys(self.committed.in_sync))
-        names.update(dict.fromkeys(self.in_sync_set.guarded()))
+        names.update(dict.fromkeys(guarded))
         return list(names)
 
     def review(self, now: int) -> bool:

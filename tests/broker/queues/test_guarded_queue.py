@@ -146,6 +146,30 @@ def test_octets_that_wait_count_for_a_limit_in_octets() -> None:
     assert put(around.queue, b"123", b"4567", b"8") == [True, False, True]
 
 
+def test_octets_become_ready_with_the_messages_of_their_tick() -> None:
+    around = Guarded()
+    queue = around.queue
+    put(queue, b"1", b"22")
+    around.tick(100)
+    put(queue, b"333")
+    around.tick(200)
+    put(queue, b"4444")
+    assert (queue.ready_bytes, queue.held_octets()) == (0, 10)
+    around.commit(100)
+    assert (queue.ready_bytes, queue.held_octets()) == (3, 10)
+    around.tick(300)
+    around.commit(300)
+    assert (queue.ready_bytes, queue.held_octets()) == (10, 10)
+    put(queue, b"55555")
+    around.tick(400)
+    queue.purge(0)
+    assert (queue.ready_bytes, queue.held_octets()) == (0, 0)
+    put(queue, b"666666")
+    around.tick(500)
+    around.commit(500)
+    assert (queue.ready_bytes, queue.held_octets()) == (6, 6)
+
+
 def test_a_message_whose_time_was_over_while_it_waited_may_still_be_delivered_at_once() -> None:
     around = Guarded({"x-message-ttl": 0, "x-dead-letter-exchange": "dead"})
     consumer = RecordingConsumer(credit=1)

@@ -38,10 +38,14 @@ class GuardedQueue(Queue):
         # First, because the constructor of a queue asks how long it is.
         self._waiting: list[QueueEntry] = []
         self._waiting_bytes: int = 0
-        # Of each tick that is sealed: its journal position, and how many entries it brought.
+        # Of each tick that is sealed: its journal position, how many entries it brought, and the
+        # octets of these.
         self._sealed_positions: list[int] = []
         self._sealed_counts: list[int] = []
+        self._sealed_octets: list[int] = []
+        # Of all of them together.
         self._sealed_total: int = 0
+        self._sealed_bytes: int = 0
         # Queues that got entries in this tick; shared by all of a broker.
         self._arrivals: list[GuardedQueue] = arrivals
         self._has_arrivals: bool = False
@@ -121,35 +125,40 @@ class GuardedQueue(Queue):
         if count:
             self._sealed_positions.append(position)
             self._sealed_counts.append(count)
+            self._sealed_octets.append(self._waiting_bytes - self._sealed_bytes)
             self._sealed_total += count
+            self._sealed_bytes = self._waiting_bytes
 
     def committed(self, position: int, now: int) -> None:
         """Operations up to this journal position are committed: what they brought is ready."""
         count = 0
+        octets = 0
         ticks = 0
         while ticks < len(self._sealed_positions) and self._sealed_positions[ticks] <= position:
             count += self._sealed_counts[ticks]
+            octets += self._sealed_octets[ticks]
             ticks += 1
         if ticks == 0:
             return
         del self._sealed_positions[:ticks]
         del self._sealed_counts[:ticks]
+        del self._sealed_octets[:ticks]
         self._sealed_total -= count
+        self._sealed_bytes -= octets
         if count == len(self._waiting):
             entries = self._waiting
             self._waiting = []
         else:
             entries = self._waiting[:count]
             del self._waiting[:count]
-        self._become_ready(entries, now)
+        self._become_ready(entries, octets, now)
 
-    def _become_ready(self, entries: list[QueueEntry], now: int) -> None:
-        octets = 0
-        for entry in entries:
-            octets += len(entry.message.body)
-            if 0 < entry.expires_at < now:
-                # It waited for the commit, so it may still be delivered in this very tick.
-                entry.expires_at = now
+    def _become_ready(self, entries: list[QueueEntry], octets: int, now: int) -> None:
+        if self._may_expire:
+            for entry in entries:
+                if 0 < entry.expires_at < now:
+                    # It waited for the commit, so it may still be delivered in this very tick.
+                    entry.expires_at = now
         self._waiting_bytes -= octets
         self.ready_bytes += octets
         self.ready.extend(entries)
@@ -180,7 +189,9 @@ class GuardedQueue(Queue):
         self._waiting_bytes = 0
         self._sealed_positions = []
         self._sealed_counts = []
+        self._sealed_octets = []
         self._sealed_total = 0
+        self._sealed_bytes = 0
 
     def purge(self, now: int) -> int:
         waiting = self._waiting
