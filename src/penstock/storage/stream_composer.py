@@ -83,7 +83,7 @@ class StreamComposer:
 
         # Of the last message, for those that repeat it.
         self._address: bytes = b""
-        self._openinger: bytes = b""
+        self._header: bytes = b""
         self._body_size: int = -1
         self._flags: int = -1
         self._fixed: bytes = b""
@@ -117,7 +117,7 @@ class StreamComposer:
             self._composed_timestamp = timestamp
         if (
             address is not self._address
-            or header is not self._openinger
+            or header is not self._header
             or len(body) != self._body_size
             or flags != self._flags
             or timestamp != self._fixed_timestamp
@@ -167,7 +167,7 @@ class StreamComposer:
         assert len(self._opening) == FRAMING_SIZE + exchange_size + key_size + len(header)
         self._opening_crc = zlib.crc32(self._opening, zlib.crc32(self._fixed))
         self._address = address
-        self._openinger = header
+        self._header = header
         self._body_size = body_size
         self._flags = flags
         self._fixed_timestamp = timestamp
