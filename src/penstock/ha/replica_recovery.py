@@ -180,10 +180,10 @@ class ReplicaRecovery(StoreRecovery):
         for number, files in streams.files.items():
             files.restored(self._blocks.get(number, []), store.journal.position)
             for block in files.unreleased():
-                self._lives.of(segment_of(block.location)).found(1, block.size)
+                self._lives.of(segment_of(block.location)).found_block(block.size)
         for number, blocks in self._staged_blocks.items():
             for block in blocks:
-                self._lives.of(segment_of(block.location)).found(1, block.size)
+                self._lives.of(segment_of(block.location)).found_block(block.size)
                 streams.stage(number, block)
         self._blocks = {}
         self._staged_blocks = {}

@@ -47,7 +47,7 @@ class StreamReplicator:
         for at in operation.append_places:
             block = block_at(operation.octets, at, base)
             block.position = position
-            self._store.lives.wrote(segment_of(base), 1, block.size, True)
+            self._store.lives.wrote_blocks(segment_of(base), 1, block.size, True)
             number = append_at(operation.octets, at).number
             self.streams.add_block(number, block, operation.octets, at + records.HEAD_SIZE)
         for record in operation.dequeued:
@@ -62,7 +62,7 @@ class StreamReplicator:
         """Appends at these places of a batch that is not part of the state."""
         for at in places:
             block = block_at(octets, at, base)
-            self._store.lives.wrote(segment_of(base), 1, block.size, False)
+            self._store.lives.wrote_blocks(segment_of(base), 1, block.size, False)
             self.streams.stage(append_at(octets, at).number, block)
 
     def chosen(self, targets: StreamTargets) -> dict[int, list[ChosenBlock]]:

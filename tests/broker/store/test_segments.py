@@ -72,3 +72,18 @@ def test_more_cannot_leave_than_was_written() -> None:
     lives.wrote(2, 1, 0, False)
     with pytest.raises(AssertionError, match="more was dequeued"):
         lives.dequeued(2, 2, 0)
+
+
+def test_appends_to_streams_live_and_are_not_worth_copying() -> None:
+    lives = SegmentLives()
+    lives.wrote_blocks(1, 2, 500, True)
+    assert lives.of(1).live_count == 2
+    assert not lives.of(1).may_be_copied()
+    lives.wrote(1, 1, 10, False)
+    assert lives.of(1).may_be_copied()
+    lives.released_block(1, 250)
+    lives.dequeued(1, 1, 10)
+    assert lives.of(1).live_count == 1
+    assert not lives.of(1).may_be_copied()
+    lives.of(1).found_block(250)
+    assert (lives.of(1).live_count, lives.of(1).block_count) == (2, 2)

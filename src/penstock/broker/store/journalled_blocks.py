@@ -17,4 +17,4 @@ class JournalledBlocks(BlockKeeper):
         return checked.data[at : at + size]
 
     def released(self, location: int, size: int) -> None:
-        self._store.lives.dequeued(segment_of(location), 1, size)
+        self._store.lives.released_block(segment_of(location), size)

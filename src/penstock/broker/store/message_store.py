@@ -289,8 +289,8 @@ class MessageStore:
             stored.written(base)
         if self.streams is not None:
             appends.written(self.streams, batch.beginning(), base, self.journal.position)
-            encoded.pair_count += len(appends.blocks)
-            encoded.body_bytes += appends.octets
+            if appends.blocks:
+                self.lives.wrote_blocks(segment, len(appends.blocks), appends.octets, True)
         if has_snapshot:
             self.snapshot_segment = segment
         if batch.operation_size:

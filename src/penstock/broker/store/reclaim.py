@@ -7,7 +7,8 @@ clients do not notice. Definitions are repeated as one snapshot before the segme
 deleted, and so is, in a cluster, how far the stream of operations was applied.
 
 A segment that was just filled is mostly dead while consumers keep up, and entirely dead soon after:
-so copying waits until what lives stops growing less, and ends as soon as nothing lives.
+so copying waits until what lives stops growing less, and ends as soon as nothing lives. What is appended to
+a replicated stream lives until its files are flushed, about a second, and is not copied at all.
 
 The holders of messages are looked up once per pass over a segment (`Holders`), not once per step.
 """
@@ -106,7 +107,7 @@ class Reclaimer:
         if self._is_copying(oldest):
             self._copy(oldest)
             return True
-        if not self._is_worth_copying(segments):
+        if not life.may_be_copied() or not self._is_worth_copying(segments):
             return False
         if not self._is_settled(life.live_count, now):
             return False

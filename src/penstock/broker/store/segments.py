@@ -12,6 +12,9 @@ class SegmentLife:
     def __init__(self) -> None:
         # (queue, position) pairs of it that are still in their queues.
         self.live_count: int = 0
+        # How many of them are appends to streams: these wait for a flush of the stream's files and
+        # are never copied.
+        self.block_count: int = 0
         # What all pairs weigh that were written into it, and those that live: about their octets,
         # as if each pair had a record of its own.
         self.total_weight: int = 0
@@ -23,6 +26,15 @@ class SegmentLife:
         """At a start: so many of its pairs are still in their queues."""
         self.live_count += pair_count
         self.live_weight += pair_count * RECORD_WEIGHT + body_bytes
+
+    def found_block(self, octets: int) -> None:
+        """At a start: the files of a stream do not have one of its appends."""
+        self.found(1, octets)
+        self.block_count += 1
+
+    def may_be_copied(self) -> bool:
+        """Whether anything lives that copying would save."""
+        return self.live_count > self.block_count
 
 
 class SegmentLives:
@@ -47,6 +59,16 @@ class SegmentLives:
         life.live_weight += weight
         if has_definitions:
             life.has_definitions = True
+
+    def wrote_blocks(self, segment: int, count: int, octets: int, has_definitions: bool) -> None:
+        """Appends to streams."""
+        self.wrote(segment, count, octets, has_definitions)
+        self.of(segment).block_count += count
+
+    def released_block(self, segment: int, octets: int) -> None:
+        """The files of the stream have it, or it is void."""
+        self.dequeued(segment, 1, octets)
+        self.of(segment).block_count -= 1
 
     def dequeued(self, segment: int, pair_count: int, body_bytes: int) -> None:
         """So many pairs of this segment are not in their queues any more."""
