@@ -8,6 +8,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from penstock.server.http.protocol import FileSendingProtocol
+from penstock.server.http.rest_of_body import DROPPED_BYTES_MAX, DROPPED_SECONDS
 from penstock.server.http.settings import SOCKETS_MAX
 from tests.server.http.raw_requests import request
 
@@ -45,6 +46,7 @@ class KeptTransport:
         self._takes = takes
         self.written = b""
         self.end = ""
+        self.is_written_out = False
         self.protocol: object = None
 
     def get_extra_info(self, name: str) -> object:
@@ -61,6 +63,12 @@ class KeptTransport:
 
     def write(self, data: bytes) -> None:
         self.written += data
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.is_written_out = True
 
     def close(self) -> None:
         self.end = self.end or "closed"
@@ -130,3 +138,38 @@ def test_a_new_connection_makes_room_for_itself() -> None:
     assert [at for at, transport in enumerate(ends) if transport.end] == [2]
     assert ends[2].end == "aborted"
     assert not newest.end
+
+
+def refused(loop: HeldTimers) -> tuple[FileSendingProtocol, KeptTransport]:
+    """A connection whose request was answered before it was complete."""
+    protocol, transport = connected(loop, ServerState())
+    protocol.data_received(b"GET /" + b"a" * 100_000)
+    assert transport.written.startswith(b"HTTP/1.1 431 ")
+    assert transport.is_written_out
+    return protocol, transport
+
+
+def test_what_comes_after_the_last_answer_is_dropped_up_to_a_limit() -> None:
+    loop = HeldTimers()
+    protocol, transport = refused(loop)
+    answer = transport.written
+    megabyte = bytes(1 << 20)
+    for _ in range(DROPPED_BYTES_MAX // len(megabyte)):
+        protocol.data_received(megabyte)
+    assert not transport.is_closing()
+    protocol.data_received(b"x")
+    assert transport.is_closing()
+    assert transport.written == answer
+
+
+def test_what_comes_after_the_last_answer_is_dropped_for_a_limited_time() -> None:
+    loop = HeldTimers()
+    protocol, transport = refused(loop)
+    protocol.data_received(b"x")
+    [(delay, cut)] = loop.timers
+    assert delay == DROPPED_SECONDS
+    assert not transport.is_closing()
+    cut()
+    assert transport.end == "aborted"
+    protocol.connection_lost(None)
+    assert not loop.timers

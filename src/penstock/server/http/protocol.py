@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import h11
 import structlog
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from penstock.server.http.careful_parser import CarefulParser
 from penstock.server.http.problems import Problem
+from penstock.server.http.rest_of_body import DROPPED_BYTES_MAX, AnsweringTransport, RestOfBody
 from penstock.server.http.settings import (
     FIRST_REQUEST_SECONDS,
     HEADER_BYTES_MAX,
@@ -74,6 +75,10 @@ class FileSendingProtocol(H11Protocol):
         self._patience: asyncio.TimerHandle | None = None
         # Since when it has had no request under way; for choosing one to close.
         self.idle_since = 0.0
+        # Once the last answer was given before its request had come as a whole.
+        self._rest: RestOfBody | None = None
+        # How much came of the body of a request that was answered already, where others may follow.
+        self._late_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -98,9 +103,19 @@ class FileSendingProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_patience()
+        if self._rest is not None:
+            self._rest.end()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._rest is not None:
+            self._rest.drop(len(data))
+            return
+        if self._is_answered_early():
+            self._late_bytes += len(data)
+            if self._late_bytes > DROPPED_BYTES_MAX:
+                self.transport.abort()
+                return
         if not self.is_busy() and self._patience is None:
             self._wait_for_head()
         try:
@@ -114,10 +129,37 @@ class FileSendingProtocol(H11Protocol):
         super().handle_events()
         if self.is_busy():
             self._end_patience()
+            self._answer_patiently(self.cycle)
+
+    def _answer_patiently(self, cycle: RequestResponseCycle) -> None:
+        """So that uvicorn does not close it while the client still sends."""
+        if cycle.transport is self.transport:
+            patient = AnsweringTransport(self.transport, self._end_answered)
+            cycle.transport = cast("asyncio.Transport", patient)
 
     def on_response_complete(self) -> None:
         self.idle_since = self.loop.time()
+        self._late_bytes = 0
         super().on_response_complete()
+
+    def _is_answered_early(self) -> bool:
+        """Whether the client is still sending the body of a request that was answered."""
+        return self._is_body_coming() and not self.is_busy()
+
+    def _is_body_coming(self) -> bool:
+        return self.conn.their_state is h11.SEND_BODY
+
+    def _end_answered(self) -> None:
+        if self._is_body_coming():
+            self._drop_the_rest()
+        else:
+            self.transport.close()
+
+    def _drop_the_rest(self) -> None:
+        if self._rest is None and not self.transport.is_closing():
+            self._end_patience()
+            self._rest = RestOfBody(self.transport, self.loop)
+            self.flow.resume_reading()
 
     # Patience.
 
@@ -134,12 +176,18 @@ class FileSendingProtocol(H11Protocol):
         # A WebSocket has taken the transport over when it has another protocol.
         if self.is_busy() or self.transport.get_protocol() is not self:
             return
+        if self._is_answered_early():
+            # A second answer would be taken for that of the next request.
+            self.transport.abort()
+            return
         seconds = int(FIRST_REQUEST_SECONDS)
         self.end_with(
             408,
             f"no complete request was received within {seconds} s",
             "Send the request again, faster.",
         )
+        self.transport.close()
+        self.loop.call_later(LAST_WORDS_SECONDS, self.transport.abort)
 
     def timeout_keep_alive_handler(self) -> None:
         # This name is uvicorn's.
@@ -173,9 +221,10 @@ class FileSendingProtocol(H11Protocol):
             f"Send HTTP/1.1 with headers of at most {HEADER_BYTES_MAX} bytes and "
             f"{HEADER_LINES_MAX} lines.",
         )
+        self._drop_the_rest()
 
     def end_with(self, status: int, reason: str, what_to_do: str) -> None:
-        """Send a last answer on this connection, if that is still possible."""
+        """Send a last answer on this connection, if that is still possible. The caller closes it."""
         cycle = self.cycle
         if self.is_busy():
             is_answered = cycle.response_started
@@ -188,8 +237,6 @@ class FileSendingProtocol(H11Protocol):
                 return
         if not self.transport.is_closing():
             self.transport.write(plain_answer(status, reason, what_to_do))
-            self.transport.close()
-            self.loop.call_later(LAST_WORDS_SECONDS, self.transport.abort)
 
     async def send_file(self, file: BinaryIO, start: int, count: int) -> bool:
         """Send a part of a file after the response's headers; False when the peer is gone."""

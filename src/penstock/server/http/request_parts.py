@@ -51,6 +51,8 @@ async def body_of(
     bytes_per_second: int = BODY_BYTES_PER_SECOND,
 ) -> bytes:
     """Raises a `Problem` for a body that is too large or comes too slowly."""
+    # Before any of it is read, so that a client that waits for `100 Continue` does not send it.
+    _check_size(_announced(request), bytes_max)
     pieces: list[bytes] = []
     size = 0
     loop = asyncio.get_running_loop()
@@ -70,11 +72,24 @@ async def body_of(
             "Send the request again, faster.",
             headers={"Connection": "close"},
         ) from None
+    _check_size(size, bytes_max)
+    return b"".join(pieces)
+
+
+def _announced(request: Request) -> int:
+    """How large the body is, as far as the client says so."""
+    length = request.headers.get("content-length", "")
+    return int(length[:19]) if length.isascii() and length.isdigit() else 0
+
+
+def _check_size(size: int, bytes_max: int) -> None:
     if size > bytes_max:
         raise Problem(
-            413, f"the body is larger than {bytes_max} bytes", headers={"Connection": "close"}
+            413,
+            f"the body is larger than {bytes_max} bytes, the limit of this page",
+            f"Send at most {bytes_max} bytes at once, in several requests if there is more.",
+            headers={"Connection": "close"},
         )
-    return b"".join(pieces)
 
 
 def object_in(body: bytes, form: str) -> dict[str, object]:
