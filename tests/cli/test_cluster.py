@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -126,6 +127,21 @@ def test_up_runs_a_whole_cluster_until_it_is_interrupted(tmp_path: Path) -> None
     other = subprocess.run([*words, "--servers", "5"], capture_output=True, text=True, check=False)
     assert other.returncode == 1
     assert "holds a cluster of 3 servers" in other.stdout
+
+
+def test_up_with_ledgers_says_how_they_are_audited_and_what_ends_with_it() -> None:
+    words = [sys.executable, "-m", "penstock", "cluster", "up", "--ledger"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(7)]
+        (audit,) = [line for line in lines if line.startswith("audit: ")]
+        folders = [Path(word) for word in shlex.split(audit)[4:]]
+        assert [folder.name for folder in folders] == ["a", "b", "c"]
+        assert all(list((folder / "ledger").iterdir()) for folder in folders)
+        assert f"removes {folders[0].parent}" in lines[-1]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=END_SECONDS)
+    assert not folders[0].parent.exists()
 
 
 CHAOS = """

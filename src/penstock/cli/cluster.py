@@ -112,6 +112,14 @@ def run_all(
     chaos: Annotated[
         bool, typer.Option("--chaos", help="Kill and restart a server from time to time.")
     ] = False,
+    ledger: Annotated[
+        bool,
+        typer.Option(
+            "--ledger",
+            help="Record what happens to every message, in the data directory of each server, for "
+            "`penstock pipeline`.",
+        ),
+    ] = False,
 ) -> None:
     """Run a whole cluster on this machine in the foreground, to see it work.
 
@@ -120,8 +128,10 @@ def run_all(
     Examples:
       penstock cluster up
       penstock cluster up --servers 5 --chaos
+      penstock cluster up --data try --ledger
 
     """
     from penstock.cli.cluster_up import Chaos, ClusterUp
 
-    raise typer.Exit(ClusterUp(servers, data, Chaos() if chaos else None, typer.echo).run())
+    trouble = Chaos() if chaos else None
+    raise typer.Exit(ClusterUp(servers, data, trouble, typer.echo, ledger).run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shlex
 import shutil
 import signal
 import tempfile
@@ -37,13 +38,19 @@ class ClusterUp:
     """Held by the command while the cluster runs."""
 
     def __init__(
-        self, count: int, data: Path | None, chaos: Chaos | None, say: Callable[[str], None]
+        self,
+        count: int,
+        data: Path | None,
+        chaos: Chaos | None,
+        say: Callable[[str], None],
+        ledger: bool = False,
     ) -> None:
         self._is_temporary = data is None
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-cluster-")) if data is None else data
         self._chaos = chaos
         self._say = say
-        self._cluster = LocalServers(self._folder, count)
+        self._ledger = ledger
+        self._cluster = LocalServers(self._folder, count, ledger)
 
     def run(self) -> int:
         """Returns the exit code when all have stopped."""
@@ -74,7 +81,14 @@ class ClusterUp:
         self._say(f"clients: {self._cluster.uri()}")
         http = servers[0].fact("http")
         self._say(f"look: penstock cluster status --server http://{http} --watch")
-        self._say("Ctrl-C stops all of them")
+        if self._ledger:
+            self._say(f"audit: {self._audit_command()}")
+        removes = f", and removes {self._folder} (keep it: --data DIR)"
+        self._say(f"Ctrl-C stops all of them{removes if self._is_temporary else ''}")
+
+    def _audit_command(self) -> str:
+        folders = [shlex.quote(str(server.data)) for server in self._cluster.servers]
+        return f"penstock pipeline audit {' '.join(folders)}"
 
     def _watch(self) -> int:
         cluster = self._cluster

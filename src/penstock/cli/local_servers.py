@@ -104,8 +104,10 @@ class LocalServer:
 class LocalServers:
     """All servers of one cluster. Held by the command that runs it."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, ledger: bool = False) -> None:
+        """With `ledger` every server keeps one in its data directory."""
         self._folder = folder
+        self._options = ["--ledger"] if ledger else []
         self.servers = [
             LocalServer(name, folder / name, folder / f"{name}.log") for name in _NAMES[:count]
         ]
@@ -144,7 +146,7 @@ class LocalServers:
         http_port = server.fact("http").rpartition(":")[2] or "0"
         with server.log.open("ab") as log:
             server.process = subprocess.Popen(
-                [*command, "--http-port", http_port],
+                [*command, "--http-port", http_port, *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
