@@ -7,8 +7,11 @@ real installation works is shown by every run of the suite, which the launcher s
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import launch
@@ -35,6 +38,32 @@ target = pathlib.Path(sys.argv[sys.argv.index("--build-lib") + 1])
 (target / "penstock" / "wire" / "octets.so").touch()
 """
 
+# A build that lasts until the folder has a file `go`, with a compiler that it has started. It writes both
+# process ids when it begins, and leaves a mark when another build is at work.
+LONG_SETUP = """
+import os, pathlib, subprocess, sys, time
+other = pathlib.Path("at-work")
+if other.exists():
+    pathlib.Path("collision").touch()
+other.touch()
+compiler = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+with open("processes", "a") as log:
+    log.write(f"{os.getpid()} {compiler.pid}\\n")
+for _ in range(5000):
+    # Not for ever, should the test have failed.
+    if pathlib.Path("go").exists():
+        break
+    time.sleep(0.02)
+compiler.kill()
+compiler.wait()
+target = pathlib.Path(sys.argv[sys.argv.index("--build-lib") + 1])
+(target / "penstock" / "wire").mkdir(parents=True)
+(target / "penstock" / "wire" / "octets.so").touch()
+other.unlink()
+"""
+# A loaded machine may take so long for what takes a moment.
+SECONDS = 60.0
+
 
 class ToyProject:
     """A folder with the real launcher and everything else small. Held by one test."""
@@ -46,7 +75,7 @@ class ToyProject:
         for name in ("penstock", "pyproject.toml", "constraints.txt"):
             shutil.copy(ROOT / name, folder)
         (folder / "tools").mkdir()
-        for name in ("launch.py", "toolchain.py"):
+        for name in ("launch.py", "set_up_step.py", "toolchain.py"):
             shutil.copy(ROOT / "tools" / name, folder / "tools")
         (folder / "setup.py").write_text(TOY_SETUP)
         (self.package / "__init__.py").touch()
@@ -220,3 +249,80 @@ def test_the_command_of_the_environment_runs_the_compiled_copy_too(project: ToyP
         environment.pop(name, None)
     output = subprocess.check_output([command, "x"], env=environment, text=True)
     assert output == f"{project.copies()[0]} x\n"
+
+
+def begun(project: ToyProject) -> list[int]:
+    """The processes of the long build that has begun last."""
+    log = project.folder / "processes"
+    wait_until(lambda: log.exists() and log.read_text().endswith("\n"))
+    return [int(word) for word in log.read_text().splitlines()[-1].split()]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def is_at_work(pid: int) -> bool:
+    """A process that has ended, and whose parent does not know yet, is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_during_a_build_ends_the_compilers_too(
+    project: ToyProject, number: signal.Signals
+) -> None:
+    (project.folder / "setup.py").write_text(LONG_SETUP)
+    with project.start("x") as running:
+        processes = begun(project)
+        assert all(map(is_at_work, processes))
+        running.send_signal(number)
+        _, errors = running.communicate(timeout=SECONDS)
+        assert not any(map(is_at_work, processes))
+    assert running.returncode == -number
+    assert "Traceback" not in errors
+    # And nothing is left that the next call would stumble over.
+    (project.folder / "at-work").unlink()
+    (project.folder / "go").touch()
+    assert project.call("x")[:2] == (0, f"{project.copies()[0]} x\n")
+
+
+def test_after_a_launcher_was_killed_the_next_call_waits_for_its_compiler(
+    project: ToyProject,
+) -> None:
+    (project.folder / "setup.py").write_text(LONG_SETUP)
+    with project.start("first") as first:
+        processes = begun(project)
+        first.kill()
+        first.communicate(timeout=SECONDS)
+    with project.start("second") as second:
+        assert second.stderr is not None
+        assert "another call is setting up this directory" in second.stderr.readline()
+        assert all(map(is_at_work, processes))
+        (project.folder / "go").touch()
+        output, errors = second.communicate(timeout=SECONDS)
+    assert second.returncode == 0, errors
+    assert output == f"{project.copies()[0]} second\n"
+    assert not (project.folder / "collision").exists()
+    assert len((project.folder / "processes").read_text().splitlines()) == 2
+
+
+def test_a_build_goes_on_when_its_caller_has_signals_ignored(project: ToyProject) -> None:
+    """As nohup does."""
+    (project.folder / "setup.py").write_text(LONG_SETUP)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        running = project.start("x")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with running:
+        begun(project)
+        running.send_signal(signal.SIGHUP)
+        (project.folder / "go").touch()
+        output, errors = running.communicate(timeout=SECONDS)
+    assert (running.returncode, output) == (0, f"{project.copies()[0]} x\n"), errors

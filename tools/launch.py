@@ -23,7 +23,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import toolchain
+from set_up_step import SetUpStep
 from toolchain import ROOT, SOURCE
 
 ENVIRONMENT: Final = ROOT / ".venv"
@@ -110,7 +110,10 @@ def compiled_key(project: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """One set-up at a time in this folder; the others wait and then find the work done."""
+    """One set-up at a time in this folder; the others wait and then find the work done.
+
+    The processes that do it inherit the lock, so it is held until all of them are gone.
+    """
     STATE.mkdir(exist_ok=True)
     with (STATE / "lock").open("w") as lock:
         try:
@@ -118,6 +121,7 @@ def alone() -> Iterator[None]:
         except BlockingIOError:
             say("another call is setting up this directory; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
+        os.set_inheritable(lock.fileno(), True)
         yield
 
 
@@ -129,16 +133,7 @@ def step(what: str, log_name: str, command: list[str], **environment: str) -> No
     say(f"{what} ...")
     begun = time.monotonic()
     log = STATE / log_name
-    with log.open("wb") as output:
-        result = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if result.returncode != 0:
+    if SetUpStep(command, ROOT, log, {**os.environ, **environment}).run() != 0:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         print("\n".join(lines[-LOG_LINES_SHOWN:]), file=sys.stderr)
         raise StepFailedError(f"{what}: failed, the whole log is {log.relative_to(ROOT)}")
@@ -197,7 +192,8 @@ def ensure_installed(key: str, extras: tuple[str, ...]) -> None:
         return
     ensure_environment()
     pip = [str(PYTHON), "-m", "pip", "install", "-c", "constraints.txt"]
-    pip.append("--disable-pip-version-check")
+    # A question would wait for ever: it goes to the log, and nobody can answer.
+    pip += ["--disable-pip-version-check", "--no-input"]
     if read_stamp(stamp_of("")) != key:
         step(
             "installing the build tools (about 10 s)",
