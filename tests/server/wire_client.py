@@ -13,6 +13,8 @@ from penstock.wire.amqp10.limits import Limits
 from penstock.wire.amqp10.link import RCV_SECOND, Link
 from penstock.wire.amqp10.listener import ConnectionListener
 from penstock.wire.amqp10.performatives_generated import (
+    DATA,
+    HEADER,
     AmqpValue,
     Attach,
     Begin,
@@ -74,12 +76,16 @@ class SocketTransport(Transport):
 class Delivery:
     def __init__(self, delivery_id: int, payload: bytes) -> None:
         self.id = delivery_id
-        sections = Sections(payload)
-        data = sections.decode(0x75)
-        header = sections.decode(0x70)
-        assert isinstance(data, Data)
-        self.body: bytes = data.value
+        self.payload = payload
+        header = Sections(payload).decode(HEADER)
         self.is_redelivered = not (isinstance(header, Header) and header.first_acquirer)
+
+    @property
+    def body(self) -> bytes:
+        """Of a message with a single section of data."""
+        data = Sections(self.payload).decode(DATA)
+        assert isinstance(data, Data)
+        return data.value
 
 
 class Received(DeliveryListener):
@@ -230,9 +236,13 @@ class WireClient(ConnectionListener):
 
     def send(self, link: SendingLink, body: bytes) -> Composite | None:
         """Returns the outcome."""
+        return self.send_payload(link, DURABLE, Data(body).encode())
+
+    def send_payload(self, link: SendingLink, header: bytes, rest: bytes) -> Composite | None:
+        """A message as octets; returns the outcome."""
         sent = SentDelivery()
         self._wait(lambda: link.capacity() > 0)
-        link.send(sent, DURABLE, Data(body).encode())
+        link.send(sent, header, rest)
         return self._outcome(link, sent)
 
     def _outcome(self, link: SendingLink, sent: SentDelivery) -> Composite | None:
