@@ -219,7 +219,7 @@ def _refused(status: int, answer: bytes, user: str) -> ApiRefused:
         reason = f"the login of user {user!r} was refused: {reason}"
         what_to_do = (
             "Name the user with --user and the password with PENSTOCK_PASSWORD, or both in a "
-            "profile. The user guest can log in from the broker's own machine only."
+            "profile. The user guest can log in over a loopback address (127.0.0.1, ::1) only."
         )
     elif status == FORBIDDEN and not what_to_do:
         what_to_do = (

@@ -95,8 +95,8 @@ def _facts(row: Row) -> list[tuple[str, object]]:
 
 
 def _told(change: Row) -> str:
-    told = f"{change['command']} {change['name']}: {change['state']}"
-    return f"{told} {change['text']}".strip()
+    command = f"{change['command']} {change['name']}".strip()
+    return f"{command}: {change['state']} {change['text']}".strip()
 
 
 @app.command("add")
