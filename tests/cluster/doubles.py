@@ -109,6 +109,7 @@ class ToyProgress(BackupProgress):
 
     def __init__(self) -> None:
         self.acked: dict[str, int] = {}
+        self.joined: dict[str, bytes] = {}
         self.behind: dict[str, int] = {}
         self.made_at: dict[str, int] = {}
         self.syncing: list[str] = []
@@ -117,6 +118,9 @@ class ToyProgress(BackupProgress):
 
     def acked_k(self, name: str) -> int:
         return self.acked.get(name, self.last)
+
+    def joined_store(self, name: str) -> bytes:
+        return self.joined.get(name, store_id_of(name))
 
     def behind_since(self, name: str) -> int:
         return self.behind.get(name, -1)

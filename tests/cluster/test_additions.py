@@ -2,7 +2,7 @@
 
 from penstock.cluster.messages import ROOT_OK
 from penstock.cluster.root_role import LEARNER_MS_MAX, LEARNER_SILENT_MS_MAX
-from tests.cluster.doubles import OneServer, answer, store_id_of
+from tests.cluster.doubles import TIMING, OneServer, answer, store_id_of
 from tests.cluster.test_root_role import accept, root_of, run
 
 
@@ -63,6 +63,52 @@ def test_a_server_that_does_not_catch_up_is_given_up() -> None:
     run(server, LEARNER_MS_MAX, "bcd", "bc")
     assert peers(server) == ["b", "c"]
     assert "has not caught up within 600 s" in why_not_added(server)
+
+
+def formatted_again() -> OneServer:
+    """A root of four that removes "d" and adds it again: its disk is another one by then, and the old
+    one has said everything it had to say.
+    """
+    server = root_of(names="abcd")
+    run(server, 200, "bcd", "bcd")
+    assert server.election.remove_member("d", server.now) == ""
+    accept(server, "bcd")
+    assert server.election.record.names() == ["a", "b", "c"]
+    server.hear("d", ROOT_OK, 2, sent_at=server.now)
+    assert server.election.add_member("d", "127.0.0.1:9000", server.now) == ""
+    run(server, 200, "bc", "bc")
+    return server
+
+
+def test_a_server_is_not_added_with_a_disk_that_it_had_before() -> None:
+    server = formatted_again()
+    assert server.election.record.names() == ["a", "b", "c"]
+    # A message of the old disk that was on its way tells nothing of the present one.
+    server.hear("d", ROOT_OK, 2, sent_at=server.now - 250)
+    run(server, 200, "bc", "bc")
+    assert server.election.record.names() == ["a", "b", "c"]
+    assert peers(server) == ["b", "c", "d"]
+
+
+def test_a_server_is_added_with_the_disk_that_has_caught_up() -> None:
+    server = formatted_again()
+    server.hear("d", ROOT_OK, 2, sent_at=server.now, life=2)
+    run(server, 200, "bc", "bc")
+    assert server.election.record.names() == ["a", "b", "c"], "its old disk had caught up"
+    server.progress.joined = {"d": store_id_of("d", 2)}
+    run(server, 100, "bc", "bc")
+    added = server.election.record.find("d")
+    assert added is not None
+    assert added.store_id == store_id_of("d", 2)
+
+
+def test_a_store_that_is_not_there_at_present_does_not_replace_another() -> None:
+    server = root_of()
+    server.hear("c", ROOT_OK, 2, sent_at=server.now, life=2)
+    run(server, TIMING.in_sync_ms + 100, "b", "b")
+    assert "'c' is not connected" in server.election.replace_member("c", server.now)
+    server.hear("c", ROOT_OK, 2, sent_at=server.now, life=2)
+    assert server.election.replace_member("c", server.now) == ""
 
 
 def test_other_changes_of_the_members_are_told_what_they_wait_for() -> None:

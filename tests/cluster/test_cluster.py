@@ -230,6 +230,7 @@ def test_a_forced_root_refuses_the_servers_of_the_old_cluster_and_takes_new_ones
     wait_for_root(network, "c")
     network.hosts["b"] = Host(network, "b", bootstrap(), life=2)
     network.run(TIMING.elect_ms)
+    network.hosts["c"].progress.joined = {"b": store_id_of("b", 2)}
     assert survivor.add_member("b", "127.0.0.1:5673", network.now) == ""
     network.run(TIMING.elect_ms)
     assert survivor.record.in_sync == ("c", "b")

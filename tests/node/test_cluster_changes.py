@@ -89,8 +89,9 @@ def test_a_replaced_store_does_not_count_with_what_the_old_one_acknowledged() ->
     assert election is not None
     assert election.root is not None
     assert primary.acked_k(name) >= 0
-    # A server of that name with another data directory was heard.
+    # A server of that name with another data directory answers.
     election.root.heard(name, b"z" * 16)
+    election.root.answered(name, b"z" * 16, root.now(), root.now())
     assert change_of(root, ChangeVerb.REPLACE, name).begin(root.now()) == ""
     assert primary.acked_k(name) == -1
 

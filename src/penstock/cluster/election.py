@@ -386,7 +386,7 @@ class Election(Candidacy):
         self._depth += 1
         reason = self._why_no_change()
         if self.root is not None and not reason:
-            store_id = self.root.stores.get(name, b"")
+            store_id = self.root.present_store(name, now)
             try:
                 self.root.propose(
                     replaced(self.record, name, store_id, self.own_name),

@@ -323,13 +323,32 @@ class RootRole:
         learner = self.learner
         if learner is None:
             return False
-        store_id = self.stores.get(learner.name, b"")
-        if not store_id or self._progress.acked_k(learner.name) < 0:
+        store_id = self._store_to_add(learner.name)
+        if not store_id:
             return False
         self.learner = None
         member = Member(learner.name, learner.address, store_id)
         self.propose(with_member(record, member), f"{learner.name!r} was added", now)
         return True
+
+    def _store_to_add(self, name: str) -> bytes:
+        """The store of a server that is to be added, once it has caught up. A server of that name may have
+        been a member before, with a store that is gone: so it must have answered a heartbeat that was
+        sent since, and have caught up with the store that answered.
+        """
+        store_id = self._answering_stores.get(name, b"")
+        if self._answered.get(name, NEVER) <= self._learner_since:
+            return b""
+        if self._progress.joined_store(name) != store_id or self._progress.acked_k(name) < 0:
+            return b""
+        return store_id
+
+    def present_store(self, name: str, now: int) -> bytes:
+        """The store of a server that answers heartbeats at present; empty if it does not."""
+        store_id = self._answering_stores.get(name, b"")
+        if now - self._answered.get(name, NEVER) > self._timing.in_sync_ms:
+            return b""
+        return store_id if store_id == self.stores.get(name, b"") else b""
 
     # Hand-over.
 

@@ -31,6 +31,12 @@ class BackupProgress(ABC):
         """The highest operation that a backup has acknowledged; -1: not synced in this epoch."""
 
     @abstractmethod
+    def joined_store(self, name: str) -> bytes:
+        """With which store a server has joined in this epoch, whose acknowledgements these are;
+        empty if it has not.
+        """
+
+    @abstractmethod
     def behind_since(self, name: str) -> int:
         """When it fell behind, first joined, or last made progress since then, whichever is
         latest; -1: it is not behind, or has not joined.

@@ -160,6 +160,10 @@ class HaBroker:
             return True
         return self._known.is_counted(name, self._stores.get(name, b""))
 
+    def joined_store(self, name: str) -> bytes:
+        """With which store a server has joined the primary under its name; empty if none has."""
+        return self._stores.get(name, b"")
+
     def members_changed(self) -> None:
         """What a store has acknowledged counts no more once the record names another one. A server
         that joined as a stranger and has become a member since joins again as one.

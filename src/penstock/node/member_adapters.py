@@ -57,6 +57,10 @@ class MemberProgress(BackupProgress):
         primary = self._primary_of(name)
         return -1 if primary is None else primary.acked_k(name)
 
+    def joined_store(self, name: str) -> bytes:
+        ha = self._member.ha
+        return b"" if ha is None else ha.joined_store(name)
+
     def behind_since(self, name: str) -> int:
         primary = self._member.primary
         return -1 if primary is None else primary.behind_since(name)

@@ -276,9 +276,11 @@ class ReturnedDisk(Aim):
         store_id = self.world.disks[self.third].store_id
         if root.election.store_id_of(self.third) != store_id or not self.passed(100_000):
             return False
+        if root.election.replace_member(self.third, root.now()):
+            # It has not answered a heartbeat yet.
+            return False
         self.cut(self.second, self.first)
         self.cut(self.second, self.third)
-        root.election.replace_member(self.third, root.now())
         return True
 
     def _confirm_without_second(self) -> bool:

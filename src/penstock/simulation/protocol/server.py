@@ -423,6 +423,9 @@ class ToldProgress(BackupProgress):
         assert primary is not None, "only a root asks"
         return primary.acked_k(name)
 
+    def joined_store(self, name: str) -> bytes:
+        return self._server.world.disks[name].store_id
+
     def behind_since(self, name: str) -> int:
         primary = self._server.primary
         assert primary is not None, "only a root asks"
