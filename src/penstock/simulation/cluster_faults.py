@@ -260,6 +260,11 @@ class ClusterFaults:
         if root is None or self.lost or self.disabled:
             return ""
         names = root.record.names()
+        committed = root.election.committed_record
+        if kind == ADD and committed is not None:
+            # The disk of a server may be needed until its removal is committed: the command has not
+            # ended before.
+            names += committed.names()
         found = [host.name for host in self._hosts if (host.name in names) == (kind == REMOVE)]
         if not found or (kind == REMOVE and len(names) <= MEMBERS_MIN):
             return ""
