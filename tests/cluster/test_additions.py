@@ -111,6 +111,18 @@ def test_a_store_that_is_not_there_at_present_does_not_replace_another() -> None
     assert server.election.replace_member("c", server.now) == ""
 
 
+def test_a_server_that_is_removed_is_a_peer_until_that_is_committed() -> None:
+    server = root_of(names="abcd")
+    run(server, 200, "bc", "bc")
+    assert server.election.remove_member("c", server.now) == ""
+    accept(server, "b")
+    # Two of the four old members have accepted it, and "d" is down.
+    assert peers(server) == ["b", "d", "c"]
+    accept(server, "c")
+    assert peers(server) == ["b", "d"]
+    assert server.election.committed_record == server.election.record
+
+
 def test_other_changes_of_the_members_are_told_what_they_wait_for() -> None:
     server = adding()
     for reason in (

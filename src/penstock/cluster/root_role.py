@@ -203,6 +203,13 @@ class RootRole:
                 if name not in self._accepted:
                     self._post_record(name)
 
+    def leaving(self) -> list[Member]:
+        """Members that the pending record does not name any more. Until it is committed they accept
+        it with the old majority, and what the old in-sync set has to acknowledge waits for them.
+        """
+        names = self._promises.record.names()
+        return [member for member in self._replaces.members if member.name not in names]
+
     def accepted(self, name: str, store_id: bytes, order: tuple[int, int]) -> None:
         """RECORD_OK."""
         if order == self._promises.record.order():

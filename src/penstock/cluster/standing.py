@@ -188,11 +188,15 @@ class Standing(PromisesListener):
         return self._campaign.counts(self.record, name, store_id)
 
     def peers(self) -> list[Member]:
-        """Whom to keep links to: the other members, and a server that is to be added."""
-        found = [member for member in self.record.members if member.name != self.own_name]
-        if self.root is not None and self.root.learner is not None:
-            found.append(self.root.learner)
-        return found
+        """Whom to keep links to: the other members, and of a root a server that is to be added, and one
+        that is to be removed as long as its answer to that may be needed.
+        """
+        found = list(self.record.members)
+        if self.root is not None:
+            found.extend(self.root.leaving())
+            if self.root.learner is not None:
+                found.append(self.root.learner)
+        return [member for member in found if member.name != self.own_name]
 
     def store_id_of(self, name: str) -> bytes:
         """The store id that a server was last heard with; empty if it was not heard."""
