@@ -76,7 +76,7 @@ class Server:
         surroundings = LinkSurroundings(
             self.dialler, entropy, container.flush_list, EventLog(), self.wall
         )
-        own = PeerIdentity(name, MEMBERS[name], b"store " + name.encode(), "c", "d")
+        own = PeerIdentity(name, MEMBERS[name], name.encode() * 16, "c", "d")
         self.links = PeerLinks(own, KEY, surroundings, self.heard)
         container.peers = self.links.door
         self.links.set_members(MEMBERS, self.now)

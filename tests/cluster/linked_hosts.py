@@ -78,7 +78,7 @@ class LinkedHost:
         dice = world.dice.fork(f"{name}{len(world.hosts)}")
         self.host = Host(name, world.clock, dice, world.history, Limits())
         world.network.listen(listens_as or name, self.host)
-        self.store_id = store_id or f"store of {name}".encode()
+        self.store_id = store_id or f"store of {name}".encode().ljust(16)
         self.heard = HeardLinks()
         self.events = RecordedEvents()
         container = self.host.node.container

@@ -10,14 +10,20 @@ import pytest
 from penstock.cluster.messages import (
     NACK,
     PREVOTE,
+    PREVOTED,
     RECORD,
     RECORD_OK,
     RELEASE,
     ROOT,
     ROOT_OK,
+    VIEW,
     VOTE,
     VOTED,
+    ControlMessage,
+    encode_message,
 )
+from penstock.cluster.promises import open_promises
+from penstock.cluster.record import EPOCH_MAX, ClusterRecord
 from penstock.formats.peer_limits import BadPeerMessage
 from tests.cluster.doubles import (
     ON_AND_OFF,
@@ -30,6 +36,7 @@ from tests.cluster.doubles import (
     quiet,
     record_of,
     rules_with,
+    store_id_of,
 )
 
 # R7.
@@ -71,17 +78,73 @@ def test_a_root_that_is_replaced_stops_before_it_follows_the_other() -> None:
     ]
 
 
-def test_two_roots_of_one_epoch_are_noticed() -> None:
+def state(server: OneServer) -> tuple[object, ...]:
+    """What a message that is refused must leave as it was."""
+    election, promises = server.election, server.promises
+    return (
+        (election.epoch, election.record, election.role, election.root_name, election.root),
+        (promises.voted_for, promises.stores, promises.version),
+        (len(server.owner.told), len(server.lines.sent)),
+    )
+
+
+def refused(server: OneServer, name: str, kind: int, record: ClusterRecord, reason: str) -> None:
+    before = state(server)
+    with pytest.raises(BadPeerMessage, match=reason):
+        server.hear(name, kind, record.epoch, record)
+    assert state(server) == before
+    # It goes on as if nothing had been said.
+    server.wait(50)
+    server.hear("b", VIEW, server.election.epoch, server.election.record)
+
+
+@pytest.mark.parametrize("kind", [ROOT, RECORD])
+def test_a_second_root_of_an_epoch_is_refused(kind: int) -> None:
     server = OneServer("c", record_of(1, 1))
     server.hear("a", ROOT, 1, record_of(1, 1))
-    with pytest.raises(AssertionError, match="one root"):
-        server.hear("b", ROOT, 1, record_of(1, 1))
+    refused(server, "b", kind, record_of(1, 1), "'b' says .* root of epoch 1, and for .* is 'a'")
+    server.hear("a", ROOT, 1, record_of(1, 1), is_active=True)
+    assert server.election.root_is_active
 
 
-def test_two_records_of_one_version_are_noticed() -> None:
+@pytest.mark.parametrize("kind", [ROOT, RECORD])
+def test_a_root_refuses_another_one_of_its_own_epoch(kind: int) -> None:
+    server = active(OneServer("a"))
+    record = replace(server.election.record, version=9)
+    refused(server, "b", kind, record, "'b' says .* root of epoch 1, and for .* is 'a'")
+    assert server.election.may_serve(server.now)
+
+
+@pytest.mark.parametrize("kind", [ROOT, RECORD, VIEW, VOTE, VOTED, PREVOTE, PREVOTED])
+def test_another_record_of_a_version_that_is_known_is_refused(kind: int) -> None:
+    server = quiet(OneServer("c", record_of(1, 1)))
+    refused(server, "a", kind, record_of(1, 1, in_sync="ab"), "another record 1.1 than 'c'")
+    assert open_promises(server.disk).record == record_of(1, 1)
+
+
+@pytest.mark.parametrize("kind", [VIEW, VOTED])
+def test_a_candidate_gives_up_when_its_epoch_has_a_record(kind: int) -> None:
+    server = candidate(OneServer("a", record_of(1, 1)))
+    server.hear("b", kind, 2, record_of(2, 7))
+    assert (server.election.role, server.election.root) == ("joining", None)
+    assert server.election.record == record_of(2, 7)
+    server.wait(50)
+    active(server)
+    assert server.election.record.order() == (3, 1)
+
+
+def test_a_record_of_another_cluster_is_refused() -> None:
     server = OneServer("c", record_of(1, 1))
-    with pytest.raises(AssertionError, match="one record"):
-        server.hear("a", RECORD, 1, record_of(1, 1, in_sync="ab"))
+    foreign = record_of(2, 1, cluster_id=b"another cluster "[:16])
+    message = ControlMessage(RECORD, server.election.record.cluster_id, 2, foreign)
+    with pytest.raises(BadPeerMessage, match="of another cluster"):
+        server.election.received("a", store_id_of("a"), RECORD, encode_message(message), 0)
+
+
+def test_nobody_is_forced_to_be_the_root_of_an_epoch_that_there_is_not() -> None:
+    server = OneServer("a", record_of(1, 1), epoch=EPOCH_MAX)
+    server.wait(TIMING.elect_ms)
+    assert "no more epochs" in server.election.force_root(server.now)
 
 
 # Section 8: durability.

@@ -76,8 +76,8 @@ def test_control_messages_travel_on_the_link_of_their_sender_and_the_stream_on_t
     a.links.send("b", CONTROL, b"vote")
     b.heard.lines["a"].send(STREAM, [b"oper", b"", b"ation"])
     world.run(1)
-    assert b.heard.named("received") == [("a", b"store of a", CONTROL, b"vote")]
-    assert a.heard.named("received") == [("b", b"store of b", STREAM, b"operation")]
+    assert b.heard.named("received") == [("a", a.store_id, CONTROL, b"vote")]
+    assert a.heard.named("received") == [("b", b.store_id, STREAM, b"operation")]
 
 
 def test_messages_of_all_sizes_arrive_whole_and_in_order() -> None:
@@ -139,7 +139,7 @@ def test_a_link_to_itself_is_refused() -> None:
 def test_two_servers_with_one_name_refuse_one_another() -> None:
     world = LinkedHosts()
     first = world.add("a")
-    second = world.add("a", "second", listens_as="b", store_id=b"another")
+    second = world.add("a", "second", listens_as="b", store_id=b"another".ljust(16))
     first.knows("a", b="b:5672")
     second.knows("a", b="a:5672")
     world.run()
@@ -150,7 +150,7 @@ def test_two_servers_with_one_name_refuse_one_another() -> None:
 
 def test_a_second_server_with_the_name_of_a_connected_peer_is_refused() -> None:
     world, a, b = pair()
-    rogue = world.add("b", "rogue", listens_as="rogue", store_id=b"another")
+    rogue = world.add("b", "rogue", listens_as="rogue", store_id=b"another".ljust(16))
     rogue.knows("a", "b")
     world.run(5)
     assert rogue.links.connected() == []

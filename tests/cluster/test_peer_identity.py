@@ -4,8 +4,8 @@ import pytest
 
 from penstock.cluster.peer_identity import CLOCKS_APART_MS_MAX, PeerIdentity, Presented, why_refused
 
-OWN = PeerIdentity("a", "a:1", b"store a", "c", "d")
-OTHER = PeerIdentity("b", "b:1", b"store b", "c", "d")
+OWN = PeerIdentity("a", "a:1", b"a" * 16, "c", "d")
+OTHER = PeerIdentity("b", "b:1", b"b" * 16, "c", "d")
 MEMBERS = {"a": "a:1", "b": "b:1"}
 WALL = 1_700_000_000_000
 
@@ -23,7 +23,7 @@ def test_a_fitting_peer_is_let_in() -> None:
 @pytest.mark.parametrize(
     "part", ["name", "wanted", "store", "protocol", "cluster", "digest", "wall"]
 )
-@pytest.mark.parametrize("odd", [None, 5.5, [], {}, b"", "", -1])
+@pytest.mark.parametrize("odd", [None, 5.5, [], {}, b"", "", -1, b"b" * 15, b"b" * 300])
 def test_a_part_that_is_missing_or_odd_is_refused(part: str, odd: object) -> None:
     assert judged(**{part: odd})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.store.limits import StoreLimits
+from penstock.cluster.election import Election
 from penstock.cluster.links import LinkSettings
 from penstock.cluster.member import Member
 from penstock.cluster.promises import format_promises
@@ -24,6 +25,7 @@ from penstock.simulation.network import Network
 from penstock.simulation.plans import StoragePlan
 from penstock.wire.amqp091.limits import Limits
 from tests.simulation.doubles import dice_of
+from tests.support.recorded_events import RecordedEvents
 
 KEY = b"the key of this cluster"
 SECOND = 1_000_000
@@ -35,6 +37,7 @@ class ClusterHost(DurableHost):
 
     def __init__(self, name: str, world: ClusterWorld, dice: Dice) -> None:
         self.world = world
+        self.events = RecordedEvents()
         self._is_formatted = False
         super().__init__(
             name, world.clock, dice, world.history, Limits(), StoragePlan(StoreLimits())
@@ -57,7 +60,7 @@ class ClusterHost(DurableHost):
             self.now(),
             self.clock.wall(),
             self.disk,
-            None,
+            self.events,
             ClusterPlan(settings, HostDialler(self, self.world.network), HostClock(self)),
         )
 
@@ -65,6 +68,11 @@ class ClusterHost(DurableHost):
     def member(self) -> ClusterMember:
         assert self.node.member is not None
         return self.node.member
+
+    @property
+    def election(self) -> Election:
+        assert self.member.election is not None
+        return self.member.election
 
 
 class ClusterWorld:

@@ -86,6 +86,12 @@ class Candidacy(Standing):
         if not self._is_candidate or self.own_name not in campaign.votes:
             return
         star = campaign.star(self.record)
+        if star.epoch >= self.epoch:
+            self._is_candidate = False
+            campaign.end()
+            self._accept(star, now)
+            self._note_role(f"there is a record of epoch {star.epoch}, which has had its root")
+            return
         if not campaign.is_eligible(star, self.own_name, self.promises.store_id):
             self._is_candidate = False
             self._accept(star, now)

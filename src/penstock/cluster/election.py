@@ -12,7 +12,7 @@ its status. An operator's commands are `hand_over`, `add_member`, `remove_member
 Invariants
 - whatever depends on a promise happens only when it is durable: messages wait in the outbox, our own
   vote and our own acceptance of a record count then, and the owner hears of a root then;
-- an epoch has one root (I1): asserted when a root of the present epoch is heard;
+- an epoch has one root (I1), and a version of it one record (I3): a peer that says otherwise is refused;
 - the owner is told at the end of a call, when everything here is consistent, in the order in which
   things happened.
 """
@@ -21,6 +21,7 @@ from typing import Final
 
 from penstock.cluster.campaign import Vote
 from penstock.cluster.candidacy import Candidacy
+from penstock.cluster.contradictions import refuse_contradiction, refuse_foreign
 from penstock.cluster.in_sync_set import NEVER
 from penstock.cluster.member import Member
 from penstock.cluster.membership import (
@@ -46,9 +47,8 @@ from penstock.cluster.messages import (
     decode_message,
 )
 from penstock.cluster.owner_events import ACTIVATED, FAILED, IN_SYNC_CHANGED, ROLE_CHANGED
-from penstock.cluster.record import CLUSTER_ID_BYTES, ClusterRecord, newest
+from penstock.cluster.record import CLUSTER_ID_BYTES, EPOCH_MAX, ClusterRecord, newest
 from penstock.cluster.root_role import RootRole
-from penstock.formats.peer_limits import BadPeerMessage
 
 # Answers to these tell the sender that its epoch is over.
 _FENCED: Final = (ROOT, RECORD, VOTE, RELEASE)
@@ -94,7 +94,8 @@ class Election(Candidacy):
     def received(self, name: str, store_id: bytes, kind: int, octets: bytes, now: int) -> None:
         """A control message from a peer. Raises `BadPeerMessage`; then nothing has changed."""
         message = decode_message(kind, octets)
-        self._refuse_foreign(name, message)
+        refuse_foreign(self, name, message)
+        refuse_contradiction(self, name, message)
         self._depth += 1
         self._stores[name] = store_id
         self._heard_from[name] = now
@@ -193,28 +194,6 @@ class Election(Candidacy):
         self._events.add(ACTIVATED, "", "", 0)
         return True
 
-    def _refuse_foreign(self, name: str, message: ControlMessage) -> None:
-        """Another cluster's messages, and those of servers that were formatted differently."""
-        if name == self.own_name:
-            raise BadPeerMessage(f"the peer has the name of this server, {name!r}")
-        record = message.record
-        if record is not None and record.order() == (0, 0) == self.record.order():
-            if record != self.record:
-                raise BadPeerMessage(
-                    f"{name!r} was formatted with other members than {self.own_name!r}: format "
-                    "both with the same key and the same list of members"
-                )
-        if message.cluster_id == self.record.cluster_id:
-            return
-        # A new server learns the id of a cluster that was forced to have another one.
-        if self.record.epoch == 0 and record is not None and record.epoch > 0:
-            return
-        if message.kind == PREVOTE and record is not None and record.epoch == 0:
-            return
-        raise BadPeerMessage(
-            f"{name!r} belongs to another cluster than {self.own_name!r}: their cluster ids differ"
-        )
-
     def _take(self, name: str, store_id: bytes, message: ControlMessage, now: int) -> None:
         kind = message.kind
         record = message.record
@@ -278,8 +257,8 @@ class Election(Candidacy):
         if epoch < self.epoch:
             return True  # only with fencing switched off
         self._adopt(epoch, f"{name!r} is the root of epoch {epoch}", now)
+        # Another root of this epoch was refused before (`refuse_contradiction`).
         assert self.root is None, "an epoch has one root (I1)"
-        assert self.root_name in ("", name), "an epoch has one root (I1)"
         self._is_candidate = False
         self._campaign.end()
         self._heard = now
@@ -450,6 +429,8 @@ class Election(Candidacy):
             return f"{self.root_name!r} is the root; nothing has to be forced"
         if own is None or not self.is_counted(self.own_name, self.promises.store_id):
             return "this server is not a member of the cluster, so it holds nothing of it"
+        if self.epoch >= EPOCH_MAX:
+            return "there are no more epochs; start a new cluster with `penstock store salvage`"
         self._depth += 1
         member = Member(self.own_name, own.address, self.promises.store_id)
         cluster_id = self._entropy.octets(CLUSTER_ID_BYTES)

@@ -129,6 +129,8 @@ def decode_message(kind: int, octets: bytes) -> ControlMessage:
         raise BadPeerMessage(f"{name} is not valid: {error}") from error
     record = message.record
     if record is not None:
+        if record.cluster_id != message.cluster_id:
+            raise BadPeerMessage(f"{name} has a record of another cluster than its own")
         is_proposal = kind == RECORD
         if record.epoch > message.epoch or (is_proposal and record.epoch < message.epoch):
             raise BadPeerMessage(

@@ -15,6 +15,8 @@ a refusal is the text of connection.close, and an event at both ends.
 
 from typing import Final
 
+from penstock.cluster.member import STORE_ID_BYTES
+
 # Changed whenever servers of two versions would misunderstand one another.
 PROTOCOL_VERSION: Final = 1
 # Messages expire by the root's wall clock, so that they would expire early or late after a fail-over
@@ -110,8 +112,8 @@ def why_refused(
             f"the clocks of '{other.name}' and '{own.name}' are {apart} ms apart, more than "
             f"{CLOCKS_APART_MS_MAX} ms; synchronise them"
         )
-    if not other.store_id:
-        return f"'{other.name}' has not said the id of its data directory"
+    if len(other.store_id) != STORE_ID_BYTES:
+        return f"'{other.name}' has not said the id of its data directory, which has {STORE_ID_BYTES} octets"
     return ""
 
 

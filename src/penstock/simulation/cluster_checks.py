@@ -4,6 +4,7 @@ import hashlib
 from typing import Final
 
 from penstock.broker.streams.folders import ROOT
+from penstock.cluster.record import ClusterRecord
 from penstock.node.stored import StoredState
 from penstock.simulation.cluster_host import ClusterHost
 from penstock.simulation.cluster_ledger import ClusterLedger, held_by
@@ -32,6 +33,8 @@ class ClusterChecks:
         self._ledger = ledger
         self._hosts = hosts
         self._looks = 0
+        # By cluster, epoch and version.
+        self._records: dict[tuple[bytes, tuple[int, int]], ClusterRecord] = {}
 
     def look(self) -> None:
         """Whoever the highest record of a majority names as in sync has everything confirmed, and
@@ -41,6 +44,7 @@ class ClusterChecks:
         up = [host for host in self._hosts if host.is_up]
         if not up:
             return
+        self._look_at_records(up)
         judge = max(up, key=_order_of)
         top = judge.record
         names = [host.name for host in up if counts(judge, host)]
@@ -58,6 +62,16 @@ class ClusterChecks:
                     complaints += self._ledger.broken_in(host.node)
                 for complaint in complaints:
                     self._ledger.violated(f"{host.name} of {top.in_sync}: {complaint} (I2)")
+
+    def _look_at_records(self, up: list[ClusterHost]) -> None:
+        """A version of an epoch is one record (I3): servers refuse another one, and go on."""
+        for host in up:
+            record = host.record
+            key = (record.cluster_id, record.order())
+            # Servers that are formatted at different times begin with different members.
+            if record.epoch and self._records.setdefault(key, record) != record:
+                known = self._records[key]
+                self._ledger.violated(f"{host.name} has {record}, and there was {known} (I3)")
 
     def _look_at_definitions(self, up: list[ClusterHost]) -> None:
         """Of backups, whose state is at every moment what some root had (I4)."""

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
+from penstock.cluster.contradictions import Contradiction
 from penstock.cluster.election import Election
 from penstock.cluster.promises import format_promises, open_promises
 from penstock.cluster.record import ClusterRecord
@@ -26,7 +27,7 @@ from penstock.simulation.protocol.connections import (
     PeerConnections,
     ServerEnd,
 )
-from penstock.simulation.protocol.ledger import ProtocolLedger
+from penstock.simulation.protocol.ledger import ProtocolLedger, Violation
 from penstock.simulation.protocol.rules import ProtocolRules
 from penstock.simulation.protocol.sights import STEP_DOWN, Sights
 from penstock.simulation.protocol.term import Term
@@ -208,6 +209,8 @@ class SimulatedServer(ServerEnd):
         else:
             try:
                 self.election.received(sender, self._store_id(sender), kind, octets, now)
+            except Contradiction as contradiction:
+                raise Violation(f"I1 or I3: {contradiction}") from contradiction
             except BadPeerMessage:
                 self.world.ledger.sighted("control message refused")
                 connection.close(self.name)
