@@ -15,8 +15,35 @@ from struct import pack_into
 from zlib import crc32
 
 from penstock.broker.store import records
-from penstock.broker.store.definition_records import decode_snapshot, encode_change
-from penstock.broker.topology import BindQueue, DeclareExchange, DeclareQueue, SetPolicy
+from penstock.broker.store.definition_records import Change, decode_snapshot, encode_change
+from penstock.broker.topology import (
+    AddVhost,
+    BindExchange,
+    BindQueue,
+    BrokerCommand,
+    ChangeQueueArguments,
+    ChangeStream,
+    ClearParameter,
+    ClearPolicy,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DeleteUser,
+    DeleteVhost,
+    NoteConsumer,
+    NoteReturns,
+    NumberFrom,
+    OpenDelayLine,
+    PutUser,
+    SetOperatorPolicy,
+    SetParameter,
+    SetPermissions,
+    SetPolicy,
+    SetVhostLimits,
+    UnbindQueue,
+    VhostCommand,
+)
 from penstock.ha import messages
 from penstock.ha.backup import Backup
 from penstock.ha.stored_replica import StoredReplica
@@ -171,6 +198,70 @@ def aimed(random: Random, said: Message) -> Message:
     return kind, bytes(data)
 
 
+def redefined(random: Random, said: Message) -> Message:
+    """An operation with a definition in it that may fit, or may not; or a message that is altered."""
+    kind, octets = said
+    if kind != messages.OP:
+        return altered(random, said)
+    begin = messages.OP_HEAD_SIZE
+    head = records.OperationRecord(octets, begin)
+    pieces: list[bytes] = []
+    for _ in range(random.choice((1, 1, 2, 3))):
+        records.append_text(pieces, records.DEFINITION, encode_change(some_change(random)))
+    added = b"".join(pieces)
+    kept = octets[begin + records.OPERATION_SIZE :]
+    whole = added + kept if random.random() < 0.5 else kept + added
+    number = records.operation_record(head.epoch, head.k, len(whole))
+    return kind, octets[:begin] + number + whole
+
+
+def some_change(random: Random) -> Change:
+    """Of what there is, and of what there is not."""
+    name = random.choice(
+        ("q", "r", "priorities", "log", "new1", "new5", "fan", "x", "", "amq.direct")
+    )
+    other = random.choice(("q", "log", "fan", "x", "amq.fanout", ""))
+    user = random.choice(("guest", "nobody"))
+    vhost = random.choice(("/", "v"))
+    value: object = random.choice((3, "stream", ""))
+    arguments: dict[str, object] = {}
+    if random.random() < 0.6:
+        arguments["x-queue-type" if value == "stream" else "x-max-length"] = value
+    is_durable = random.random() < 0.8
+    commands: list[VhostCommand | BrokerCommand] = [
+        DeclareQueue(name, is_durable, random.random() < 0.1, arguments=arguments),
+        DeclareQueue(name, is_durable, arguments=arguments),
+        DeleteQueue(name, if_empty=random.random() < 0.2),
+        ChangeQueueArguments(name, arguments),
+        BindQueue(name, other, random.choice(("", "3"))),
+        UnbindQueue(name, other, random.choice(("", "3"))),
+        BindExchange(name, other, "3"),
+        DeclareExchange(name, random.choice(("fanout", "direct", "?")), is_durable),
+        DeleteExchange(name, random.random() < 0.2),
+        SetPolicy(random.choice("ps"), random.choice(("", "(")), {"max-length": 5}),
+        ClearPolicy(random.choice("ps")),
+        SetOperatorPolicy("o", "", {random.choice(("expires", "unknown")): 9}),
+        SetVhostLimits(random.choice((-1, 0, 3, 9))),
+        SetParameter(random.choice(("c", "policy", "queue-replica")), name, {}),
+        ClearParameter("c", name),
+        OpenDelayLine(),
+        NoteConsumer(name),
+        NoteReturns(name, ((1, random.choice((1, 1 << 40)), 1 << random.randrange(70)),)),
+        ChangeStream(name, {"c": 1}, {"p": 2}, {}, -1, (1,), random.choice(((), (0,)))),
+        AddVhost(vhost, "", (), random.choice(("", "classic", "?"))),
+        DeleteVhost(vhost),
+        PutUser(user, random.choice(("", "?"))),
+        DeleteUser(user),
+        SetPermissions(user, vhost, "", random.choice((".*", "(")), ""),
+        NumberFrom(random.choice((0, 1, 2))),
+    ]
+    command = random.choice(commands)
+    number = random.choice((0, 0, 0, 1 << 50, (1 << 50) + random.randrange(3), 1 << 40 | 1))
+    if isinstance(command, (DeclareQueue, OpenDelayLine)) and random.random() < 0.6:
+        number = random.randrange(1 << 50, 1 << 51)
+    return Change(None if isinstance(command, BrokerCommand) else vhost, command, number)
+
+
 def record_starts(kind: int, octets: bytes) -> list[int]:
     """Of messages, dequeued messages and appends."""
     if kind not in {messages.OP, messages.PIECE}:
@@ -199,7 +290,7 @@ def damaged(random: Random, said: list[Message]) -> list[Message]:
             other = random.randrange(len(found))
             found[at], found[other] = found[other], found[at]
         else:
-            change = aimed if random.random() < 0.4 else altered
+            change = random.choice((aimed, aimed, altered, altered, redefined))
             made = change(random, found[at])
             found[at] = with_checksum(made) if random.random() < 0.8 else made
     return found

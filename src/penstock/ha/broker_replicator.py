@@ -1,7 +1,8 @@
 """Applies the definitions of the root on a backup: one by one as they change there, or all anew by a SYNC.
 
 Every queue that it makes gets a `QueueReplicator` from the replica's queues, and every queue that it deletes
-loses it. What the root did was not refused there, so it must not be here.
+loses it. What the root did was not refused there, and was tried here (`trial_definitions`), so it must not be
+refused now.
 """
 
 from penstock.broker.definition_log import DefinitionLog
@@ -42,7 +43,7 @@ class BrokerReplicator:
         self.opens_streams: bool = False
 
     def change(self, change: Change, now: int) -> None:
-        """Do what the root did. It was not refused there, so it must not be here."""
+        """Do what the root did, which was tried before."""
         try:
             self._change(change, now)
         except Refusal as refusal:

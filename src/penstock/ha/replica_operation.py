@@ -287,6 +287,9 @@ def check_change(change: Change) -> None:
     """Raises `BadOperation` for numbers of queues and messages that cannot be."""
     if not 0 <= change.queue_number <= ID_MAX:
         raise BadOperation(f"{change.queue_number} is not a valid queue number")
+    for number in change.gone_numbers:
+        if not 0 <= number <= ID_MAX:
+            raise BadOperation(f"{number} is not a valid queue number")
     if isinstance(change.command, NoteReturns):
         for first, count, _ in change.command.returns:
             _check_ids(1, first, count)

@@ -58,7 +58,7 @@ from penstock.ha.replica_recovery import ReplicaRecovery
 from penstock.ha.replicated_messages import ReplicatedMessages
 from penstock.ha.stream_replicator import StreamReplicator
 from penstock.ha.sync_staging import SyncStaging
-from penstock.ha.trial_definitions import try_definitions
+from penstock.ha.trial_definitions import try_definitions, try_operation
 from penstock.storage.journal import NOT_SUMMED
 from penstock.storage.segment import segment_of
 
@@ -160,6 +160,8 @@ class ReplicaStore:
             )
         self._queues.check(operation)
         self._streams.check(operation)
+        if operation.changes:
+            try_operation(operation.changes, self._state, now)
         store = self._store
         # Places of records are counted from the first of the octets. There are fewer before the
         # operation than a batch's header has, so this is in the same segment.

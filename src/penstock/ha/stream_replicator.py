@@ -26,7 +26,12 @@ class StreamReplicator:
     # Operations.
 
     def check(self, operation: ReplicaOperation) -> None:
-        """Raises `BadOperation` unless each append follows what its stream has."""
+        """Raises `BadOperation` unless each append follows what its stream has, and each new number is
+        new.
+        """
+        for change in operation.changes:
+            if self.streams.knows(change.queue_number):
+                raise BadOperation(f"a second queue is to have number {change.queue_number}")
         ends: dict[int, int] = {}
         for at in operation.append_places:
             append = append_at(operation.octets, at)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from penstock.broker.entry import QueueEntry
+from penstock.broker.exchanges.exchange import Exchange
 from penstock.broker.header_values import Long, Timestamp
 from penstock.broker.names import RESERVED_PREFIX
 from penstock.broker.queue_notes import counts_out, notes_of
@@ -193,6 +194,8 @@ def _change(row: dict[str, object]) -> Change:
     make: Callable[..., VhostCommand | BrokerCommand] = _COMMANDS[name]
     gone = row.get("gone_numbers", [])
     assert isinstance(gone, list)
+    for gone_number in gone:
+        assert isinstance(gone_number, int)
     return Change(vhost, make(**values), number, gone)
 
 
@@ -281,33 +284,74 @@ def snapshot_of(
     return changes
 
 
-def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
+def policies_of(vhost: VirtualHost) -> list[SetPolicy | SetOperatorPolicy]:
+    """The commands that set the policies of a virtual host."""
+    found: list[SetPolicy | SetOperatorPolicy] = []
     for policy in vhost.policies.listed():
-        said = SetPolicy(
-            policy.name, policy.pattern, policy.definition, policy.apply_to.value, policy.priority
+        found.append(
+            SetPolicy(
+                policy.name,
+                policy.pattern,
+                policy.definition,
+                policy.apply_to.value,
+                policy.priority,
+            )
         )
-        changes.append(Change(vhost.name, said, 0))
     for policy in vhost.operator_policies.listed():
-        limiting = SetOperatorPolicy(
-            policy.name, policy.pattern, policy.definition, policy.apply_to.value, policy.priority
+        found.append(
+            SetOperatorPolicy(
+                policy.name,
+                policy.pattern,
+                policy.definition,
+                policy.apply_to.value,
+                policy.priority,
+            )
         )
-        changes.append(Change(vhost.name, limiting, 0))
+    return found
+
+
+def declaration_of(vhost: VirtualHost, queue: MessageQueue) -> DeclareQueue:
+    """The command that makes this queue, with its level of replication."""
+    command = DeclareQueue(
+        queue.name,
+        queue.durable,
+        False,
+        queue.auto_delete,
+        False,
+        queue.arguments,
+        server_named=queue.name.startswith(RESERVED_PREFIX),
+    )
+    return vhost.maker.recorded_queue(command, queue)
+
+
+def exchange_declaration_of(vhost: VirtualHost, exchange: Exchange) -> DeclareExchange:
+    """The command that makes this exchange, with its level of replication."""
+    declared = DeclareExchange(
+        exchange.name,
+        exchange.kind,
+        exchange.durable,
+        exchange.auto_delete,
+        exchange.internal,
+        False,
+        exchange.arguments,
+    )
+    return vhost.maker.recorded_exchange(declared, exchange)
+
+
+def is_predeclared(exchange: Exchange) -> bool:
+    """Whether every virtual host has it from its beginning."""
+    return not exchange.name or exchange.name.startswith(RESERVED_PREFIX)
+
+
+def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
+    for policy in policies_of(vhost):
+        changes.append(Change(vhost.name, policy, 0))
     for (component, name), value in vhost.parameters.items():
         changes.append(Change(vhost.name, SetParameter(component, name, value), 0))
     _add_exchanges(changes, vhost)
     for queue in vhost.queues.values():
         if vhost.definitions.hears(queue.durable, queue.exclusive_owner != NO_CONNECTION):
-            command = DeclareQueue(
-                queue.name,
-                queue.durable,
-                False,
-                queue.auto_delete,
-                False,
-                queue.arguments,
-                server_named=queue.name.startswith(RESERVED_PREFIX),
-            )
-            command = vhost.maker.recorded_queue(command, queue)
-            changes.append(Change(vhost.name, command, queue.number))
+            changes.append(Change(vhost.name, declaration_of(vhost, queue), queue.number))
             stream = as_stream(queue)
             if stream is not None and stream.values is not None:
                 changes.append(Change(vhost.name, stream.values.whole(queue.name), 0))
@@ -339,17 +383,5 @@ def _add_vhost(changes: list[Change], vhost: VirtualHost) -> None:
 
 def _add_exchanges(changes: list[Change], vhost: VirtualHost) -> None:
     for exchange in vhost.exchanges.values():
-        if not exchange.name or exchange.name.startswith(RESERVED_PREFIX):
-            continue
-        if vhost.definitions.hears(exchange.durable):
-            declared = DeclareExchange(
-                exchange.name,
-                exchange.kind,
-                exchange.durable,
-                exchange.auto_delete,
-                exchange.internal,
-                False,
-                exchange.arguments,
-            )
-            declared = vhost.maker.recorded_exchange(declared, exchange)
-            changes.append(Change(vhost.name, declared, 0))
+        if not is_predeclared(exchange) and vhost.definitions.hears(exchange.durable):
+            changes.append(Change(vhost.name, exchange_declaration_of(vhost, exchange), 0))
