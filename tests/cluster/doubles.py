@@ -217,6 +217,7 @@ class OneServer:
         heir: str = "",
         cluster_id: bytes = b"",
         is_active: bool = False,
+        reason: str = "",
     ) -> None:
         chosen = cluster_id or self.election.record.cluster_id
         message = ControlMessage(kind, chosen, epoch, record)
@@ -224,6 +225,7 @@ class OneServer:
         message.accepted = accepted
         message.heir = heir
         message.is_active = is_active
+        message.reason = reason
         octets = encode_message(message)
         self.election.received(name, store_id_of(name, life), kind, octets, self.now)
 

@@ -141,6 +141,15 @@ def test_a_record_of_another_cluster_is_refused() -> None:
         server.election.received("a", store_id_of("a"), RECORD, encode_message(message), 0)
 
 
+@pytest.mark.parametrize("kind", [ROOT, RECORD])
+def test_a_root_says_why_a_record_was_proposed(kind: int) -> None:
+    server = OneServer("c", record_of(1, 1))
+    server.hear("a", kind, 2, record_of(2, 1, in_sync="ac"), reason="'b' is slow")
+    assert server.election.record_reason == "'b' is slow"
+    server.hear("b", VIEW, 3, record_of(3, 1))
+    assert server.election.record_reason == "another member has told of it"
+
+
 def test_nobody_is_forced_to_be_the_root_of_an_epoch_that_there_is_not() -> None:
     server = OneServer("a", record_of(1, 1), epoch=EPOCH_MAX)
     server.wait(TIMING.elect_ms)

@@ -33,6 +33,8 @@ def message_of(kind: int) -> ControlMessage:
         message.is_active = True
         message.granted = 2
         message.committed_k = 77
+    if kind in (ROOT, RECORD):
+        message.reason = "'c' was removed"
     if kind == RECORD_OK:
         message.accepted = (4, 2)
     if kind == RELEASE:
@@ -44,7 +46,7 @@ def fields(message: ControlMessage) -> list[object]:
     return [
         *(message.kind, message.cluster_id, message.epoch, message.record, message.sent_at),
         *(message.is_active, message.granted, message.committed_k),
-        *(message.accepted, message.heir),
+        *(message.accepted, message.heir, message.reason),
     ]
 
 
@@ -68,6 +70,23 @@ def test_a_message_that_is_cut_short_or_goes_on_is_refused(kind: int) -> None:
             decode_message(kind, octets[:size])
     with pytest.raises(BadPeerMessage):
         decode_message(kind, octets + b"\0")
+
+
+@pytest.mark.parametrize("kind", [ROOT, RECORD])
+def test_a_reason_is_cut_where_a_short_string_ends(kind: int) -> None:
+    message = message_of(kind)
+    message.reason = "x" + "\u00e9" * 200
+    read = decode_message(kind, encode_message(message))
+    assert read.reason == "x" + "\u00e9" * 127
+    assert read.record == message.record
+
+
+@pytest.mark.parametrize("kind", [ROOT, RECORD])
+def test_a_reason_that_cannot_be_shown_is_refused(kind: int) -> None:
+    message = message_of(kind)
+    message.reason = "two\nlines"
+    with pytest.raises(BadPeerMessage, match="not printable"):
+        decode_message(kind, encode_message(message))
 
 
 @pytest.mark.parametrize("kind", [0, 19, 31, 255])

@@ -277,6 +277,16 @@ def test_guards_wait_for_a_server_that_has_nearly_caught_up(is_on: bool) -> None
     assert "c" not in server.election.awaited(), "the next attempt comes later"
 
 
+def test_a_root_says_with_each_record_why_it_was_proposed() -> None:
+    server = root_of()
+    server.lines.sent = []
+    assert server.election.remove_member("c", server.now) == ""
+    assert {message.reason for _, message in server.sent(RECORD)} == {"'c' was removed"}
+    run(server, 300, "b", "b")
+    ((_, first), *_) = server.sent(ROOT)
+    assert first.reason == "'c' was removed"
+
+
 # Hand-over.
 
 

@@ -82,8 +82,9 @@ def test_a_backup_in_trouble_leaves_by_a_record_with_a_reason_and_confirms_go_on
     last = ha_of(cluster, "a").history[-1]
     assert (last.left, last.in_sync) == (("c",), ("a", "b"))
     assert last.reason in reasons
-    # The others have the record, too.
-    assert ha_of(cluster, "b").history[-1].left == ("c",)
+    # The others have the record, and its reason.
+    there = ha_of(cluster, "b").history[-1]
+    assert (there.left, there.reason) == (("c",), last.reason)
 
 
 def test_a_backup_that_flaps_is_dropped_and_taken_back_each_time_and_nothing_is_silent() -> None:
@@ -98,6 +99,11 @@ def test_a_backup_that_flaps_is_dropped_and_taken_back_each_time_and_nothing_is_
     changes = ha_of(cluster, "a").history[known:]
     assert [(change.left, change.entered) for change in changes] == [(("c",), ()), ((), ("c",))] * 3
     assert changes[1].reason == "'c' has everything that is committed"
+    # Every server tells the same, the one that it is about as well.
+    told = [(change.left, change.reason) for change in changes]
+    for name in "bc":
+        there = ha_of(cluster, name).history[-6:]
+        assert [(change.left, change.reason) for change in there] == told
 
 
 def test_a_slow_backup_that_makes_progress_stays() -> None:

@@ -7,7 +7,7 @@ import pytest
 from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change
-from penstock.broker.topology import AddVhost, DeclareQueue, NoteReturns, SetPolicy
+from penstock.broker.topology import AddVhost, ChangeStream, DeclareQueue, NoteReturns, SetPolicy
 from penstock.ha.replica_operation import BadOperation, read_change
 from tests.ha.fuzz import Fuzzer, fuzzed
 from tests.ha.replica_doubles import Member, audit, held_of, pair, sync, wanted_of
@@ -93,6 +93,12 @@ def test_a_second_queue_does_not_get_the_number_of_the_first() -> None:
         b"[" * 100_000,
         encode_change(Change(None, AddVhost("v"), 1 << 62)),
         encode_change(Change("/", NoteReturns("q", ((1, 1 << 62, 1),)), 0)),
+        encode_change(Change("/", ChangeStream("log", {"cursor": 1}, {}, {}), 0)).replace(
+            b"1", b"[]"
+        ),
+        encode_change(Change("/", ChangeStream("log", {}, {}, {}, 0, (7,), (0,)), 0)).replace(
+            b"7", b"{}"
+        ),
         b'{"vhost": "/", "command": "DeleteQueue", "fields": {"$decimal": "x"}, "queue_number": 0}',
     ],
 )

@@ -227,7 +227,7 @@ class Election(Candidacy):
             self._take_root(name, store_id, message, record, now)
         elif kind == RECORD and record is not None:
             if self._take_sender(name, store_id, message.epoch, record, now):
-                self._take_record(name, message.epoch, record, now)
+                self._take_record(name, message.epoch, record, message.reason, now)
 
     def _take_nack(self, name: str, epoch: int, now: int) -> None:
         is_asking = self._campaign.asked_at >= 0
@@ -280,18 +280,20 @@ class Election(Candidacy):
         self.root_committed_k = message.committed_k
         self._granted = message.granted
         if record.is_newer_than(self.record):
-            self._take_record(name, message.epoch, record, now)
+            self._take_record(name, message.epoch, record, message.reason, now)
         answer = self._outbox.message(ROOT_OK, self.epoch, None)
         answer.sent_at = message.sent_at
         self._outbox.post_after(self._epoch_version, name, answer)
 
-    def _take_record(self, name: str, epoch: int, record: ClusterRecord, now: int) -> None:
+    def _take_record(
+        self, name: str, epoch: int, record: ClusterRecord, reason: str, now: int
+    ) -> None:
         """R10."""
         if self.record.is_newer_than(record):
             return
         store_id = self.promises.store_id
         is_known = self._campaign.counts(self.record, self.own_name, store_id)
-        self._accept(record, now)
+        self._accept(record, now, reason)
         if is_known or self._campaign.counts(record, self.own_name, store_id):
             answer = self._outbox.message(RECORD_OK, epoch, None)
             answer.accepted = record.order()
@@ -435,7 +437,8 @@ class Election(Candidacy):
         member = Member(self.own_name, own.address, self.promises.store_id)
         cluster_id = self._entropy.octets(CLUSTER_ID_BYTES)
         self._adopt(self.epoch + 1, "an operator forced it to be the root", now)
-        self._accept(ClusterRecord(self.epoch, 1, cluster_id, (member,), (self.own_name,)), now)
+        record = ClusterRecord(self.epoch, 1, cluster_id, (member,), (self.own_name,))
+        self._accept(record, now, "an operator forced a root")
         self._campaign_at = now
         self._end_call(now)
         return ""

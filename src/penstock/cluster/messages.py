@@ -1,8 +1,10 @@
 """Control messages between the servers of a cluster.
 
     every message: cluster id (16), epoch u32
-    PREVOTE, PREVOTED, VOTE, VOTED, VIEW, RECORD: a record
-    ROOT: sent at u64, flags u8 (1: active), votes u8, committed position + 1 u64, a record
+    PREVOTE, PREVOTED, VOTE, VOTED, VIEW: a record
+    RECORD: why it was proposed (short string), the record
+    ROOT: sent at u64, flags u8 (1: active), votes u8, committed position + 1 u64,
+        why the record was proposed (short string), a record
     ROOT_OK: sent at u64          RECORD_OK: epoch u32, version u32
     RELEASE: name of the heir     NACK: nothing
 
@@ -21,6 +23,7 @@ from penstock.cluster.record import (
     encode_record,
 )
 from penstock.formats.octets import (
+    SHORT_STRING_BYTES_MAX,
     Malformed,
     read_short_string,
     read_u8,
@@ -64,7 +67,7 @@ MESSAGE_BYTES_MAX: Final = 8192
 _HEAD_BYTES: Final = CLUSTER_ID_BYTES + 4
 _ROOT_BYTES: Final = 18
 _ACTIVE: Final = 1
-_WITH_RECORD: Final = (PREVOTE, PREVOTED, VOTE, VOTED, VIEW, RECORD)
+_WITH_RECORD: Final = (PREVOTE, PREVOTED, VOTE, VOTED, VIEW)
 
 
 class ControlMessage:
@@ -79,6 +82,8 @@ class ControlMessage:
         self.cluster_id: bytes = cluster_id
         self.epoch: int = epoch
         self.record: ClusterRecord | None = record
+        # RECORD and ROOT: why the record was proposed.
+        self.reason: str = ""
         # ROOT and its answer.
         self.sent_at: int = 0
         self.is_active: bool = False
@@ -98,6 +103,9 @@ def encode_message(message: ControlMessage) -> bytes:
         parts.append(write_u64(message.sent_at))
         parts.append(bytes((flags, message.granted)))
         parts.append(write_u64(message.committed_k + 1))
+        parts.append(_short(message.reason))
+    elif kind == RECORD:
+        parts.append(_short(message.reason))
     elif kind == ROOT_OK:
         parts.append(write_u64(message.sent_at))
     elif kind == RECORD_OK:
@@ -107,6 +115,12 @@ def encode_message(message: ControlMessage) -> bytes:
     if message.record is not None:
         parts.append(encode_record(message.record))
     return b"".join(parts)
+
+
+def _short(reason: str) -> bytes:
+    """Its begin, if it is too long."""
+    octets = reason.encode()[:SHORT_STRING_BYTES_MAX]
+    return write_short_string(octets.decode(errors="ignore"))
 
 
 def decode_message(kind: int, octets: bytes) -> ControlMessage:
@@ -145,6 +159,9 @@ def _read_rest(message: ControlMessage, octets: bytes) -> None:
     if kind in _WITH_RECORD:
         message.record = decode_record(octets, at)
         return
+    if kind == RECORD:
+        _read_proposed(message, octets, at)
+        return
     if kind == ROOT:
         _read_root(message, octets, at)
         return
@@ -172,4 +189,12 @@ def _read_root(message: ControlMessage, octets: bytes, at: int) -> None:
     message.is_active = flags == _ACTIVE
     message.granted = read_u8(octets, at + 9)
     message.committed_k = read_u64(octets, at + 10) - 1
-    message.record = decode_record(octets, at + _ROOT_BYTES)
+    _read_proposed(message, octets, at + _ROOT_BYTES)
+
+
+def _read_proposed(message: ControlMessage, octets: bytes, at: int) -> None:
+    message.reason = read_short_string(octets, at)
+    if not message.reason.isprintable():
+        # It is for the log and for operators.
+        raise BadPeerMessage("the reason of a record is not printable")
+    message.record = decode_record(octets, at + 1 + octets[at])

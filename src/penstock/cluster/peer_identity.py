@@ -18,7 +18,7 @@ from typing import Final
 from penstock.cluster.member import STORE_ID_BYTES
 
 # Changed whenever servers of two versions would misunderstand one another.
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 # Messages expire by the root's wall clock, so that they would expire early or late after a fail-over
 # to a server whose clock is apart. A round trip and a busy server are part of the difference that is
 # measured; a machine whose clock is synchronised stays far below this.

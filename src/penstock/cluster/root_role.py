@@ -144,6 +144,7 @@ class RootRole:
         if not self._rules.durability:
             record = self._promises.record
         message = self._outbox.message(ROOT, self._epoch, record)
+        message.reason = self.reason_of(record)
         message.sent_at = now
         message.is_active = self.is_active
         message.granted = len(self.voters)
@@ -193,8 +194,14 @@ class RootRole:
         for name in self._everybody([]):
             self._post_record(name)
 
+    def reason_of(self, record: ClusterRecord) -> str:
+        """Why this record was proposed, which is the last one or the one before that."""
+        is_last = record.order() == self._promises.record.order()
+        return self._reason if is_last else self.committed_reason
+
     def _post_record(self, name: str) -> None:
         message = self._outbox.message(RECORD, self._epoch, self._promises.record)
+        message.reason = self._reason
         self._outbox.post_after(self._proposed_version, name, message)
 
     def _repeat_record(self) -> None:

@@ -54,6 +54,8 @@ class Standing(PromisesListener):
         self.root_name: str = ""
         self.root_is_active: bool = False
         self.root_committed_k: int = -1
+        # Why the record was proposed, on a server that is not the root.
+        self.record_reason: str = ""
         self.root: RootRole | None = None
         self.promises: Promises = promises
         self.timing: Timing = timing
@@ -204,6 +206,7 @@ class Standing(PromisesListener):
 
     def _step_down(self, reason: str, now: int) -> None:
         assert self.root is not None
+        self.record_reason = self.root.reason_of(self.record)
         self.root = None
         self.root_name = ""
         self.root_is_active = False
@@ -232,12 +235,13 @@ class Standing(PromisesListener):
         self._epoch_version = self.promises.change(epoch, "", self.record, now)
         self._note_role(why)
 
-    def _accept(self, record: ClusterRecord, now: int) -> None:
-        """Keep a record that is not older than ours."""
+    def _accept(self, record: ClusterRecord, now: int, reason: str = "") -> None:
+        """Keep a record that is not older than ours. Its root says why it proposed it; others do not."""
         if record.order() == self.record.order():
             assert record == self.record, "a version of an epoch is one record (I3)"
             return
         self.promises.change(self.epoch, self.promises.voted_for, record, now)
+        self.record_reason = reason or "another member has told of it"
         self._note_role(f"{record.text()} was received")
         self._events.add(IN_SYNC_CHANGED, "", "", 0)
 

@@ -382,7 +382,7 @@ class ClusterMember:
         root = self._election.root
         record = self._election.record if root is None else root.committed
         if record is not None:
-            reason = "the root says so" if root is None else root.committed_reason
+            reason = self._election.record_reason if root is None else root.committed_reason
             change = self.history.note(record, reason, now)
             if change is not None:
                 self._duties.in_sync_changed(change)

@@ -189,6 +189,8 @@ def _change(row: dict[str, object]) -> Change:
             listed = values[tuple_name]
             assert isinstance(listed, list)
             values[tuple_name] = tuple(listed)
+    if name == ChangeStream.__name__:
+        _check_numbers(values)
     if "returns" in values:
         values["returns"] = _returns(values["returns"])
     make: Callable[..., VhostCommand | BrokerCommand] = _COMMANDS[name]
@@ -197,6 +199,20 @@ def _change(row: dict[str, object]) -> Change:
     for gone_number in gone:
         assert isinstance(gone_number, int)
     return Change(vhost, make(**values), number, gone)
+
+
+def _check_numbers(values: dict[str, object]) -> None:
+    """Of a `ChangeStream`: everything in its tables is a number."""
+    for table_name in ("cursors", "sequences", "rows"):
+        table = values[table_name]
+        assert isinstance(table, dict)
+        for number in table.values():
+            assert isinstance(number, int), f"{number!r} is not a number of a stream"
+    for tuple_name in ("epochs", "epoch_firsts"):
+        listed = values.get(tuple_name, ())
+        assert isinstance(listed, tuple)
+        for number in listed:
+            assert isinstance(number, int), f"{number!r} is not a number of a stream"
 
 
 def _returns(rows: object) -> tuple[tuple[int, int, int], ...]:
