@@ -13,6 +13,7 @@ from typing import TypeVar
 from penstock.broker.internal_queues import LEASE_OF
 from penstock.broker.queue_notes import counts_out, notes_of
 from penstock.broker.streams.opening import streams_of
+from penstock.broker.streams.stream_values import StreamEpochs
 from penstock.broker.topology import ChangeStream, NoteReturns
 from penstock.node.node import Node
 from penstock.simulation.durable_host import stored_of
@@ -71,10 +72,14 @@ class DefinitionHistory:
         found = _changing(node)
         there = _places(node)
         counts = {place: count for place, count in known.counts.items() if place in there}
+        streams = {
+            name: after_retention(whole, found.streams.get(name, whole))
+            for name, whole in known.streams.items()
+        }
         return (
             self._defined_otherwise(node, at)
             + _differences(at, counts, found.counts)
-            + _differences(at, _unretained(known.streams), _unretained(found.streams))
+            + _differences(at, streams, found.streams)
         )
 
     def _defined_otherwise(self, node: Node, at: tuple[int, int]) -> list[str]:
@@ -139,12 +144,27 @@ def _places(node: Node) -> set[Place]:
     }
 
 
-def _unretained(streams: dict[str, ChangeStream]) -> dict[str, ChangeStream]:
-    """Without where they begin."""
-    return {
-        name: replace(whole, first_offset=-1, epochs=(), epoch_firsts=())
-        for name, whole in streams.items()
-    }
+def after_retention(known: ChangeStream, found: ChangeStream) -> ChangeStream:
+    """What is known of a stream, as far as it is left once the stream begins where it was found to begin,
+    and messages of a later epoch were appended. A stream never begins earlier than it did.
+    """
+    if found.first_offset < known.first_offset:
+        return known
+    epochs = StreamEpochs()
+    epochs.firsts = _firsts(known)
+    last = epochs.firsts[-1] if epochs.firsts else (0, 0)
+    epochs.firsts += [(epoch, first) for epoch, first in _firsts(found) if epoch > last[0]]
+    left = epochs.from_offset(found.first_offset)
+    return replace(
+        known,
+        first_offset=found.first_offset,
+        epochs=tuple([epoch for epoch, _ in left]),
+        epoch_firsts=tuple([first for _, first in left]),
+    )
+
+
+def _firsts(whole: ChangeStream) -> list[tuple[int, int]]:
+    return list(zip(whole.epochs, whole.epoch_firsts, strict=True))
 
 
 def _differences(
