@@ -10,8 +10,13 @@ from penstock.broker.store.repeats import RepeatWriter
 from tests.broker.doubles import PlainProperties
 
 ADDRESSES = [Address("", "q", b""), Address("orders", "eu", b""), Address("orders", "us", b"")]
-# Two of them are other objects with the same octets.
-PROPERTIES = [PlainProperties(), PlainProperties(), PlainProperties({"a": 1})]
+# Two of them are other objects with the same octets, and two have the same size.
+PROPERTIES = [
+    PlainProperties(),
+    PlainProperties(),
+    PlainProperties({"a": 1}),
+    PlainProperties({"a": 2}),
+]
 WALL_OFFSET = 1000
 
 # Few of each, so that most runs have records that are alike and some that are not.

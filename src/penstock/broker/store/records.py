@@ -132,10 +132,9 @@ def single_head(rest: int, origin: int, queue_number: int) -> bytes:
     )
 
 
-def single_tail(address: bytes, header: bytes, body_size: int) -> bytes:
-    """The part after its position and before its body, if it never expires."""
-    sizes = (len(header) << 32 | body_size).to_bytes(8, "big")
-    return b"".join([_NEVER, address, sizes, header])
+def single_tail_start(address: bytes, header_size: int, body_size: int) -> bytes:
+    """The part between its position and its header, if it never expires."""
+    return b"".join([_NEVER, address, (header_size << 32 | body_size).to_bytes(8, "big")])
 
 
 def encode_range(first: int, count: int) -> bytes:

@@ -38,7 +38,8 @@ class RepeatWriter:
         # The head with all but the last octet of a position, and these as a number.
         self._positioned_head: bytes = b""
         self._upper: int = -1
-        # It begins with the time of those that never expire.
+        # It begins with the time of those that never expire, and ends with the header.
+        self._tail_start: bytes = b""
         self._tail: bytes = b""
         self._size: int = 0
 
@@ -83,18 +84,32 @@ class RepeatWriter:
         return True
 
     def _begin(self, message: Message, number: int) -> None:
+        """What is as before is not made again: messages of other priorities, for instance, have another
+        header of the same size.
+        """
+        address = message.address.octets()
+        header = message.properties.encoded()
+        body_size = len(message.body)
+        rest = len(address) + len(header) + body_size
+        size = records.SINGLE_SIZE + rest
+        if size != self._size or number != self._number or message.origin != self._origin:
+            self._head = records.single_head(rest, message.origin, number)
+            self._upper = -1
+        if (
+            body_size != self._body_size
+            or len(header) != len(self._header)
+            or address != self._address
+        ):
+            self._tail_start = records.single_tail_start(address, len(header), body_size)
+        self._tail = self._tail_start + header
         self._like_address = message.address
         self._like_properties = message.properties
-        self._address = message.address.octets()
-        self._header = message.properties.encoded()
+        self._address = address
+        self._header = header
         self._origin = message.origin
         self._number = number
-        self._body_size = len(message.body)
-        rest = len(self._address) + len(self._header) + self._body_size
-        self._head = records.single_head(rest, message.origin, number)
-        self._upper = -1
-        self._size = records.SINGLE_SIZE + rest
-        self._tail = records.single_tail(self._address, self._header, self._body_size)
+        self._body_size = body_size
+        self._size = size
 
 
 class RepeatReader:
