@@ -4,6 +4,7 @@ from array import array
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.store import records
+from penstock.broker.store.dequeued_ranges import DequeuedRanges
 from penstock.broker.store.enqueued_entries import NOT_WRITTEN
 from penstock.broker.store.locations import stretches
 from penstock.broker.store.prepared_records import StoredRecords
@@ -17,18 +18,15 @@ class DequeuedEntries:
     def __init__(self) -> None:
         self._entries: list[QueueEntry] = []
         self._numbers: list[int] = []
-        self._positions: dict[int, list[int]] = {}
-        # By queue number: octets of the bodies of what is known by position or range.
-        self._body_bytes: dict[int, int] = {}
-        # Queue number, first position and how many: a whole tail at once.
-        self._ranges: list[tuple[int, int, int]] = []
+        # By queue number: what is known by position or range.
+        self._ranges: dict[int, DequeuedRanges] = {}
         # Segment, pairs and octets of bodies: of what `encode` has written, until it is counted.
         self._segments: list[tuple[int, int, int]] = []
         # Whether an entry was dequeued that is not written, so that prepared entries may be gone.
         self._has_unwritten: bool = False
 
     def is_empty(self) -> bool:
-        return not (self._entries or self._positions or self._ranges)
+        return not (self._entries or self._ranges)
 
     def add(self, number: int, entry: QueueEntry) -> None:
         # Checked here and not when the tick is written: the caller at fault must get the exception.
@@ -57,25 +55,26 @@ class DequeuedEntries:
                 numbers.append(number)
 
     def add_positions(self, number: int, positions: list[int], body_bytes: int) -> None:
-        self._add_bytes(number, body_bytes)
-        known = self._positions.get(number)
-        if known is None:
-            self._positions[number] = positions
-        else:
-            known.extend(positions)
+        self._of(number, positions[0]).add_positions(positions, body_bytes)
 
-    def _add_bytes(self, number: int, body_bytes: int) -> None:
-        self._body_bytes[number] = self._body_bytes.get(number, 0) + body_bytes
+    def _of(self, number: int, position: int) -> DequeuedRanges:
+        """Of a queue, for a position that left it."""
+        ranges = self._ranges.get(number)
+        if ranges is None:
+            ranges = DequeuedRanges(position)
+            self._ranges[number] = ranges
+        return ranges
 
     def add_tail(self, number: int, positions: "array[int]", body_bytes: int) -> None:
         """Everything that a queue had paged out is gone, in order."""
         found = stretches(positions)
         if found is None:
             self.add_positions(number, positions.tolist(), body_bytes)
-        else:
-            self._add_bytes(number, body_bytes)
+        elif found:
+            ranges = self._of(number, positions[0])
+            ranges.body_bytes += body_bytes
             for first, count in found:
-                self._ranges.append((number, first, count))
+                ranges.add(first, count, 0)
 
     def add_gone(self, prepared: list[StoredRecords]) -> None:
         """Of what was prepared, some may have been dequeued before it was written."""
@@ -89,13 +88,10 @@ class DequeuedEntries:
 
     def encode(self, pieces: list[bytes]) -> int:
         """Append a record for each queue; returns their size."""
-        by_queue: dict[int, list[bytes]] = {}
-        for number, positions in self._positions.items():
-            by_queue[number] = records.encode_ranges(positions)
-        self._positions = {}
         # A queue's entries are dequeued one after the other mostly: such a run is one range. And
         # mostly all of them lie in one segment, or in two.
         number = 0
+        ranges: DequeuedRanges | None = None
         first = 0
         following = -1
         body_bytes = 0
@@ -116,31 +112,24 @@ class DequeuedEntries:
                 following += 1
                 body_bytes += octets
                 continue
-            if number:
-                self._add_range(by_queue, number, first, following - first, body_bytes)
-            number = self._numbers[index]
+            if ranges is not None:
+                ranges.add(first, following - first, body_bytes)
+            if self._numbers[index] != number:
+                number = self._numbers[index]
+                ranges = self._of(number, position)
             first = position
             following = position + 1
             body_bytes = octets
         self._left(segment, len(self._entries) - segment_start, segment_bytes)
-        if number:
-            self._add_range(by_queue, number, first, following - first, body_bytes)
-        for number, first, count in self._ranges:
-            by_queue.setdefault(number, []).append(records.encode_range(first, count))
-        self._ranges = []
+        if ranges is not None:
+            ranges.add(first, following - first, body_bytes)
         size = 0
-        for number, ranges in by_queue.items():
-            size += records.append_dequeued(pieces, number, self._body_bytes[number], ranges)
-        self._body_bytes = {}
+        for number, left in self._ranges.items():
+            size += records.append_dequeued(pieces, number, left.body_bytes, left.encoded())
+        self._ranges = {}
         self._entries = []
         self._numbers = []
         return size
-
-    def _add_range(
-        self, by_queue: dict[int, list[bytes]], number: int, first: int, count: int, octets: int
-    ) -> None:
-        by_queue.setdefault(number, []).append(records.encode_range(first, count))
-        self._add_bytes(number, octets)
 
     def _left(self, segment: int, count: int, body_bytes: int) -> None:
         if count:
