@@ -131,7 +131,7 @@ def test_a_range_of_returns_costs_nothing_for_what_is_not_there() -> None:
     ready.note_returns(1, 1 << 40, 3)
     for position in (5, 9):
         ready.add_run(position, 2, 100 * position, 10)
-    ready.remove_range(6, 1)
+    ready.remove_ranges([(6, 1)])
     ready.note_returns(10, 1 << 40, 4)
     assert ready.delivery_counts()[-1] == (10, 4)
     assert 6 not in dict(ready.delivery_counts())

@@ -8,6 +8,7 @@ from array import array
 
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.position_runs import Ranges
 from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.store.records import MessageRecord
 from penstock.ha.replica_operation import MessageRun
@@ -38,13 +39,13 @@ class QueueReplicator:
             self.ready.may_expire = True
         self.add_octets(run.count * first.body_size)
 
-    def dequeued(self, first: int, count: int) -> "array[int]":
+    def dequeued(self, ranges: Ranges) -> "array[int]":
         """Returns the locations of those that were here."""
-        return self.ready.remove_range(first, count)
+        return self.ready.remove_ranges(ranges)
 
     def clear(self) -> "array[int]":
         """It is deleted. Returns the locations of what it held."""
-        locations = self.ready.take_all()[1]
+        locations = self.ready.drain()[1]
         self.add_octets(0)
         return locations
 

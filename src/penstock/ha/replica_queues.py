@@ -9,9 +9,10 @@ from array import array
 
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.position_runs import Ranges
 from penstock.broker.queues.queue_journal import ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.replica_list import Ranges, ReplicaList
+from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.store import records
 from penstock.broker.store.locations import counts_by_segment
 from penstock.broker.store.message_store import MessageStore
@@ -145,8 +146,7 @@ class ReplicaQueues:
         if part is None:
             # What was out with consumers when its queue was deleted.
             return
-        for first, count in record.ranges:
-            self._count_off(part.dequeued(first, count))
+        self._count_off(part.dequeued(record.ranges))
         part.add_octets(-record.body_bytes)
 
     def _count_off(self, locations: "array[int]") -> None:
@@ -200,7 +200,7 @@ class ReplicaQueues:
         """A message that is staged has become part of the state."""
         ready = self.staged.get(number)
         if ready is not None:
-            gone = ready.remove_range(position, 1)
+            gone = ready.remove_ranges([(position, 1)])
             if len(gone):
                 self._count_off(gone)
                 self.staged_octets[number] -= size
@@ -210,7 +210,7 @@ class ReplicaQueues:
 
     def discard_staged(self) -> None:
         for ready in self.staged.values():
-            self._count_off(ready.take_all()[1])
+            self._count_off(ready.drain()[1])
         self.staged.clear()
         self.staged_octets = {}
 
@@ -240,8 +240,9 @@ class ReplicaQueues:
         """How many ids each segment is needed for."""
         total: dict[int, int] = {}
         for ready in self.lists():
-            for segment, count in counts_by_segment(ready.locations()).items():
-                total[segment] = total.get(segment, 0) + count
+            for locations in ready.location_blocks():
+                for segment, count in counts_by_segment(locations).items():
+                    total[segment] = total.get(segment, 0) + count
         return total
 
 

@@ -13,8 +13,8 @@ from typing import Final
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import found_in
+from penstock.broker.queues.position_runs import Ranges, runs_of
 from penstock.broker.queues.ready_list import ReadyList, merged, places_of
-from penstock.broker.queues.replica_list import Ranges, ranges_of
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import encode_change
@@ -131,7 +131,7 @@ class HeldMessages:
     def ids(self) -> dict[int, Ranges]:
         """Queues without messages are left out."""
         return {
-            number: ranges_of(places[0])
+            number: runs_of(places[0]).ranges(0)
             for number, places in self.everything().items()
             if len(places[0])
         }

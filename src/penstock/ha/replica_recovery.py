@@ -155,7 +155,8 @@ class ReplicaRecovery(StoreRecovery):
         store.snapshot_segment = self._snapshot_segment
         store.lives = self._lives
         for number, part in queues.by_number.items():
-            recovered = self._queues.get(number)
+            # Popped, so that no more than one queue's positions are there twice.
+            recovered = self._queues.pop(number, None)
             if recovered is not None:
                 part.add_octets(self._fill(part.ready, recovered))
         for number, recovered in self._staged.items():

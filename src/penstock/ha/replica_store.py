@@ -20,8 +20,9 @@ from typing import Final
 from penstock.broker.delays.delay_line import DelayLine
 from penstock.broker.leases.leases import resume_leases
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.position_runs import Ranges
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.replica_list import Ranges, ReplicaList
+from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.replication_level import ReplicationLevel
 from penstock.broker.sinks.sinks import resume_sinks
 from penstock.broker.state import BrokerState, put_defaults
@@ -244,7 +245,7 @@ class ReplicaStore:
         # Its pass over a segment knows the lists that will be gone.
         self._reclaimer.begin_anew()
         for known in self._queues.by_number.values():
-            known.ready.take_all()
+            known.ready.drain()
         self._definitions.drop(reason, now)
         self._become_backup()
         self._queues.by_number = {}
@@ -409,12 +410,12 @@ class ReplicaStore:
         made: dict[int, MadeQueue] = {}
         for number, places in held.everything().items():
             queue = MadeQueue()
-            queue.places = places
+            queue.messages.add_many(places[0], places[1])
             queue.octets = octets[number]
             made[number] = queue
         for known in self._state.queues():
             if known.number and not known.keeps_messages:
-                made[known.number].may_expire = known.may_expire()
+                made[known.number].messages.may_expire = known.may_expire()
         self._store.operations = None
         self._state.decides = False
         self._state.log_definitions(UnheardDefinitions())

@@ -1,7 +1,6 @@
 """The list of a backup's queue, against a dictionary of what it should hold."""
 
 from array import array
-from itertools import pairwise
 
 import hypothesis
 import pytest
@@ -10,13 +9,31 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.queues.ready_list import merged
-from penstock.broker.queues.replica_list import (
-    COMPACT_COUNT,
-    ReplicaList,
-    progression,
-    ranges_of,
-)
+from penstock.broker.queues.replica_list import COMPACT_COUNT, ReplicaList
 from tests.broker.queues.doubles import message
+
+POSITION_MAX = 60
+
+
+def ranges_from(drawn: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Gaps and counts as ranges that grow and do not touch."""
+    found: list[tuple[int, int]] = []
+    first = 0
+    for gap, count in drawn:
+        first += gap
+        found.append((first, count))
+        first += count
+    return found
+
+
+def spread(ranges: list[tuple[int, int]]) -> set[int]:
+    return {p for first, count in ranges for p in range(first, first + count)}
+
+
+GROWING_RANGES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=8).map(
+    ranges_from
+)
+ANY_RANGES = st.lists(st.tuples(st.integers(0, 70), st.integers(1, 20)), max_size=6)
 
 
 class ReplicaListMachine(RuleBasedStateMachine):
@@ -26,7 +43,8 @@ class ReplicaListMachine(RuleBasedStateMachine):
         super().__init__()
         self.list = ReplicaList()
         self.model: dict[int, int] = {}
-        self.used: set[int] = set()
+        # Of all positions that ever were here.
+        self.highest = 0
         # Deliveries of those that came back.
         self.counts: dict[int, int] = {}
         self.next_location = 5000
@@ -35,59 +53,90 @@ class ReplicaListMachine(RuleBasedStateMachine):
         self.next_location += 1
         return self.next_location
 
+    def came(self, locations: dict[int, int]) -> None:
+        self.model.update(locations)
+        self.highest = max([self.highest, *locations])
+
+    def left(self, positions: set[int]) -> list[int]:
+        gone = [self.model.pop(p) for p in sorted(positions & set(self.model))]
+        for position in positions:
+            self.counts.pop(position, None)
+        return gone
+
     @rule(gap=st.integers(0, 3), count=st.integers(1, 8))
     def add_behind(self, gap: int, count: int) -> None:
-        first = max(self.used, default=0) + 1 + gap
+        first = self.highest + 1 + gap
         for position in range(first, first + count):
             location = self.new_location()
             self.list.add(position, location)
-            self.model[position] = location
-            self.used.add(position)
+            self.came({position: location})
 
-    @rule(first=st.integers(1, 60), count=st.integers(1, 8), step=st.integers(1, 300))
+    @rule(gap=st.integers(0, 3), count=st.integers(1, 300), step=st.integers(1, 300))
+    def add_a_run_behind(self, gap: int, count: int, step: int) -> None:
+        self.add_run(self.highest + 1 + gap, count, step)
+
+    @rule(first=st.integers(1, POSITION_MAX), count=st.integers(1, 8), step=st.integers(1, 300))
     def add_a_run_anywhere(self, first: int, count: int, step: int) -> None:
-        positions = range(first, first + count)
-        if self.used.isdisjoint(positions):
-            location = self.new_location()
-            self.next_location += count * step
-            self.list.add_run(first, count, location, step)
-            self.model.update({p: location + (p - first) * step for p in positions})
-            self.used.update(positions)
+        """Also what was here before, and is gone."""
+        if set(self.model).isdisjoint(range(first, first + count)):
+            self.add_run(first, count, step)
 
-    @rule(positions=st.lists(st.integers(1, 60), unique=True))
+    def add_run(self, first: int, count: int, step: int) -> None:
+        location = self.new_location()
+        self.list.add_run(first, count, location, step)
+        self.came({p: location + (p - first) * step for p in range(first, first + count)})
+
+    @rule(positions=st.lists(st.integers(1, POSITION_MAX), unique=True))
     def add_many_anywhere(self, positions: list[int]) -> None:
-        new = sorted(set(positions) - self.used)
-        locations = [self.new_location() for _ in new]
-        self.list.add_many(array("Q", new), array("Q", locations))
-        self.model.update(zip(new, locations, strict=True))
-        self.used.update(new)
+        new = {p: self.new_location() for p in sorted(set(positions) - set(self.model))}
+        self.list.add_many(array("Q", new.keys()), array("Q", new.values()))
+        self.came(new)
 
-    @rule(position=st.integers(1, 60))
+    @rule(position=st.integers(1, POSITION_MAX))
     def add_one_anywhere(self, position: int) -> None:
-        if position not in self.used:
+        if position not in self.model:
             location = self.new_location()
             self.list.add(position, location)
-            self.model[position] = location
-            self.used.add(position)
+            self.came({position: location})
 
-    @rule(first=st.integers(0, 70), count=st.integers(1, 20))
-    def remove_a_range(self, first: int, count: int) -> None:
-        gone = [self.model.pop(p) for p in sorted(self.model) if first <= p < first + count]
-        assert self.list.remove_range(first, count).tolist() == gone
+    @rule(positions=st.lists(st.integers(1, POSITION_MAX), unique=True), gone=ANY_RANGES)
+    def absorb_another_list(self, positions: list[int], gone: list[tuple[int, int]]) -> None:
+        other = ReplicaList()
+        new = {p: self.new_location() for p in sorted(set(positions) - set(self.model))}
+        other.add_many(array("Q", new.keys()), array("Q", new.values()))
+        other.note_returns(1, POSITION_MAX, 3)
+        other.remove_ranges(gone)
+        self.list.absorb(other)
+        self.came({p: location for p, location in new.items() if p not in spread(gone)})
+        assert other.count == 0
+        assert other.positions() == []
+
+    @rule(ranges=ANY_RANGES)
+    def remove_ranges(self, ranges: list[tuple[int, int]]) -> None:
+        """They need not be in order, and may overlap."""
+        gone: list[int] = []
+        for first, count in ranges:
+            gone += self.left(set(range(first, first + count)))
+        assert self.list.remove_ranges(ranges).tolist() == gone
 
     @precondition(lambda self: self.model)
     @rule(count=st.integers(1, 5))
     def remove_at_the_front(self, count: int) -> None:
-        self.remove_a_range(min(self.model), count)
+        self.remove_ranges([(min(self.model), count)])
 
-    @rule(first=st.integers(1, 60), count=st.integers(1, 8), deliveries=st.integers(1, 40_000))
-    def note_returns(self, first: int, count: int, deliveries: int) -> None:
+    @rule(ranges=GROWING_RANGES)
+    def keep_ranges(self, ranges: list[tuple[int, int]]) -> None:
+        dropped = self.left(set(self.model) - spread(ranges))
+        assert self.list.keep(ranges).tolist() == dropped
+
+    @rule(first=st.integers(1, POSITION_MAX), count=st.integers(1, 8), n=st.integers(1, 40_000))
+    def note_returns(self, first: int, count: int, n: int) -> None:
         """Also of what is gone, and not of what is yet to come."""
-        count = min(count, max(self.used, default=0) + 1 - first)
-        self.list.note_returns(first, count, deliveries)
+        count = min(count, self.highest + 1 - first)
+        self.list.note_returns(first, count, n)
         for position in range(first, first + count):
             if position in self.model:
-                self.counts[position] = min(deliveries, 0x7FFE)
+                self.counts[position] = min(n, 0x7FFE)
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
@@ -106,7 +155,18 @@ class ReplicaListMachine(RuleBasedStateMachine):
         positions, locations = self.list.take_all()
         assert dict(zip(positions.tolist(), locations.tolist(), strict=True)) == self.model
         assert positions.tolist() == sorted(self.model)
-        self.model = {}
+        self.left(set(self.model))
+
+    @rule()
+    def drain(self) -> None:
+        positions = sorted(self.model)
+        runs, locations = self.list.drain()
+        assert runs.positions().tolist() == positions
+        assert locations.tolist() == self.left(set(positions))
+
+    @rule(ranges=GROWING_RANGES)
+    def count_what_lies_in_ranges(self, ranges: list[tuple[int, int]]) -> None:
+        assert self.list.count_in(ranges) == len(set(self.model) & spread(ranges))
 
     @invariant()
     def holds_what_the_model_holds(self) -> None:
@@ -114,20 +174,57 @@ class ReplicaListMachine(RuleBasedStateMachine):
         assert self.list.count == len(wanted)
         assert self.list.positions() == wanted
         assert self.list.oldest_position() == (wanted[0] if wanted else -1)
+        assert self.list.journalled()[1].tolist() == [self.model[p] for p in wanted]
         assert [self.list.location_of(position) for position in range(80)] == [
             self.model.get(position, -1) for position in range(80)
         ]
-        positions, locations = self.list.between(10, 20)
-        assert positions.tolist() == [p for p in wanted if 10 <= p < 30]
-        assert locations.tolist() == [self.model[p] for p in wanted if 10 <= p < 30]
-        spread = [p for first, count in self.list.ranges() for p in range(first, first + count)]
-        assert spread == wanted
         counts = [(p, self.counts[p]) for p in wanted if p in self.counts]
         assert self.list.delivery_counts() == counts
 
+    @invariant()
+    def tells_ranges_and_locations(self) -> None:
+        ranges = self.list.ranges()
+        assert spread(ranges) == set(self.model)
+        assert sum([count for _, count in ranges]) == len(self.model)
+        assert ranges == sorted(ranges)
+        locations = [each for block in self.list.location_blocks() for each in block]
+        assert locations == [self.model[p] for p in sorted(self.model)]
+
 
 TestReplicaListMachine = ReplicaListMachine.TestCase
-TestReplicaListMachine.settings = hypothesis.settings(max_examples=60, stateful_step_count=30)
+TestReplicaListMachine.settings = hypothesis.settings(max_examples=80, stateful_step_count=30)
+
+
+LONG = 5000
+LONG_RANGES = st.lists(
+    st.tuples(st.integers(1, 2 * LONG), st.integers(1, LONG)), min_size=1, max_size=12
+)
+
+
+@hypothesis.given(LONG_RANGES, LONG_RANGES, LONG_RANGES)
+@hypothesis.settings(max_examples=40)
+def test_a_long_list_holds_what_was_added_and_not_removed(
+    added: list[tuple[int, int]], removed: list[tuple[int, int]], kept: list[tuple[int, int]]
+) -> None:
+    """Longer than what is looked at together."""
+    ready = ReplicaList()
+    model: set[int] = set()
+    for index, (first, count) in enumerate(added):
+        if model.isdisjoint(range(first, first + count)):
+            ready.add_run(first, count, first * 10, 10)
+            model.update(range(first, first + count))
+        assert ready.positions() == sorted(model)
+        if index < len(removed):
+            ready.remove_ranges([removed[index]])
+            model -= spread([removed[index]])
+        assert ready.ranges() == sorted(ready.ranges())
+        assert ready.positions() == sorted(model)
+    assert ready.journalled()[1].tolist() == [p * 10 for p in sorted(model)]
+    distinct = [(p, 1) for p in sorted(spread(kept))]
+    assert sorted(ready.keep(distinct)) == [p * 10 for p in sorted(model - spread(kept))]
+    model &= spread(kept)
+    assert ready.positions() == sorted(model)
+    assert ready.drain()[1].tolist() == [p * 10 for p in sorted(model)]
 
 
 def test_counts_may_be_known_before_the_messages() -> None:
@@ -140,15 +237,6 @@ def test_counts_may_be_known_before_the_messages() -> None:
     assert ready.delivery_counts() == [(3, 2), (4, 3), (6, 2)]
 
 
-@hypothesis.given(st.lists(st.integers(0, 100), unique=True))
-def test_ranges_are_as_few_as_possible(positions: list[int]) -> None:
-    positions.sort()
-    found = ranges_of(array("Q", positions))
-    assert [p for first, count in found for p in range(first, first + count)] == positions
-    for (first, count), (following, _) in pairwise(found):
-        assert first + count < following
-
-
 @hypothesis.given(st.lists(st.tuples(st.integers(0, 100), st.booleans()), unique_by=lambda p: p[0]))
 def test_two_lists_are_merged_in_order(drawn: list[tuple[int, bool]]) -> None:
     drawn.sort()
@@ -159,50 +247,61 @@ def test_two_lists_are_merged_in_order(drawn: list[tuple[int, bool]]) -> None:
     assert locations.tolist() == [p for p, _ in drawn]
 
 
-@hypothesis.given(
-    st.integers(0, 1 << 62), st.one_of(st.integers(0, 600), st.just(256)), st.integers(1, 1 << 30)
-)
-def test_a_progression_is_what_a_range_is(first: int, count: int, step: int) -> None:
-    assert progression(first, count, step).tolist() == list(
-        range(first, first + count * step, step)
-    )
+def octets_of(ready: ReplicaList) -> int:
+    runs = ready._runs
+    arrays = [ready._locations, ready._marks, runs._firsts, runs._begins]
+    return sum(numbers.itemsize * len(numbers) for numbers in arrays)
 
 
 def test_a_long_queue_that_drains_gives_its_memory_back() -> None:
     ready = ReplicaList()
     for position in range(1, 4 * COMPACT_COUNT):
         ready.add(position, position)
-    ready.remove_range(1, 3 * COMPACT_COUNT)
-    assert len(ready._positions) == ready.count == COMPACT_COUNT - 1
+    ready.remove_ranges([(1, 3 * COMPACT_COUNT)])
+    assert ready.count == COMPACT_COUNT - 1
+    assert octets_of(ready) == 8 * ready.count + 16
+
+
+def test_runs_of_a_long_queue_that_drains_are_dropped() -> None:
+    ready = ReplicaList()
+    for position in range(1, 4 * COMPACT_COUNT):
+        ready.add(2 * position, position)
+    ready.remove_ranges([(1, 6 * COMPACT_COUNT)])
+    assert octets_of(ready) == 24 * ready.count
+    assert ready.oldest_position() == 6 * COMPACT_COUNT + 2
+
+
+def test_a_long_stretch_that_left_from_the_middle_is_skipped_with_the_front() -> None:
+    ready = ReplicaList()
+    ready.add_run(1, 3 * COMPACT_COUNT, 100, 1)
+    ready.remove_ranges([(3, 2 * COMPACT_COUNT)])
+    assert (ready.count, ready.oldest_position()) == (COMPACT_COUNT, 1)
+    ready.remove_ranges([(1, 2)])
+    assert ready.oldest_position() == 2 * COMPACT_COUNT + 3
+    assert ready.ranges() == [(2 * COMPACT_COUNT + 3, COMPACT_COUNT - 2)]
 
 
 def test_what_lies_in_ranges_is_counted_without_what_has_gone() -> None:
     ready = ReplicaList()
     ready.add_many(array("Q", range(10, 30)), array("Q", range(100, 120)))
-    ready.remove_range(10, 2)
+    ready.remove_ranges([(10, 2)])
     assert ready.count_in([(1, 5), (8, 6), (20, 100)]) == 12
-    assert ready.locations().tolist() == list(range(102, 120))
-    ready.remove_range(20, 3)
-    ready.remove_range(25, 1)
+    assert ready.journalled()[1].tolist() == list(range(102, 120))
+    ready.remove_ranges([(25, 1), (20, 3)])
     assert ready.count_in([(12, 4), (19, 5), (25, 2)]) == 7
-    assert ready.locations().tolist() == [*range(102, 110), 113, 114, *range(116, 120)]
+    assert ready.journalled()[1].tolist() == [*range(102, 110), 113, 114, *range(116, 120)]
     assert ready.count_in([]) == 0
 
 
-def test_sixteen_octets_per_message_and_eighteen_once_one_came_back() -> None:
+def test_eight_octets_per_message_and_ten_once_one_came_back() -> None:
     ready = ReplicaList()
     for position in range(1, 1001):
         ready.add(position, position)
-
-    def octets() -> int:
-        arrays = [ready._positions, ready._locations, ready._marks]
-        return sum(numbers.itemsize * len(numbers) for numbers in arrays)
-
-    assert octets() == 16_000
-    ready.remove_range(1, 10)
-    assert octets() == 16_000
+    assert octets_of(ready) == 8_000 + 16
+    ready.remove_ranges([(1, 10)])
+    assert octets_of(ready) == 8_000 + 16
     ready.note_returns(500, 1, 2)
-    assert octets() == 18_000
+    assert octets_of(ready) == 10_000 + 16
     assert ready.delivery_counts() == [(500, 2)]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.message import NOBODY, Address, Message
-from penstock.broker.queues.replica_list import ranges_of
+from penstock.broker.queues.position_runs import runs_of
 from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_change, encode_snapshot
 from penstock.broker.store.recovered_queue import RecoveredQueue
@@ -73,7 +73,7 @@ def test_what_a_sync_selects_comes_from_the_state_and_from_what_was_staged(
     state = recovered_queue([(position, position, 1) for position in known], [])
     other = [position for position in staged if position not in known]
     beside = recovered_queue([(position, 100 + position, 1) for position in other], [])
-    ranges = ranges_of(array("Q", sorted(wanted)))
+    ranges = runs_of(array("Q", sorted(wanted))).ranges(0)
     made = RecoveredQueue()
     for queue in (state, beside):
         queue.settle()

@@ -1,49 +1,47 @@
-"""The messages of a queue on a backup: position and location of each, 16 octets, and no message.
+"""The messages of a queue on a backup: their positions as runs, the location of each, and no message.
 
-Once one of them came back or left from the middle, each has a mark of two octets, too: how often it came
-back, or that it is gone.
+That is 8 octets for each, and 16 for each run of positions. Once one of them came back or left from the
+middle, each has a mark of two octets, too: how often it came back, or that it is gone.
 
 A backup delivers nothing. It learns what was enqueued and which ranges were dequeued, mostly at the
-front, and hands both arrays over to a list that pages when its server becomes the root.
+front, and hands everything over to a list that pages when its server becomes the root.
 
 Invariants
 - positions grow; what was dequeued from the middle is marked and stays until all before it is gone;
-- the first number that counts, if any, is of a message that is there;
-- `count` is the number of messages that are there;
-- there are no marks, or as many as positions.
+- positions, locations and marks have the same places; there are no marks, or as many as places;
+- the first place that counts, if any, is of a message that is there;
+- `count` is the number of messages that are there.
 """
 
-import sys
 from array import array
-from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Final
 
 from penstock.broker.entry import QueueEntry
-from penstock.broker.queues.paged_tail import counts_in, mark_of_count
-from penstock.broker.queues.ready_list import ReadyList, merged
+from penstock.broker.queues.paged_tail import mark_of_count
+from penstock.broker.queues.position_runs import (
+    NOTHING,
+    PositionRuns,
+    Ranges,
+    progression,
+    runs_of,
+)
+from penstock.broker.queues.ready_list import ReadyList
 
-# Numbers of what was dequeued are cut off when they are this many, and this part of all: what is
+# Places of what was dequeued are cut off when they are this many, and this part of all: what is
 # left is moved then, so that a number is moved three times on average, however long the queue is.
 COMPACT_COUNT: Final = 4096
 COMPACT_PART: Final = 4
-NOTHING: Final = -1
 _MARK_BYTES: Final = 2
 _HERE: Final = 0
 _GONE: Final = 0xFFFF
+_GONE_OCTET: Final = b"\xff"
 _GONE_OCTETS: Final = b"\xff\xff"
-
-# Numbers of a progression that are made at once; as many as a run has at most.
-_BLOCK_COUNT: Final = 256
-_NUMBER_BITS: Final = 64
-_NUMBER_BYTES: Final = 8
-_BLOCK_BYTES: Final = _BLOCK_COUNT * _NUMBER_BYTES
-# Fewer numbers cost less one by one.
-_BLOCK_COUNT_MIN: Final = 48
-# Two numbers with a place of 64 bits for each of a block: in every place 1, and in each place its index.
-_ONES: Final = sum([1 << place * _NUMBER_BITS for place in range(_BLOCK_COUNT)])
-_INDICES: Final = sum([place << place * _NUMBER_BITS for place in range(_BLOCK_COUNT)])
-
-Ranges = list[tuple[int, int]]  # first position and how many follow it, itself included
+# Of so many the marks are looked at together; what is copied for that is little.
+_BLOCK_COUNT: Final = 1024
+_GONE_BLOCK: Final = array("H", _GONE_OCTETS * _BLOCK_COUNT)
+# So many marks are set one by one; making an array of them costs more.
+_FEW: Final = 4
 
 
 class ReplicaList(ReadyList):
@@ -51,10 +49,10 @@ class ReplicaList(ReadyList):
 
     def __init__(self) -> None:
         super().__init__()
-        self._positions: array[int] = array("Q")
+        self._runs: PositionRuns = PositionRuns()
         self._locations: array[int] = array("Q")
         self._marks: array[int] = array("H")
-        # How many numbers at the front do not count any more.
+        # How many places at the front do not count any more.
         self._taken: int = 0
         # Of all that were ever added.
         self.highest_position: int = 0
@@ -63,16 +61,15 @@ class ReplicaList(ReadyList):
         # Deliveries of messages that are yet to be added: first position, how many, deliveries.
         self._expected: list[tuple[int, int, int]] = []
 
-    # Changes.
+    # Messages come.
 
     def add(self, position: int, location: int) -> None:
         """A message was enqueued; nearly always behind all others."""
-        positions = self._positions
         if position <= self.highest_position:
             self.add_many(array("Q", [position]), array("Q", [location]))
             return
         self.highest_position = position
-        positions.append(position)
+        self._runs.append(position, 1)
         self._locations.append(location)
         if len(self._marks):
             self._marks.append(_HERE)
@@ -80,61 +77,91 @@ class ReplicaList(ReadyList):
 
     def add_run(self, first: int, count: int, location: int, step: int) -> None:
         """Messages with positions from the first on, whose locations are `step` apart."""
-        positions = progression(first, count, 1)
         locations = progression(location, count, step)
         if first <= self.highest_position:
-            self.add_many(positions, locations)
+            runs = PositionRuns()
+            runs.append(first, count)
+            self._add(runs, locations)
             return
         self.highest_position = first + count - 1
-        self._positions.extend(positions)
+        self._runs.append(first, count)
         self._locations.extend(locations)
         if len(self._marks):
             self._marks.frombytes(bytes(_MARK_BYTES * count))
         self.count += count
 
     def add_many(self, positions: "array[int]", locations: "array[int]") -> None:
-        """Messages that are not here yet, in order of position. The arrays may be kept, so that ten
-        million messages are not there twice.
+        """Messages that are not here yet, in order of position. The locations may be kept, so that
+        those of ten million messages are not there twice.
         """
-        if not len(positions):
+        self._add(runs_of(positions), locations)
+
+    def absorb(self, other: "ReplicaList") -> None:
+        """Take all messages of another list, which are not here yet; how often they came back is
+        forgotten.
+        """
+        runs, locations = other.drain()
+        self._add(runs, locations)
+
+    def _add(self, runs: PositionRuns, locations: "array[int]") -> None:
+        if not runs.count:
             return
-        self.highest_position = max(self.highest_position, positions[len(positions) - 1])
-        if not len(self._positions):
-            self._positions = positions
+        self.highest_position = max(self.highest_position, runs.last())
+        if not self.count:
+            self.count = runs.count
+            self._runs = runs
             self._locations = locations
-            self.count = len(positions)
         else:
-            self._merge(positions, locations)
+            self._merge(runs, locations)
         if self._expected:
             expected = self._expected
             self._expected = []
             for first, count, deliveries in expected:
                 self.note_returns(first, count, deliveries)
 
-    def _merge(self, positions: "array[int]", locations: "array[int]") -> None:
-        place = bisect_left(self._positions, positions[0], self._taken)
-        added = len(positions)
-        if place < len(self._positions):
-            # Some that are here belong behind the first: these are merged with the new ones.
-            if len(self._marks):
-                for position, deliveries in counts_in(self._positions, self._marks, place):
-                    self._expected.append((position, 1, deliveries))
-            positions, locations = merged(
-                (positions, locations), self._living(place, len(self._positions))
+    def _merge(self, runs: PositionRuns, locations: "array[int]") -> None:
+        self._cut_taken()
+        place = self._runs.place_of(runs.first_of(0))
+        if place == self._runs.count:
+            self._append(runs, locations)
+        elif self._runs.position_at(place) > runs.last():
+            self._insert(place, runs, locations)
+        else:
+            self._expected.extend(
+                [(position, 1, count) for position, count in self._delivery_counts(place)]
             )
-            del self._positions[place:]
+            tail = self._living_runs(place)
+            tail_locations = self._living_locations(place, self._runs.count)
+            self.count -= tail.count
+            self._runs.cut_tail(place)
             del self._locations[place:]
             del self._marks[place:]
-        has_marks = bool(len(self._marks))
-        self._positions.extend(positions)
+            self._append(*woven(runs, locations, tail, tail_locations))
+
+    def _insert(self, place: int, runs: PositionRuns, locations: "array[int]") -> None:
+        """Between two that are here."""
+        behind = PositionRuns()
+        self._runs.copy_into(behind, place, self._runs.count)
+        self._runs.cut_tail(place)
+        self._runs.extend(runs)
+        self._runs.extend(behind)
+        self._locations[place:place] = locations
+        if len(self._marks):
+            self._marks[place:place] = array("H", bytes(_MARK_BYTES * runs.count))
+        self.count += runs.count
+
+    def _append(self, runs: PositionRuns, locations: "array[int]") -> None:
         self._locations.extend(locations)
-        if has_marks:
-            self._marks.frombytes(bytes(_MARK_BYTES * len(positions)))
-        self.count += added
+        if len(self._marks):
+            self._marks.frombytes(bytes(_MARK_BYTES * runs.count))
+        self.count += runs.count
+        self._runs.extend(runs)
+
+    # Messages come back.
 
     def _make_marks(self) -> None:
         if not len(self._marks):
-            self._marks = array("H", bytes(_MARK_BYTES * len(self._positions)))
+            self._marks = array("H", bytes(_MARK_BYTES * len(self._locations)))
 
     def note_returns(self, first: int, count: int, deliveries: int) -> None:
         """Messages from a position on came back, each after so many deliveries. When a replica is read
@@ -142,8 +169,8 @@ class ReplicaList(ReadyList):
         """
         mark = mark_of_count(deliveries)
         end = first + count
-        place = bisect_left(self._positions, first, self._taken)
-        last = bisect_left(self._positions, end, place)
+        place = max(self._runs.place_of(first), self._taken)
+        last = self._runs.place_of(end)
         if place < last:
             self._make_marks()
         for index in range(place, last):
@@ -155,84 +182,165 @@ class ReplicaList(ReadyList):
             self._expected.append((begin, end - begin, deliveries))
 
     def delivery_counts(self) -> list[tuple[int, int]]:
-        if not len(self._marks):
-            return []
-        return counts_in(self._positions, self._marks, self._taken)
+        return self._delivery_counts(self._taken)
 
-    def remove_range(self, first: int, count: int) -> "array[int]":
+    def _delivery_counts(self, place: int) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for begin in range(place, len(self._marks), _BLOCK_COUNT):
+            marks = self._marks[begin : begin + _BLOCK_COUNT]
+            if marks.count(_HERE) == len(marks):
+                # The common case, without a step for each.
+                continue
+            for index, mark in enumerate(marks):
+                if mark not in (_HERE, _GONE):
+                    found.append((self._runs.position_at(begin + index), mark >> 1))
+        return found
+
+    # Messages leave.
+
+    def remove_ranges(self, ranges: Ranges) -> "array[int]":
         """Messages were dequeued; returns the locations of those that were here."""
-        place = bisect_left(self._positions, first, self._taken)
-        end = bisect_left(self._positions, first + count, place)
-        if place == end:
-            return array("Q")
-        _, gone = self._living(place, end)
-        self.count -= len(gone)
-        if place == self._taken:
-            self._taken = end
-        else:
-            self._make_marks()
-            self._marks[place:end] = array("H", _GONE_OCTETS * (end - place))
-        self._trim()
+        gone: array[int] = array("Q")
+        for first, count in ranges:
+            place = max(self._runs.place_of(first), self._taken)
+            end = self._runs.place_of(first + count)
+            if place < end:
+                self._remove(place, end, gone)
+        if len(gone):
+            self._trim()
         return gone
 
+    def keep(self, ranges: Ranges) -> "array[int]":
+        """Only what lies in these ranges stays, which grow; returns the locations of the rest."""
+        gone: array[int] = array("Q")
+        place = self._taken
+        for first, count in ranges:
+            begin = self._runs.place_of(first)
+            if place < begin:
+                self._remove(place, begin, gone)
+            place = max(self._runs.place_of(first + count), self._taken)
+        if place < self._runs.count:
+            self._remove(place, self._runs.count, gone)
+        if len(gone):
+            self._trim()
+        return gone
+
+    def _remove(self, place: int, end: int, gone: "array[int]") -> None:
+        """The places are not taken. Locations of what was there are appended."""
+        count = end - place
+        if count == 1 and len(self._marks):
+            if self._marks[place] == _GONE:
+                return
+            gone.append(self._locations[place])
+        else:
+            locations = self._living_locations(place, end)
+            gone.extend(locations)
+            count = len(locations)
+        self.count -= count
+        if place == self._taken:
+            self._taken = end
+            return
+        self._make_marks()
+        if end - place <= _FEW:
+            for index in range(place, end):
+                self._marks[index] = _GONE
+        elif end - place <= _BLOCK_COUNT:
+            self._marks[place:end] = _GONE_BLOCK[: end - place]
+        else:
+            self._marks[place:end] = array("H", _GONE_OCTETS * (end - place))
+
     def _trim(self) -> None:
+        """Restore the invariants after something was removed."""
         if self.count == 0:
-            self._positions = array("Q")
+            self._runs = PositionRuns()
             self._locations = array("Q")
             self._marks = array("H")
             self._taken = 0
             return
         if len(self._marks):
-            while self._marks[self._taken] == _GONE:
-                self._taken += 1
-        if self._taken >= max(COMPACT_COUNT, len(self._positions) // COMPACT_PART):
-            del self._positions[: self._taken]
+            self._skip_gone()
+        if self._taken >= max(COMPACT_COUNT, len(self._locations) // COMPACT_PART):
+            self._cut_taken()
+
+    def _skip_gone(self) -> None:
+        while True:
+            marks = self._marks[self._taken : self._taken + _BLOCK_COUNT].tobytes()
+            # No other mark has this octet in its lower half.
+            gone = (len(marks) - len(marks.lstrip(_GONE_OCTET))) // _MARK_BYTES
+            self._taken += gone
+            if gone < _BLOCK_COUNT:
+                return
+
+    def _cut_taken(self) -> None:
+        if self._taken:
+            self._runs.cut_front(self._taken)
             del self._locations[: self._taken]
             del self._marks[: self._taken]
             self._taken = 0
 
-    def take_all(self) -> tuple["array[int]", "array[int]"]:
-        """Empty it; returns positions and locations in order, for `PagedReadyList.restore`."""
-        if self._taken == 0 and self.count == len(self._positions):
-            # The common case: nothing is copied.
-            found = self._positions, self._locations
+    def drain(self) -> tuple[PositionRuns, "array[int]"]:
+        """Empty it; returns positions and locations in order. Mostly nothing is copied."""
+        runs = self._runs
+        locations = self._locations
+        if self.count == len(locations) - self._taken:
+            self._cut_taken()
         else:
-            found = self._living(self._taken, len(self._positions))
+            runs = self._living_runs(self._taken)
+            locations = self._living_locations(self._taken, len(locations))
         self.count = 0
         self._trim()
-        return found
+        return runs, locations
+
+    def take_all(self) -> tuple["array[int]", "array[int]"]:
+        """Empty it; returns one position for each message, too, for `PagedReadyList.restore`."""
+        runs, locations = self.drain()
+        return runs.positions(), locations
 
     # Questions.
 
-    def _living(self, place: int, end: int) -> tuple["array[int]", "array[int]"]:
-        """Positions and locations of the messages between two places."""
-        positions = self._positions[place:end]
-        locations = self._locations[place:end]
-        if not self._has_gone(place, end):
-            return positions, locations
-        kept_positions: array[int] = array("Q")
-        kept_locations: array[int] = array("Q")
-        for index in range(end - place):
-            if self._marks[place + index] != _GONE:
-                kept_positions.append(positions[index])
-                kept_locations.append(locations[index])
-        return kept_positions, kept_locations
+    def _living_runs(self, place: int) -> PositionRuns:
+        """Positions of the messages from a place on."""
+        found = PositionRuns()
+        total = self._runs.count
+        for begin in range(place, total, _BLOCK_COUNT):
+            end = min(begin + _BLOCK_COUNT, total)
+            for low, high in self._living_places(begin, end):
+                self._runs.copy_into(found, low, high)
+        return found
 
-    def _has_gone(self, place: int, end: int) -> bool:
-        if self.count == len(self._positions) - self._taken:
-            return False
-        # Without a step for each: most are as they came.
-        return self._marks[place:end].tobytes() != bytes(_MARK_BYTES * (end - place))
+    def _living_locations(self, place: int, end: int) -> "array[int]":
+        """Locations of the messages between two places."""
+        if self.count == len(self._locations) - self._taken:
+            return self._locations[place:end]
+        if end - place <= _BLOCK_COUNT and _GONE_OCTETS not in self._marks[place:end].tobytes():
+            # What is dequeued is here, but for rare cases.
+            return self._locations[place:end]
+        found: array[int] = array("Q")
+        for begin in range(place, end, _BLOCK_COUNT):
+            for low, high in self._living_places(begin, min(begin + _BLOCK_COUNT, end)):
+                found.extend(self._locations[low:high])
+        return found
 
-    def between(self, first: int, count: int) -> tuple["array[int]", "array[int]"]:
-        """Positions and locations of what it has of a range."""
-        place = bisect_left(self._positions, first, self._taken)
-        end = bisect_left(self._positions, first + count, place)
-        return self._living(place, end)
+    def _living_places(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """Stretches of places whose messages are here, between two that are not far apart."""
+        marks = self._marks[begin:end].tobytes()
+        if _GONE_OCTETS not in marks:
+            return [(begin, end)]
+        found: list[tuple[int, int]] = []
+        low = begin
+        for place in range(begin, end):
+            at = (place - begin) * _MARK_BYTES
+            if marks[at] == _GONE_OCTETS[0] and marks[at + 1] == _GONE_OCTETS[1]:
+                if low < place:
+                    found.append((low, place))
+                low = place + 1
+        if low < end:
+            found.append((low, end))
+        return found
 
     def _place_of(self, position: int) -> int:
-        place = bisect_left(self._positions, position, self._taken)
-        if place == len(self._positions) or self._positions[place] != position:
+        place = self._runs.find(position)
+        if place < self._taken:
             return NOTHING
         is_gone = bool(len(self._marks)) and self._marks[place] == _GONE
         return NOTHING if is_gone else place
@@ -249,37 +357,37 @@ class ReplicaList(ReadyList):
         return True
 
     def journalled(self) -> tuple["array[int]", "array[int]"]:
-        return self._living(self._taken, len(self._positions))
+        runs = self._living_runs(self._taken)
+        return runs.positions(), self._living_locations(self._taken, len(self._locations))
 
     def ranges(self) -> Ranges:
-        if self._taken == 0 and not self._has_gone(0, len(self._positions)):
-            # Nothing is copied.
-            return ranges_of(self._positions)
-        return ranges_of(self.journalled()[0])
+        if self.count == len(self._locations) - self._taken:
+            return self._runs.ranges(self._taken)
+        return self._living_runs(self._taken).ranges(0)
 
     def count_in(self, ranges: Ranges) -> int:
         """How many of its messages lie in these ranges, which grow."""
         total = 0
-        place = self._taken
+        has_gone = self.count < len(self._locations) - self._taken
         for first, count in ranges:
-            low = bisect_left(self._positions, first, place)
-            place = bisect_left(self._positions, first + count, low)
-            total += place - low
-            if self._has_gone(low, place):
-                total -= self._marks[low:place].count(_GONE)
+            low = max(self._runs.place_of(first), self._taken)
+            high = max(self._runs.place_of(first + count), low)
+            total += high - low
+            if has_gone:
+                total -= self._marks[low:high].count(_GONE)
         return total
 
-    def locations(self) -> "array[int]":
-        """Of its messages, in order; to be looked at in this moment and left as it is."""
-        if self._taken == 0 and not self._has_gone(0, len(self._positions)):
-            return self._locations
-        return self.journalled()[1]
+    def location_blocks(self) -> Iterator["array[int]"]:
+        """All locations in order, not so many at once that their copies would take memory."""
+        for begin in range(self._taken, len(self._locations), _BLOCK_COUNT):
+            end = min(begin + _BLOCK_COUNT, len(self._locations))
+            yield self._living_locations(begin, end)
 
     def positions(self) -> list[int]:
         return self.journalled()[0].tolist()
 
     def oldest_position(self) -> int:
-        return self._positions[self._taken] if self.count else NOTHING
+        return self._runs.position_at(self._taken) if self.count else NOTHING
 
     def in_memory_count(self) -> int:
         return 0
@@ -308,48 +416,30 @@ class ReplicaList(ReadyList):
         return self.take_all()
 
 
-def progression(first: int, count: int, step: int) -> "array[int]":
-    """`count` numbers from the first on, each `step` more than the one before. Positions and locations
-    are below 2**63, and so are those that a block has beyond them. So one multiplication makes a whole
-    block: no place overflows into the next.
-    """
-    if count < _BLOCK_COUNT_MIN:
-        return array("Q", range(first, first + count * step, step))
-    found: array[int] = array("Q")
-    while count > 0:
-        # All of a block are made, since cutting off costs less than making fewer.
-        numbers = (first * _ONES + step * _INDICES).to_bytes(_BLOCK_BYTES, "little")
-        if count < _BLOCK_COUNT:
-            numbers = numbers[: count * _NUMBER_BYTES]
-        found.frombytes(numbers)
-        first += _BLOCK_COUNT * step
-        count -= _BLOCK_COUNT
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found
-
-
-def ranges_of(positions: "array[int]") -> Ranges:
-    """Growing positions as ranges. A long stretch costs a few steps, not one for each position."""
-    found: Ranges = []
-    begin = 0
-    total = len(positions)
-    while begin < total:
-        first: int = positions[begin]
-        # Behind a gap each position is farther from the first than its place is. The step doubles
-        # until it is behind a gap, so that many short stretches cost little each, too.
-        step = 1
-        low = begin + 1
-        while begin + step < total and positions[begin + step] - first == step:
-            low = begin + step + 1
-            step *= 2
-        high = min(begin + step, total)
-        while low < high:
-            middle = (low + high) // 2
-            if positions[middle] - first == middle - begin:
-                low = middle + 1
-            else:
-                high = middle
-        found.append((first, low - begin))
-        begin = low
-    return found
+def woven(
+    some: PositionRuns,
+    some_locations: "array[int]",
+    others: PositionRuns,
+    other_locations: "array[int]",
+) -> tuple[PositionRuns, "array[int]"]:
+    """Two lists of positions with their locations as one, in order. No position is in both."""
+    runs = PositionRuns()
+    locations: array[int] = array("Q")
+    place = 0
+    behind = 0
+    while place < some.count and behind < others.count:
+        # What of each comes before the next of the other.
+        end = some.place_of(others.position_at(behind))
+        some.copy_into(runs, place, end)
+        locations.extend(some_locations[place:end])
+        place = end
+        if place < some.count:
+            end = others.place_of(some.position_at(place))
+            others.copy_into(runs, behind, end)
+            locations.extend(other_locations[behind:end])
+            behind = end
+    some.copy_into(runs, place, some.count)
+    locations.extend(some_locations[place:])
+    others.copy_into(runs, behind, others.count)
+    locations.extend(other_locations[behind:])
+    return runs, locations
