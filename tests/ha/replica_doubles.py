@@ -123,7 +123,11 @@ class Member(UnsettledSource):
             self.state, self.disk, self.journal, decoder, limits.paging, limits.spool_bytes_max
         )
         self.reclaimer = Reclaimer(
-            self.store, self, limits.reclaim_step_bytes, limits.reclaim_patience_ms
+            self.store,
+            self,
+            limits.reclaim_step_bytes,
+            limits.reclaim_patience_ms,
+            limits.reclaim_busy_ms,
         )
         self.replica = ReplicaStore(
             self.state, self.store, self.reclaimer, self, recovery, self.streams, now

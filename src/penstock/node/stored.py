@@ -72,7 +72,11 @@ class StoredState:
             state, disk, self.journal, decoder, limits.paging, limits.spool_bytes_max
         )
         self.reclaimer: Reclaimer = Reclaimer(
-            self.store, owner, limits.reclaim_step_bytes, limits.reclaim_patience_ms
+            self.store,
+            owner,
+            limits.reclaim_step_bytes,
+            limits.reclaim_patience_ms,
+            limits.reclaim_busy_ms,
         )
         self._reclaims: bool = True
         state.shared.ready_lists = StoredLists(self.store)

@@ -32,6 +32,7 @@ SMALL = StoreLimits(
     spool_bytes_max=600,
     reclaim_step_bytes=400,
     reclaim_patience_ms=0,
+    reclaim_busy_ms=0,
     paging=PagingLimits(head_count_max=4, head_count_kept=2, head_bytes_max=4096, page_count=3),
 )
 # Nothing rolls and nothing pages.

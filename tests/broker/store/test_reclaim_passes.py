@@ -13,7 +13,9 @@ from tests.broker.store.doubles import SMALL, Broker, audit, message
 from tests.broker.store.test_reclaim import BODY, churn, segments
 
 # A few batches per step, and everything in memory.
-SLOW = StoreLimits(segment_bytes_max=8000, reclaim_step_bytes=500, reclaim_patience_ms=0)
+SLOW = StoreLimits(
+    segment_bytes_max=8000, reclaim_step_bytes=500, reclaim_patience_ms=0, reclaim_busy_ms=0
+)
 
 
 def half_dead(broker: Broker, *names: str) -> list[bytes]:

@@ -310,6 +310,15 @@ class PagedReadyList(ReadyList):
     def moved(self, position: int, location: int) -> bool:
         return self._tail.moved(position, location)
 
+    def locations_from(self, position: int, count: int) -> list[int]:
+        return self._tail.locations_from(position, count)
+
+    def holds_row(self, position: int, locations: "array[int]") -> bool:
+        return self._tail.holds_row(position, locations)
+
+    def moved_row(self, position: int, locations: "array[int]") -> None:
+        self._tail.moved_row(position, locations)
+
     def journalled(self) -> tuple["array[int]", "array[int]"]:
         found = merged(self._tail.held(), places_of(self._returned))
         return merged(merged(super().journalled(), found), places_of(self._incoming))

@@ -214,6 +214,38 @@ class PagedTail:
         self._locations[place] = location
         return True
 
+    def locations_from(self, position: int, count: int) -> list[int]:
+        """See `ReadyList.locations_from`."""
+        place = self._place_of(position)
+        if place < 0:
+            return []
+        end = min(place + count, len(self._positions))
+        # Mostly none is missing.
+        while self._positions[end - 1] - position != end - 1 - place or self._has_gone(place, end):
+            end = place + (end - place) // 2
+        return self._locations[place:end].tolist()
+
+    def _has_gone(self, place: int, end: int) -> bool:
+        """Whether one between two places is gone; perhaps also if none is."""
+        return _GONE_OCTETS in self._marks[place:end].tobytes()
+
+    def holds_row(self, position: int, locations: "array[int]") -> bool:
+        """See `ReadyList.holds_row`."""
+        place = self._place_of(position)
+        end = place + len(locations)
+        return (
+            place >= 0
+            and end <= len(self._positions)
+            and self._positions[end - 1] - position == end - 1 - place
+            and self._locations[place:end] == locations
+            and not self._has_gone(place, end)
+        )
+
+    def moved_row(self, position: int, locations: "array[int]") -> None:
+        place = self._place_of(position)
+        assert place >= 0, "it was found a moment ago"
+        self._locations[place : place + len(locations)] = locations
+
     def count_deliveries(self, position: int, deliveries: int) -> None:
         place = self._place_of(position)
         if place >= 0:
@@ -231,7 +263,7 @@ class PagedTail:
 
     def held(self) -> tuple["array[int]", "array[int]"]:
         """Positions and locations; it keeps them."""
-        if _GONE_OCTETS not in self._marks[self._taken :].tobytes():
+        if not self._has_gone(self._taken, len(self._marks)):
             # The common case, without a step for each: nothing was taken out of the middle.
             return self._positions[self._taken :], self._locations[self._taken :]
         positions: array[int] = array("Q")

@@ -201,6 +201,20 @@ class ReadyList:
         """The message of this position was copied elsewhere; False when it was not paged out."""
         return False
 
+    def locations_from(self, position: int, count: int) -> list[int]:
+        """Where messages were paged out to, from the one of this position on, as far as positions follow
+        one another; so many at the most. Empty when the first one is in memory or gone.
+        """
+        return []
+
+    def holds_row(self, position: int, locations: "array[int]") -> bool:
+        """Whether the messages from this position on were paged out to these locations, all of them."""
+        return False
+
+    def moved_row(self, position: int, locations: "array[int]") -> None:
+        """Messages that `holds_row` has found were copied to these locations."""
+        raise AssertionError("only what was paged out is copied in rows")
+
     def journalled(self) -> tuple["array[int]", "array[int]"]:
         """Positions and locations of everything that has a location, in order."""
         return places_of([entry for entry in self._slots if entry is not None])

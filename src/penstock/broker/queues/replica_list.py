@@ -356,6 +356,22 @@ class ReplicaList(ReadyList):
         self._locations[place] = location
         return True
 
+    def holds_row(self, position: int, locations: "array[int]") -> bool:
+        place = self._place_of(position)
+        end = place + len(locations)
+        last = position + len(locations) - 1
+        return (
+            place >= 0
+            and self._locations[place:end] == locations
+            and self._place_of(last) == end - 1
+            and self.count_in([(position, len(locations))]) == len(locations)
+        )
+
+    def moved_row(self, position: int, locations: "array[int]") -> None:
+        place = self._place_of(position)
+        assert place >= 0, "it was found a moment ago"
+        self._locations[place : place + len(locations)] = locations
+
     def journalled(self) -> tuple["array[int]", "array[int]"]:
         runs = self._living_runs(self._taken)
         return runs.positions(), self._living_locations(self._taken, len(self._locations))

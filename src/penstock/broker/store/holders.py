@@ -8,7 +8,7 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.replica_list import ReplicaList
+from penstock.broker.queues.replica_list import ReplicaList, progression
 from penstock.broker.state import BrokerState
 from penstock.broker.store.message_store import MovedRecord
 from penstock.storage.segment import segment_of
@@ -31,6 +31,8 @@ class Holders:
         # By number and position: what was out when the pass began, or was given out since. It may
         # have been settled meanwhile.
         self._out: dict[tuple[int, int], QueueEntry] = {}
+        # The numbers of their queues.
+        self._out_numbers: set[int] = set()
         self._watched: list[tuple[MessageQueue, GivenOut]] = []
         for vhost in state.vhosts.values():
             for queue in vhost.queues.values():
@@ -50,6 +52,7 @@ class Holders:
     def is_out(self, number: int, entry: QueueEntry) -> None:
         if segment_of(entry.message.location) == self.segment:
             self._out[(number, entry.position)] = entry
+            self._out_numbers.add(number)
 
     def find(self, number: int, position: int, location: int, moved: MovedRecord) -> bool:
         """Whether the record at a location is still needed for this pair; notes where its new
@@ -75,6 +78,32 @@ class Holders:
         if entry is None or entry.is_gone or entry.message.location != location:
             return False
         moved.messages.append(entry.message)
+        return True
+
+    def needs_none(self, number: int, position: int) -> bool:
+        """Whether nothing of a queue is needed up to this position, as far as that is known without
+        looking for each: the usual case where consumers keep up.
+        """
+        if number in self._out_numbers or number in self._staged:
+            return False
+        ready = self._lists.get(number)
+        oldest = -1 if ready is None else ready.oldest_position()
+        return oldest < 0 or oldest > position
+
+    def find_row(self, number: int, position: int, location: int, moved: MovedRecord) -> bool:
+        """Whether all messages of a row are needed, and one list has them; the first of the records is
+        at this location. If not, each has to be looked for.
+        """
+        locations = progression(location, moved.count, moved.size)
+        ready = self._lists.get(number)
+        if ready is None or not ready.holds_row(position, locations):
+            staged = self._staged.get(number)
+            if staged is None or not staged.holds_row(position, locations):
+                return False
+            moved.is_staged = True
+            ready = staged
+        moved.lists.append(ready)
+        moved.positions.append(position)
         return True
 
     def _find_staged(self, number: int, position: int, location: int, moved: MovedRecord) -> bool:

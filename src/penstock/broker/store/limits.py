@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from penstock.broker.queues.paged_list import PagingLimits
 from penstock.broker.store.reclaim import PATIENCE_MS, STEP_BYTES
+from penstock.broker.store.reclaim_pace import BUSY_MS
 from penstock.broker.store.spool import FILE_BYTES_MAX
 from penstock.storage.journal import SEGMENT_BYTES_MAX
 
@@ -19,3 +20,4 @@ class StoreLimits:
     # Of the data directory; a new journal takes it over. Empty draws one.
     store_id: bytes = b""
     reclaim_patience_ms: int = PATIENCE_MS
+    reclaim_busy_ms: int = BUSY_MS

@@ -29,7 +29,7 @@ from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
 from penstock.broker.queues.priority import PagedPriorityList
 from penstock.broker.queues.queue_journal import PreparedRecords, QueueJournal, ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.replica_list import ReplicaList
+from penstock.broker.queues.replica_list import ReplicaList, progression
 from penstock.broker.shared_services import SharedServices
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
@@ -345,7 +345,9 @@ class MessageStore:
 
 
 class MovedRecord:
-    """A live message record on its way from an old segment to the newest."""
+    """A live message record on its way from an old segment to the newest; or a row of them, which are
+    all of one list.
+    """
 
     def __init__(self, octets: bytes, pair_count: int) -> None:
         self.octets: bytes = octets
@@ -360,8 +362,16 @@ class MovedRecord:
         self.messages: list[Message] = []
         self.lists: list[ReadyList] = []
         self.positions: list[int] = []
+        # Of a row: how many records, and the octets of each. Its list and its first position are the
+        # only ones.
+        self.count: int = 1
+        self.size: int = 0
 
     def settle(self, location: int) -> None:
+        if self.count > 1:
+            row = progression(location, self.count, self.size)
+            self.lists[0].moved_row(self.positions[0], row)
+            return
         for message in self.messages:
             message.location = location
         for index, ready in enumerate(self.lists):

@@ -24,13 +24,15 @@ from penstock.broker.store import records
 from penstock.broker.store.definition_records import Change, encode_snapshot, snapshot_of
 from penstock.broker.store.holders import Holders
 from penstock.broker.store.message_store import MessageStore, MovedRecord
+from penstock.broker.store.reclaim_pace import BUSY_MS, ReclaimPace
+from penstock.broker.store.record_rows import count_in_row
 from penstock.storage.batch import BATCH_HEADER_BYTES
 from penstock.storage.segment import SEGMENT_HEADER_BYTES, location_of
 
 # A segment is worth copying when at most this share of it lives, or when the journal as a whole is
 # mostly dead behind it.
 LIVE_SHARE_MAX: Final = 0.5
-# Copied per tick at the most; about a millisecond compiled.
+# Copied per tick at the most; about a millisecond compiled. Less while clients publish (`ReclaimPace`).
 STEP_BYTES: Final = 512 * 1024
 # A segment is copied when nothing was dequeued from it for this long, or while the journal grew by so
 # much, which is an eighth of a segment: acknowledgements that are on their way come before that, also
@@ -64,14 +66,17 @@ class Reclaimer:
         deliveries: UnsettledSource,
         step_bytes: int = STEP_BYTES,
         patience_ms: int = PATIENCE_MS,
+        busy_ms: int = BUSY_MS,
     ) -> None:
         self._store: MessageStore = store
-        self._step_bytes: int = step_bytes
+        self._pace: ReclaimPace = ReclaimPace(step_bytes, busy_ms)
         self._patience_ms: int = patience_ms
         self._deliveries: UnsettledSource = deliveries
         # The segment that is being copied, and how far it was read; None for none.
         self._holders: Holders | None = None
         self._offset: int = 0
+        # Octets of what the present step copies.
+        self._written: int = 0
         # The last one that was copied to its end: nothing in it is worth a second look.
         self._copied: int = 0
         # How much lived in the oldest segment at the last step, since when, and where the journal
@@ -105,14 +110,21 @@ class Reclaimer:
             self._end_copying()
             return self._remove(oldest)
         if self._is_copying(oldest):
-            self._copy(oldest)
-            return True
+            return self._go_on(oldest, now)
         if not life.may_be_copied() or not self._is_worth_copying(segments):
             return False
         if not self._is_settled(life.live_count, now):
             return False
-        self._copy(oldest)
-        return True
+        return self._go_on(oldest, now)
+
+    def _go_on(self, segment: int, now: int) -> bool:
+        """As far as clients allow. True when there is more to do at once."""
+        pace = self._pace
+        pace.look(self._store.journal.position, now)
+        budget = pace.step_bytes(now)
+        if budget:
+            self._copy(segment, budget)
+        return not pace.is_busy(now)
 
     def _is_settled(self, live_count: int, now: int) -> bool:
         """Whether nothing was dequeued from the oldest segment for a while."""
@@ -165,7 +177,7 @@ class Reclaimer:
         store.lives.removed(segment)
         return True
 
-    def _copy(self, segment: int) -> None:
+    def _copy(self, segment: int, octets_max: int) -> None:
         """Copy what lives in the next stretch of a segment."""
         store = self._store
         holders = self._holders
@@ -175,13 +187,14 @@ class Reclaimer:
             self._holders = holders
             self._offset = SEGMENT_HEADER_BYTES
         end = store.journal.segment_size(segment)
-        budget = self._step_bytes
-        while budget > 0 and self._offset < end:
+        begin = self._offset
+        self._written = 0
+        while self._offset - begin < octets_max and self._offset < end:
             head = location_of(segment, self._offset)
             payload = store.journal.batch_payload(head)
             self._copy_batch(payload, head + BATCH_HEADER_BYTES, holders)
             self._offset += BATCH_HEADER_BYTES + len(payload)
-            budget -= BATCH_HEADER_BYTES + len(payload)
+        self._pace.copied(self._offset - begin, self._written)
         if self._offset >= end:
             self._end_copying()
             self._copied = segment
@@ -190,9 +203,33 @@ class Reclaimer:
         at = 0
         while at < len(payload):
             size = records.size_at(payload, at)
-            if payload[at] == records.MESSAGE:
-                self._copy_record(payload[at : at + size], location + at, holders)
-            at += size
+            if payload[at] != records.MESSAGE:
+                at += size
+                continue
+            count = count_in_row(payload, at, size)
+            if count == 1 or not self._copy_row(payload, at, count, location + at, holders):
+                for place in range(at, at + count * size, size):
+                    self._copy_record(payload[place : place + size], location + place, holders)
+            at += count * size
+
+    def _copy_row(
+        self, payload: bytes, at: int, count: int, location: int, holders: Holders
+    ) -> bool:
+        """Copy a row of records as one, or leave it out; False if only a part of it is needed."""
+        record = records.MessageRecord(payload, at)
+        number, position = record.queue_number(0), record.position(0)
+        if holders.needs_none(number, position + count - 1):
+            return True
+        moved = MovedRecord(b"", count)
+        moved.count = count
+        moved.size = records.size_at(payload, at)
+        if not holders.find_row(number, position, location, moved):
+            return False
+        moved.octets = payload[at : at + count * moved.size]
+        # Bodies of a row have the same size, unless headers or keys make up for the difference.
+        moved.body_bytes = count * record.body_size
+        self._move(moved, holders)
+        return True
 
     def _copy_record(self, octets: bytes, location: int, holders: Holders) -> None:
         record = records.MessageRecord(octets, 0)
@@ -206,4 +243,8 @@ class Reclaimer:
             moved.octets = record.with_pairs(kept)
             moved.pair_count = len(kept)
             moved.body_bytes = len(kept) * record.body_size
-            self._store.move(moved, holders.segment)
+            self._move(moved, holders)
+
+    def _move(self, moved: MovedRecord, holders: Holders) -> None:
+        self._written += len(moved.octets)
+        self._store.move(moved, holders.segment)

@@ -241,6 +241,11 @@ def size_at(data: bytes, at: int) -> int:
     return HEAD_SIZE + read_u32(data, at + 1)
 
 
+def pair_count_at(data: bytes, at: int) -> int:
+    """In how many queues the message is whose record begins here."""
+    return read_u32(data, at + HEAD_SIZE + 5)
+
+
 class OperationRecord:
     """The record before an operation, read."""
 
