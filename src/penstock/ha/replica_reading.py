@@ -29,11 +29,13 @@ from penstock.storage.segment import offset_of
 # Ids that are looked up in one read at the most, a few milliseconds. Those that are gone have no
 # octets, so octets alone would not bound it; what is left over is looked up by the next read.
 LOOKED_UP_MAX: Final = 16_384
+# Locations that are taken out of a list at once; about as many small messages as lie beside one another.
+BLOCK_COUNT: Final = 256
 
 
 class RecordReader:
     """Reads message records out of the journal, checked. Those that lie beside one another cost one
-    read for many. Held for a few records.
+    read for many. Held for a few records, or from one piece of a SYNC to the next.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -41,6 +43,8 @@ class RecordReader:
         self._window: bytes = b""
         # The location of its first octet.
         self._start: int = 0
+        # Of the last `row`.
+        self.count_in_row: int = 0
 
     def record(self, location: int) -> records.MessageRecord:
         """Raises a `DiskError` when it is not what was written."""
@@ -57,6 +61,32 @@ class RecordReader:
                 at = location - self._start
         return self._window[at : at + records.size_at(self._window, at)]
 
+    def row(self, locations: list[int], index: int, octets_max: int) -> bytes:
+        """Records that lie beside one another: that at one of these locations, and those behind it as far
+        as they follow in the list and were read together, about so many octets. A record that names
+        several queues stands alone. `count_in_row` is how many they are.
+        """
+        first = locations[index]
+        if not self._holds(first - self._start):
+            self.octets(first)
+        window = self._window
+        start = self._start
+        at = first - start
+        end = at + records.size_at(window, at)
+        following = index + 1
+        if records.pair_count_at(window, at) == 1:
+            while (
+                following < len(locations)
+                and end - at < octets_max
+                and locations[following] == start + end
+                and self._holds(end)
+                and records.pair_count_at(window, end) == 1
+            ):
+                end += records.size_at(window, end)
+                following += 1
+        self.count_in_row = following - index
+        return window[at:end]
+
     def _holds(self, at: int) -> bool:
         window = self._window
         if at < 0 or at > len(window) - records.HEAD_SIZE:
@@ -71,6 +101,28 @@ class RecordReader:
     def body_octets(self, locations: Iterable[int]) -> int:
         """Of the bodies of these records, each counted once per location."""
         return sum([self.record(location).body_size for location in locations])
+
+
+class PieceOctets:
+    """What was read for one piece. Made for each."""
+
+    def __init__(self, octets_max: int) -> None:
+        self.octets: list[bytes] = []
+        self._octets_max: int = octets_max
+        self._size: int = 0
+        self._looked_up: int = 0
+
+    def add(self, octets: bytes, count: int) -> None:
+        """Records of so many messages; none for what is gone."""
+        self.octets.append(octets)
+        self._size += len(octets)
+        self._looked_up += count
+
+    def octets_left(self) -> int:
+        return self._octets_max - self._size
+
+    def is_full(self) -> bool:
+        return self._size >= self._octets_max or self._looked_up >= LOOKED_UP_MAX
 
 
 class HeldMessages:
@@ -166,26 +218,49 @@ class HeldMessages:
             entry = self.out().get((number, position))
         return -1 if entry is None else entry.message.location
 
-    def read(self, number: int, wanted: Ranges, octets_max: int) -> tuple[bytes, int]:
+    def read(
+        self, number: int, wanted: Ranges, octets_max: int, reader: RecordReader
+    ) -> tuple[bytes, int]:
         """Message records of one queue in order of position, from the first wanted one on, about so
         many octets. Each names the queues that still hold it. Returns also the first position that
         was not looked up; 0 when none is left.
         """
-        reader = RecordReader(self._journal)
-        pieces: list[bytes] = []
-        size = 0
-        looked_up = 0
+        piece = PieceOctets(octets_max)
         for first, count in wanted:
-            for position in range(first, first + count):
-                if size >= octets_max or looked_up >= LOOKED_UP_MAX:
-                    return b"".join(pieces), position
-                looked_up += 1
-                location = self.location_of(number, position)
-                if location >= 0:
-                    octets = self._living_pairs(reader.octets(location), location)
-                    pieces.append(octets)
-                    size += len(octets)
-        return b"".join(pieces), 0
+            position = first
+            end = first + count
+            while position < end:
+                if piece.is_full():
+                    return b"".join(piece.octets), position
+                position += self._read_some(number, position, end - position, reader, piece)
+        return b"".join(piece.octets), 0
+
+    def _read_some(
+        self, number: int, position: int, count: int, reader: RecordReader, piece: "PieceOctets"
+    ) -> int:
+        """Add messages from a position on, at most so many; returns how many were looked up."""
+        ready = self._lists.get(number)
+        locations: list[int] = []
+        if ready is not None:
+            locations = ready.locations_from(position, min(count, BLOCK_COUNT))
+        if not locations or locations[0] & SPOOLED:
+            location = self.location_of(number, position)
+            octets = b""
+            if location >= 0:
+                octets = self._living_pairs(reader.octets(location), location)
+            piece.add(octets, 1)
+            return 1
+        index = 0
+        while index < len(locations) and not piece.is_full():
+            location = locations[index]
+            if location & SPOOLED:
+                break
+            octets = reader.row(locations, index, piece.octets_left())
+            if reader.count_in_row == 1:
+                octets = self._living_pairs(octets, location)
+            piece.add(octets, reader.count_in_row)
+            index += reader.count_in_row
+        return index
 
     def _living_pairs(self, octets: bytes, location: int) -> bytes:
         record = records.MessageRecord(octets, 0)

@@ -97,8 +97,10 @@ class ReplicaStore:
         # What a crash would leave, and the journal positions at which it becomes more.
         self._durable_syn: tuple[int, int] = (0, 0)
         self._unflushed: list[tuple[int, tuple[int, int]]] = []
-        # What is read in this moment, once anything was.
+        # What is read in this moment, once anything was; and the records that were read last, at most a
+        # block of the journal: the next piece begins there.
         self._held: HeldMessages | None = None
+        self._reader: RecordReader = RecordReader(store.journal)
         self._become_backup()
         self._ends: OperationEnds = OperationEnds(UNFLUSHED_MAX)
         recovery.restore_replica(state, store, self._queues, self._definitions, streams, now)
@@ -286,7 +288,7 @@ class ReplicaStore:
         if self._held is None:
             # Once for many small queues: it looks at all queues that there are.
             self._held = self.held_messages()
-        return self._held.read(number, wanted, octets_max)
+        return self._held.read(number, wanted, octets_max, self._reader)
 
     def begin_reading(self) -> None:
         """See `ReplicatedState.begin_reading`."""
