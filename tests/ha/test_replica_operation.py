@@ -49,7 +49,15 @@ def changed(octets: bytes, place: int, values: dict[int, int]) -> bytes:
 
 
 def behind_position(octets: bytes, place: int) -> int:
-    return read_operation(octets).places()[place] + records.SINGLE_HEAD_SIZE + 8
+    return places_of(octets)[place] + records.SINGLE_HEAD_SIZE + 8
+
+
+def places_of(octets: bytes) -> list[int]:
+    """Where message records begin, by the runs of the operation."""
+    found: list[int] = []
+    for run in read_operation(octets).runs:
+        found.extend(range(run.at, run.at + run.count * run.size, run.size))
+    return found
 
 
 def counts(octets: bytes) -> list[int]:
@@ -58,7 +66,7 @@ def counts(octets: bytes) -> list[int]:
 
 def test_records_with_other_headers_of_the_same_size_are_in_one_run() -> None:
     octets = operation_of(("q", numbered(6)))
-    record = records.MessageRecord(octets, read_operation(octets).places()[0])
+    record = records.MessageRecord(octets, places_of(octets)[0])
     # Behind it come when it expires, exchange and key, sizes, and the header.
     key_end = 8 + len(record.address()) - 1
     header_end = key_end + 8 + len(record.header())
@@ -73,7 +81,7 @@ def test_a_record_that_expires_is_not_in_a_run_with_others() -> None:
 
 def test_a_record_whose_parts_have_other_sizes_is_not_in_a_run_with_others() -> None:
     octets = operation_of(("q", numbered(6)))
-    address = records.MessageRecord(octets, read_operation(octets).places()[0]).address()
+    address = records.MessageRecord(octets, places_of(octets)[0]).address()
     at = behind_position(octets, 3)
     header_size, body_size = 8 + len(address) + 3, 8 + len(address) + 7
     # One octet of the header counts for the body now.
@@ -92,14 +100,14 @@ def test_the_places_are_those_of_every_record() -> None:
     while len(expected) < 308:
         last = expected[-1] if expected else 0
         expected.append(last + records.size_at(octets, last))
-    assert operation.places() == expected
+    assert places_of(octets) == expected
     assert sum(run.count for run in piece_runs(behind)) == 308
     assert sum(count for _, _, count in operation.enqueued()) == 308
 
 
 def test_a_record_in_a_run_that_is_not_whole_is_refused() -> None:
     octets = bytearray(operation_of(("q", numbered(5))))
-    third = read_operation(bytes(octets)).places()[2]
+    third = places_of(bytes(octets))[2]
     # The size of its key, behind the pair and an empty exchange.
     key = third + records.SINGLE_HEAD_SIZE + 16 + 1
     octets[key] += 1

@@ -1,5 +1,7 @@
 """What a backup does, and what it leaves to its root."""
 
+import random
+
 import pytest
 
 from penstock.broker.queues.queue import Queue
@@ -17,7 +19,9 @@ from penstock.broker.topology import (
     SetPolicy,
 )
 from penstock.ha.replica_operation import BadOperation
+from penstock.ha.replica_reading import RecordReader
 from penstock.ha.replica_store import UNFLUSHED_MAX
+from penstock.ha.sync_staging import STAGED_UNFLUSHED_BYTES
 from tests.broker.store.doubles import message
 from tests.ha.replica_doubles import (
     Member,
@@ -217,7 +221,7 @@ def test_a_piece_that_is_not_missing_is_not_taken() -> None:
     root.put("q", b"1")
     root.tick()
     ((number, position),) = wanted_of(root)
-    octets, _ = root.replica.held_messages().read(number, [(position, 1)], 1)
+    octets, _ = root.replica.read(number, [(position, 1)], 1)
     position_before = backup.journal.position
     assert backup.replica.staging.stage_records(octets, Wanted(set())) == []
     assert backup.journal.position == position_before
@@ -240,7 +244,7 @@ def test_of_a_run_of_messages_what_is_wanted_is_staged_once(
     root.tick()
     ids = sorted(wanted_of(root))
     number, first = ids[0]
-    reading = root.replica.held_messages()
+    reading = root.replica
     for place in held:
         one, _ = reading.read(number, [(first + place, 1)], 1)
         backup.replica.staging.stage_records(one, Wanted(set(ids)))
@@ -255,6 +259,27 @@ def test_of_a_run_of_messages_what_is_wanted_is_staged_once(
         staged = member.replica.staged_ids()
         assert expand(staged) == expected
         audit(member)
+
+
+def test_what_is_staged_is_flushed_only_once_it_is_much() -> None:
+    root, backup = pair()
+    root.put("q", b"little")
+    body = b"x" * (STAGED_UNFLUSHED_BYTES // 4)
+    root.tick()
+    for _ in range(4):
+        root.put("q", body)
+        root.tick()
+    journal = backup.journal
+    backup.flushed()
+    durable = journal.durable_position
+    ids = sorted(wanted_of(root))
+    for count, (number, position) in enumerate(ids):
+        octets, _ = root.replica.read(number, [(position, 1)], 1)
+        assert backup.replica.staging.stage_records(octets, Wanted(set(ids)))
+        backup.flushed()
+        is_much = count == len(ids) - 1
+        assert (journal.durable_position > durable) is is_much
+    assert journal.durable_position == journal.position
 
 
 def expand(sets: dict[int, list[tuple[int, int]]]) -> list[tuple[int, int]]:
@@ -275,12 +300,64 @@ def test_a_read_is_bounded_and_says_where_to_go_on() -> None:
     root.tick()
     held = root.replica.held_messages()
     ((number, ranges),) = held.ids().items()
-    octets, rest = held.read(number, ranges, 1)
+    octets, rest = held.read(number, ranges, 1, RecordReader(root.journal))
     assert rest == ranges[0][0] + 1
     assert octets.count(b"0" * 50) == 1
-    whole, rest = held.read(number, ranges, 1 << 20)
+    whole, rest = held.read(number, ranges, 1 << 20, RecordReader(root.journal))
     assert rest == 0
     assert whole.startswith(octets)
+
+
+def test_a_read_of_a_long_queue_brings_every_message_that_is_left_once_and_in_order() -> None:
+    """Rows of them are read together; what was taken out, is in memory, or is for two queues is not in
+    one.
+    """
+    dice = random.Random(5)
+    root = Member()
+    root.promote(1)
+    root.declare("q")
+    root.declare("r")
+    for number in range(60):
+        root.put("q", *[b"%03d %02d" % (number, index) for index in range(dice.randrange(30))])
+        if number % 7 == 0:
+            sent = message(b"both %d" % number)
+            for name in ("q", "r"):
+                root.vhost.queue(name).enqueue(sent, root.now)
+        root.tick()
+    for _ in range(40):
+        root.take("q")
+    root.tick()
+    number = root.vhost.queue("q").number
+    ready = root.vhost.queue("q").journal_list()
+    for position in dice.sample(ready.positions(), 25):
+        ready.take(position)
+    expected = [(number, position) for position in ready.positions()]
+    assert len(expected) > 600
+    for octets_max in (1, 900, 1 << 20):
+        wanted = root.replica.ids()[number]
+        found: list[tuple[int, int]] = []
+        following = wanted[0][0]
+        while following:
+            left = [
+                (max(first, following), first + count - max(first, following))
+                for first, count in wanted
+                if first + count > following
+            ]
+            octets, following = root.replica.read(number, left, octets_max)
+            for at in record_places(octets):
+                record = records.MessageRecord(octets, at)
+                assert record.pair_count in (1, 2)
+                found.append((record.queue_number(0), record.position(0)))
+        assert found == expected
+
+
+def record_places(octets: bytes) -> list[int]:
+    found: list[int] = []
+    at = 0
+    while at < len(octets):
+        found.append(at)
+        at += records.size_at(octets, at)
+    return found
 
 
 def test_a_read_leaves_out_what_is_gone_and_queues_that_do_not_hold_it_any_more() -> None:
@@ -295,8 +372,8 @@ def test_a_read_leaves_out_what_is_gone_and_queues_that_do_not_hold_it_any_more(
     root.tick()
     held = root.replica.held_messages()
     first, second = sorted(ids)
-    assert held.read(first, ids[first], 1000) == (b"", 0)
-    octets, _ = held.read(second, ids[second], 1000)
+    assert held.read(first, ids[first], 1000, RecordReader(root.journal)) == (b"", 0)
+    octets, _ = held.read(second, ids[second], 1000, RecordReader(root.journal))
     record = records.MessageRecord(octets, 0)
     assert [record.queue_number(index) for index in range(record.pair_count)] == [second]
 

@@ -72,27 +72,20 @@ class ReplicaOperation:
     def enqueued(self) -> list[tuple[int, int, int]]:
         """Queue number, first position and count of what it enqueues."""
         found: list[tuple[int, int, int]] = []
-        for at in self.places():
-            record = records.MessageRecord(self.octets, at)
+        for run in self.runs:
+            record = records.MessageRecord(self.octets, run.at)
             for index in range(record.pair_count):
                 number, position = record.queue_number(index), record.position(index)
                 if found:
                     # Most follow the one before in the same queue.
                     known, first, count = found[-1]
                     if known == number and first + count == position:
-                        found[-1] = (number, first, count + 1)
+                        found[-1] = (number, first, count + run.count)
                         continue
-                found.append((number, position, 1))
+                found.append((number, position, run.count))
         for at in self.append_places:
             append = append_at(self.octets, at)
             found.append((append.number, append.first_id, append.count))
-        return found
-
-    def places(self) -> list[int]:
-        """Where message records begin in the octets."""
-        found: list[int] = []
-        for run in self.runs:
-            found.extend(range(run.at, run.at + run.count * run.size, run.size))
         return found
 
 

@@ -4,6 +4,8 @@ Most messages come in runs, equal but for their bodies and with positions in a r
 a whole is staged as a whole, so that joining costs little for each message.
 """
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from penstock.broker.store import records
@@ -20,6 +22,10 @@ from penstock.ha.replica_queues import ReplicaQueues
 from penstock.ha.stream_replicator import StreamReplicator
 from penstock.storage.segment import segment_of
 
+# Nobody waits for what is staged before the end of the SYNC, whose flush covers it. So it is flushed
+# seldom: every flush of a disk that others use, too, costs these time. Not never, so that the last
+# flush is short and the kernel holds little back.
+STAGED_UNFLUSHED_BYTES: Final = 4 * 1024 * 1024
 Taken = list[tuple[int, int, int]]  # queue number, first position, how many
 
 
@@ -43,6 +49,8 @@ class SyncStaging:
         self._store: MessageStore = store
         self._queues: ReplicaQueues = queues
         self._streams: StreamReplicator = streams
+        # Where the journal ended when a flush was last asked for.
+        self._flushed_position: int = store.journal.position
 
     def stage_operation(self, octets: bytes) -> None:
         """Stage the messages of an operation. Raises `BadOperation`."""
@@ -139,7 +147,10 @@ class SyncStaging:
                 body_bytes += staged * record.body_size
         self._store.lives.wrote(segment_of(base), count, body_bytes, False)
         self._streams.stage(octets, append_places, base)
-        self._store.journal.request_flush()
+        journal = self._store.journal
+        if journal.position - self._flushed_position >= STAGED_UNFLUSHED_BYTES:
+            self._flushed_position = journal.position
+            journal.request_flush()
 
     def _stage_one(self, record: records.MessageRecord, location: int) -> int:
         """Returns for how many queues it was staged."""

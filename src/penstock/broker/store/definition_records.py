@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Final
 
 from penstock.broker.entry import QueueEntry
 from penstock.broker.exchanges.exchange import Exchange
@@ -110,6 +111,28 @@ _LATER_FIELDS = frozenset(
 )
 
 
+class EncodedField:
+    """A field of a command as it is written."""
+
+    def __init__(self, name: str, is_later: bool, default: object) -> None:
+        self.name: str = name
+        self.is_later: bool = is_later
+        self.default: object = default
+
+
+def _fields_of(command: type[VhostCommand | BrokerCommand]) -> list[EncodedField]:
+    kind = command.__name__
+    return [
+        EncodedField(field.name, (kind, field.name) in _LATER_FIELDS, field.default)
+        for field in dataclasses.fields(command)
+    ]
+
+
+# By the name of a command. A snapshot may have a command for each of a hundred thousand queues, so these are
+# looked up once.
+_FIELDS: Final = {name: _fields_of(command) for name, command in _COMMANDS.items()}
+
+
 class Change:
     """One definition that was made, changed or removed."""
 
@@ -149,16 +172,16 @@ def decode_snapshot(text: bytes) -> tuple[list[Change], int]:
 
 def _plain(change: Change) -> dict[str, object]:
     command = change.command
+    name = type(command).__name__
     fields: dict[str, object] = {}
-    for field in dataclasses.fields(command):
+    for field in _FIELDS[name]:
         value = getattr(command, field.name)
         # An earlier release can read what says nothing that it does not know.
-        later = (type(command).__name__, field.name) in _LATER_FIELDS
-        if not later or value != field.default:
+        if not field.is_later or value != field.default:
             fields[field.name] = _encodable(value)
     row: dict[str, object] = {
         "vhost": change.vhost,
-        "command": type(command).__name__,
+        "command": name,
         "fields": fields,
         "queue_number": change.queue_number,
     }
@@ -231,6 +254,8 @@ def _encodable(value: object) -> object:
     """JSON has no octets, decimals and timestamps; each becomes a table with one key that names the
     type.
     """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
     if isinstance(value, (bytes, bytearray)):
         return {"$octets": bytes(value).hex()}
     if isinstance(value, Decimal):
@@ -243,8 +268,6 @@ def _encodable(value: object) -> object:
         return {"$table": {str(key): _encodable(item) for key, item in value.items()}}
     if isinstance(value, (list, tuple)):
         return [_encodable(item) for item in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
     seconds = getattr(value, "seconds", None)
     assert isinstance(seconds, int), f"no form for a {type(value).__name__} in a definition"
     return {"$timestamp": seconds}
