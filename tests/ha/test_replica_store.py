@@ -1,6 +1,7 @@
 """What a backup does, and what it leaves to its root."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ from penstock.ha.replica_operation import BadOperation
 from penstock.ha.replica_reading import RecordReader
 from penstock.ha.replica_store import UNFLUSHED_MAX
 from penstock.ha.sync_staging import STAGED_UNFLUSHED_BYTES
-from tests.broker.store.doubles import message
+from tests.broker.store.doubles import SMALL, message
 from tests.ha.replica_doubles import (
     Member,
     Wanted,
@@ -473,3 +474,30 @@ def test_queues_of_a_backup_deliver_nothing() -> None:
     assert queue.browse(10) == []
     queue.dispatch(backup.now)
     assert queue.message_count == 1
+
+
+def test_a_message_that_waits_for_its_commit_pins_no_segment() -> None:
+    """Commits may take long: until a server that does not answer has left the in-sync set."""
+    root = Member(limits=replace(SMALL, segment_bytes_max=20_000))
+    root.promote(1)
+    root.declare("q")
+    for _ in range(40):
+        root.put("q", b"x" * 150)
+        root.tick()
+        root.take("q")
+    root.tick()
+    root.commits = False
+    oldest = root.journal.active_segment()
+    root.put("q", *[b"waits %d" % number for number in range(6)])
+    root.tick()
+    root.put("q", b"x" * 20_000)
+    root.tick()
+    assert root.journal.active_segment() > oldest
+    root.rest()
+    audit(root)
+    assert oldest not in root.journal.segments()
+    root.commits = True
+    again = root.restarted()
+    again.promote(2)
+    assert [entry[:5] for entry in again.drain("q")] == [b"waits"] * 6 + [b"xxxxx"]
+    assert [entry[:5] for entry in root.drain("q")] == [b"waits"] * 6 + [b"xxxxx"]

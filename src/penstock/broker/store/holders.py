@@ -7,6 +7,7 @@ report what they deliver, so at any later step each needed message is found in i
 from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.message_queue import MessageQueue
+from penstock.broker.queues.paged_list import found_in
 from penstock.broker.queues.ready_list import ReadyList
 from penstock.broker.queues.replica_list import ReplicaList, progression
 from penstock.broker.state import BrokerState
@@ -28,6 +29,7 @@ class Holders:
         self._staged: dict[int, ReplicaList] = staged
         # By number: queues, and what waits in delayed exchanges.
         self._lists: dict[int, ReadyList] = {}
+        self._queues: dict[int, MessageQueue] = {}
         # By number and position: what was out when the pass began, or was given out since. It may
         # have been settled meanwhile.
         self._out: dict[tuple[int, int], QueueEntry] = {}
@@ -38,6 +40,7 @@ class Holders:
             for queue in vhost.queues.values():
                 if queue.number:
                     self._lists[queue.number] = queue.journal_list()
+                    self._queues[queue.number] = queue
                 if queue.number and not queue.keeps_messages:
                     # A stream delivers from its own files.
                     watch = GivenOut(self, queue.number)
@@ -71,6 +74,8 @@ class Holders:
                 moved.positions.append(position)
                 return True
         if entry is None:
+            entry = found_in(self._waiting(number), position)
+        if entry is None:
             # A queue that is deleted may still have something out with consumers.
             entry = self._out.get((number, position))
         if entry is None and self._staged:
@@ -80,11 +85,19 @@ class Holders:
         moved.messages.append(entry.message)
         return True
 
+    def _waiting(self, number: int) -> list[QueueEntry]:
+        """What is not ready yet, because other servers of a cluster have not got it."""
+        queue = self._queues.get(number)
+        return [] if queue is None else queue.waiting_entries()
+
     def needs_none(self, number: int, position: int) -> bool:
         """Whether nothing of a queue is needed up to this position, as far as that is known without
         looking for each: the usual case where consumers keep up.
         """
         if number in self._out_numbers or number in self._staged:
+            return False
+        waiting = self._waiting(number)
+        if waiting and waiting[0].position <= position:
             return False
         ready = self._lists.get(number)
         oldest = -1 if ready is None else ready.oldest_position()
