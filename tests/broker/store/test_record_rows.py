@@ -138,7 +138,7 @@ def test_a_list_does_not_hold_a_row_of_which_one_is_gone() -> None:
     assert ready.holds_row(first + 5, array("Q", locations[5:9]))
     other, first, locations = replica(40)
     assert isinstance(other, ReplicaList)
-    other.remove_range(first + 4, 1)
+    other.remove_ranges([(first + 4, 1)])
     assert other.holds_row(first, array("Q", locations[:4]))
     assert not other.holds_row(first, array("Q", locations[:6]))
 

@@ -8,8 +8,9 @@ from penstock.broker.entry import QueueEntry
 from penstock.broker.observers import QueueObserver
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import found_in
+from penstock.broker.queues.position_runs import progression
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.replica_list import ReplicaList, progression
+from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.state import BrokerState
 from penstock.broker.store.message_store import MovedRecord
 from penstock.storage.segment import segment_of

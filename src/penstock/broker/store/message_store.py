@@ -26,10 +26,11 @@ from penstock.broker.message import Message, MessageDecoder
 from penstock.broker.queue_notes import write_returns
 from penstock.broker.queues.message_queue import MessageQueue
 from penstock.broker.queues.paged_list import PagedReadyList, PagingLimits
+from penstock.broker.queues.position_runs import progression
 from penstock.broker.queues.priority import PagedPriorityList
 from penstock.broker.queues.queue_journal import PreparedRecords, QueueJournal, ReadyLists
 from penstock.broker.queues.ready_list import ReadyList
-from penstock.broker.queues.replica_list import ReplicaList, progression
+from penstock.broker.queues.replica_list import ReplicaList
 from penstock.broker.shared_services import SharedServices
 from penstock.broker.state import BrokerState
 from penstock.broker.store import records
