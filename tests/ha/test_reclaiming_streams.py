@@ -4,7 +4,9 @@ from penstock.broker.store.limits import StoreLimits
 from tests.ha.replica_doubles import Member, audit
 
 # A step of the reclaimer reads one batch, so that copying a segment takes many ticks.
-ONE_BATCH = StoreLimits(segment_bytes_max=2000, reclaim_step_bytes=1, reclaim_patience_ms=0)
+ONE_BATCH = StoreLimits(
+    segment_bytes_max=2000, reclaim_step_bytes=1, reclaim_patience_ms=0, reclaim_busy_ms=0
+)
 
 
 def root_with_stream() -> Member:
