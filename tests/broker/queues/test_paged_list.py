@@ -72,8 +72,9 @@ class PagedListMachine(RuleBasedStateMachine):
         self.seen = set(positions)
         self.next_position = max(positions, default=0) + 1
 
-    @rule(count=st.integers(1, 12), seen=st.booleans())
-    def append(self, count: int, seen: bool) -> None:
+    @rule(count=st.integers(1, 12), seen=st.booleans(), together=st.booleans())
+    def append(self, count: int, seen: bool, together: bool) -> None:
+        entries: list[QueueEntry] = []
         for _ in range(count):
             position = self.next_position
             self.next_position += 1
@@ -81,8 +82,13 @@ class PagedListMachine(RuleBasedStateMachine):
             entry.is_redelivered = seen
             if seen:
                 self.seen.add(position)
-            self.list.append(entry)
+            entries.append(entry)
             self.model.append(position)
+        if together:
+            self.list.extend(entries)
+            return
+        for entry in entries:
+            self.list.append(entry)
 
     @rule()
     def end_of_tick(self) -> None:
@@ -271,3 +277,30 @@ def test_a_list_is_restored_before_anything_else() -> None:
     ready, pages, _ = paged_out(1)
     with pytest.raises(AssertionError, match="before anything arrives"):
         ready.restore(array("Q", [1]), array("Q", [pages.add(b"a")]))
+
+
+def together(first: int, count: int, size: int) -> list[QueueEntry]:
+    return [QueueEntry(message(b"x" * size), first + place) for place in range(count)]
+
+
+def test_what_arrives_together_and_is_little_needs_no_look_at_the_end_of_the_tick() -> None:
+    """A replicated queue gets all of a tick together; there may be thousands of queues."""
+    page_list: list[PagedReadyList] = []
+    ready = PagedReadyList(KeptPages(), page_list, LITTLE)
+    for first in range(1, 20, 2):
+        ready.extend(together(first, 2, 10))
+        assert page_list == []
+        assert [entry.position for entry in ready.pop_many(2)] == [first, first + 1]
+    ready.extend(together(50, 3, 10))
+    assert page_list == [ready]
+
+
+def test_what_arrives_together_and_has_many_octets_is_looked_at() -> None:
+    pages = KeptPages()
+    page_list: list[PagedReadyList] = []
+    ready = PagedReadyList(pages, page_list, LITTLE)
+    ready.extend(together(1, 2, 300))
+    assert page_list == [ready]
+    ready.page_out()
+    assert pages.out_count == 1
+    assert ready.positions() == [1, 2]

@@ -126,6 +126,14 @@ class PagedReadyList(ReadyList):
         else:
             # No more than may stay in memory: paging them out again costs a step for each.
             room = max(self._limits.head_count_kept - (len(self._slots) - self._head), 0)
+            if len(entries) <= room:
+                # The usual case: what every tick of a replicated queue brings, while it is short.
+                self._slots.extend(entries)
+                for entry in entries:
+                    self._bytes += len(entry.message.body)
+                if self._bytes > self._head_bytes_max:
+                    self._list()
+                return
             self._slots.extend(entries[:room])
             self._incoming = entries[room:]
         self._patient += len(entries)
