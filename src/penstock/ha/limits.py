@@ -8,9 +8,9 @@ PIECE_BYTES_MAX: Final = 256 * 1024
 # Octets of pieces that a backup may have outstanding, W of protocol section 11. Four pieces fill a
 # link of one gigabit with a round trip of 8 ms. At the limit the primary sends operations only.
 PIECES_UNACKNOWLEDGED_BYTES_MAX: Final = 4 * PIECE_BYTES_MAX
-# Octets of pieces per millisecond, to all backups together, while clients publish: 32 MB/s, a fifth of
+# Octets of pieces per millisecond, to all backups together, while clients publish: 20 MB/s, an eighth of
 # what one core can do. At the limit the pieces wait, the operations do not.
-PIECE_BYTES_PER_MS_MAX: Final = 32 * 1024
+PIECE_BYTES_PER_MS_MAX: Final = 20 * 1024
 # What a line may have unsent before the primary hands it more. A single operation may be larger: it
 # is handed over whole and leaves as the line drains. At the limit the rest waits with the primary.
 LINE_UNSENT_BYTES_MAX: Final = 1024 * 1024
