@@ -32,7 +32,11 @@ class RestOfBody:
         self._timer = loop.call_later(DROPPED_SECONDS, transport.abort)
         # Inside TLS one side cannot be closed alone; the length of the answer says where it ends.
         if transport.can_write_eof():
-            transport.write_eof()
+            try:
+                transport.write_eof()
+            except OSError:
+                # The client is gone, and does not hear the answer.
+                transport.abort()
 
     def drop(self, size: int) -> None:
         self._bytes_left -= size
