@@ -43,7 +43,7 @@ class LinkedBroker:
         assert running is not None
         container = node.container
         links = PeerLinks(
-            PeerIdentity(self.name, "", f"store {self.name}".encode(), "c", "d"),
+            PeerIdentity(self.name, "", f"store {self.name}".ljust(16).encode(), "c", "d"),
             key,
             LinkSurroundings(
                 SocketDialler(running.server, tls),
