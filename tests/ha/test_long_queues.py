@@ -6,7 +6,7 @@ from dataclasses import replace
 from penstock.broker.store import records
 from penstock.ha.sync_staging import STAGED_UNFLUSHED_BYTES
 from tests.broker.store.doubles import SMALL, message
-from tests.ha.replica_doubles import Member, Wanted, audit, pair, wanted_of
+from tests.ha.replica_doubles import Member, Wanted, audit, joined, pair, wanted_of
 
 
 def test_what_is_staged_is_flushed_only_once_it_is_much() -> None:
@@ -28,6 +28,55 @@ def test_what_is_staged_is_flushed_only_once_it_is_much() -> None:
         is_much = count == len(ids) - 1
         assert (journal.durable_position > durable) is is_much
     assert journal.durable_position == journal.position
+
+
+def test_what_is_published_and_consumed_during_a_sync_does_not_stay_staged() -> None:
+    """However long the SYNC takes; in memory, in the books, and after a start in its middle."""
+    root, backup = pair()
+    root.put("q", b"1", b"2")
+    root.tick()
+    stream = root.stream.operations
+    seen = len(stream)
+    for number in range(50):
+        root.put("q", b"passing %d" % number, b"later %d" % number)
+        root.tick()
+        root.take("q", 2)
+        root.tick()
+        for operation in stream[seen:]:
+            backup.replica.staging.stage_operation(operation)
+        seen = len(stream)
+        assert sum(ready.count for ready in backup.store.staged.values()) <= 4
+    audit(backup)
+    backup.flushed()
+    again = backup.restarted()
+    audit(again)
+    for member in (backup, again):
+        joined(member, root)
+        member.flushed()
+        assert member.digest() == root.digest()
+        audit(member)
+    restarted = backup.restarted()
+    assert restarted.digest() == root.digest()
+    audit(restarted)
+
+
+def test_what_is_dequeued_stays_staged_if_a_part_of_it_is_in_the_state() -> None:
+    root, backup = pair()
+    root.put("q", b"1")
+    root.tick()
+    backup.follow(root)
+    seen = len(root.stream.operations)
+    root.put("q", b"2")
+    root.tick()
+    root.take("q", 2)
+    root.tick()
+    for operation in root.stream.operations[seen:]:
+        backup.replica.staging.stage_operation(operation)
+    assert [ready.count for ready in backup.store.staged.values()] == [1]
+    audit(backup)
+    joined(backup, root)
+    assert backup.digest() == root.digest()
+    audit(backup)
 
 
 def test_a_read_of_a_long_queue_brings_every_message_that_is_left_once_and_in_order() -> None:

@@ -208,6 +208,23 @@ class ReplicaQueues:
                     del self.staged[number]
                     del self.staged_octets[number]
 
+    def unstage_dequeued(self, record: records.DequeuedRecord) -> None:
+        """What clients publish and consume during a SYNC need not stay until its end, when it would be
+        dropped. Only if all of it is staged: otherwise the octets of what is are not known.
+        """
+        number = record.queue_number
+        ready = self.staged.get(number)
+        if ready is None:
+            return
+        for one in record.ranges:
+            if ready.count_in([one]) != one[1]:
+                return
+        self._count_off(ready.remove_ranges(record.ranges))
+        self.staged_octets[number] -= record.body_bytes
+        if ready.count == 0:
+            del self.staged[number]
+            del self.staged_octets[number]
+
     def discard_staged(self) -> None:
         for ready in self.staged.values():
             self._count_off(ready.drain()[1])

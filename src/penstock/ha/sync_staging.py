@@ -64,6 +64,8 @@ class SyncStaging:
                 )
         if operation.runs or operation.append_places:
             self._stage(octets, operation.runs, operation.append_places)
+        for record in operation.dequeued:
+            self._queues.unstage_dequeued(record)
 
     def stage_records(self, octets: bytes, wanted: WantedIds) -> Taken:
         """Stage those messages of a row of records that are wanted; returns the ids that were
